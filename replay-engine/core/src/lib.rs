@@ -1,0 +1,13 @@
+//! The executor alone: actions read in place, run on a device. No heap, no panic, no operating system.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod action;
+mod device;
+mod encoding;
+mod execute;
+
+pub use action::{Action, ReadClass, width_mask};
+pub use device::{Device, DeviceError, WaitResult};
+pub use encoding::{Actions, DecodeError, DecodeErrorKind, EncodeError, Encoder, MAX_ACTION_BYTES, SLOTS};
+pub use execute::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen, execute};

@@ -1,0 +1,329 @@
+//! The executor on a device that is an array: comparisons, polls, waits, slots, budgets.
+
+use replay_core::{
+    Action, Actions, Budget, Compared, Device, DeviceError, Divergence, Encoder, FailureKind, Flow, MAX_ACTION_BYTES,
+    Observer, ReadClass, Seen, WaitResult, execute,
+};
+
+/// Sixteen registers. Register 0 counts down at each pause; the line comes `raise_after` ns after the start.
+#[derive(Default)]
+struct Board {
+    regs: [u32; 16],
+    now: u64,
+    raise_after: Option<u64>,
+    clock_stands: bool,
+}
+
+impl Device for Board {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        if space != 0 {
+            return Err(DeviceError::NoSpace);
+        }
+        if width != 4 {
+            return Err(DeviceError::OutOfRange);
+        }
+        self.regs
+            .get(offset as usize / 4)
+            .map(|v| u64::from(*v))
+            .ok_or(DeviceError::OutOfRange)
+    }
+    fn write(&mut self, space: u8, offset: u64, _: u8, value: u64) -> Result<(), DeviceError> {
+        if space != 0 {
+            return Err(DeviceError::NoSpace);
+        }
+        let r = self.regs.get_mut(offset as usize / 4).ok_or(DeviceError::OutOfRange)?;
+        *r = value as u32;
+        Ok(())
+    }
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        match self.raise_after {
+            Some(at) if at.saturating_sub(self.now) <= limit_ns => {
+                self.now = self.now.max(at);
+                Ok(WaitResult::Raised { lines })
+            }
+            _ => {
+                self.now += limit_ns;
+                Ok(WaitResult::TimedOut)
+            }
+        }
+    }
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        if !self.clock_stands {
+            self.now += ns;
+        }
+        self.regs[0] = self.regs[0].saturating_sub(1);
+        Ok(())
+    }
+    fn now_ns(&mut self) -> u64 {
+        self.now
+    }
+}
+
+#[derive(Default)]
+struct Notes {
+    seen: Vec<Seen>,
+    differ: Vec<Divergence>,
+    interrupts: Vec<(u32, u32, u64)>,
+    stop_at_first: bool,
+}
+
+impl Observer for Notes {
+    const TIMES: bool = true;
+    fn access(&mut self, seen: &Seen) -> Flow {
+        self.seen.push(*seen);
+        Flow::Continue
+    }
+    fn interrupt(&mut self, event: u32, lines: u32, time_ns: u64) -> Flow {
+        self.interrupts.push((event, lines, time_ns));
+        Flow::Continue
+    }
+    fn divergence(&mut self, divergence: &Divergence) -> Flow {
+        self.differ.push(*divergence);
+        if self.stop_at_first { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+fn encode(actions: &[Action]) -> Vec<u8> {
+    let mut room = vec![0; MAX_ACTION_BYTES * actions.len()];
+    let mut e = Encoder::new(&mut room);
+    for a in actions {
+        e.push(a).unwrap();
+    }
+    let used = e.len();
+    room.truncate(used);
+    room
+}
+
+fn read(event: u32, offset: u64, class: ReadClass, expected: u64) -> Action {
+    Action::Read {
+        event,
+        space: 0,
+        offset,
+        width: 4,
+        class,
+        expected,
+    }
+}
+
+fn write(event: u32, offset: u64, value: u64) -> Action {
+    Action::Write {
+        event,
+        space: 0,
+        offset,
+        width: 4,
+        value,
+    }
+}
+
+fn until(event: u32, reads: u32, expected: u64) -> Action {
+    Action::Until {
+        event,
+        reads,
+        space: 0,
+        offset: 0,
+        width: 4,
+        mask: 0xffff_ffff,
+        expected,
+        limit_ns: 5_000,
+    }
+}
+
+#[test]
+fn reads_count_by_class_and_a_difference_does_not_stop_the_run() {
+    let body = encode(&[
+        write(0, 4, 7),
+        read(1, 4, ReadClass::Equal, 7),
+        read(2, 4, ReadClass::Equal, 8),
+        read(3, 4, ReadClass::Masked(0xf0), 0x0f),
+        read(4, 4, ReadClass::Masked(0x0f), 0xf6),
+        read(5, 4, ReadClass::Any, 99),
+        read(6, 4, ReadClass::Feeds(3), 99),
+        Action::WriteSlot {
+            event: 7,
+            space: 0,
+            offset: 8,
+            width: 4,
+            slot: 3,
+        },
+        read(8, 8, ReadClass::Equal, 7),
+    ]);
+    let mut notes = Notes::default();
+    let c = execute(
+        &mut Board::default(),
+        Actions::new(&body),
+        &Budget::default(),
+        &mut notes,
+    )
+    .unwrap();
+    assert_eq!(
+        (c.actions, c.writes, c.equal, c.masked, c.any, c.feeds),
+        (9, 2, 3, 2, 1, 1)
+    );
+    assert_eq!((c.compared(), c.matched, c.divergences), (5, 3, 2));
+    let events: Vec<u32> = notes.differ.iter().map(|d| d.event).collect();
+    assert_eq!(events, [2, 4]);
+    assert_eq!(notes.differ[1].compared, Compared::Masked(0x0f));
+    assert_eq!((notes.differ[0].expected, notes.differ[0].got), (8, 7));
+    assert_eq!(notes.seen.len(), 9);
+}
+
+#[test]
+fn an_observer_may_stop_at_a_difference() {
+    let body = encode(&[read(1, 4, ReadClass::Equal, 1), write(2, 4, 1)]);
+    let mut notes = Notes {
+        stop_at_first: true,
+        ..Notes::default()
+    };
+    let f = execute(
+        &mut Board::default(),
+        Actions::new(&body),
+        &Budget::default(),
+        &mut notes,
+    )
+    .unwrap_err();
+    assert_eq!((f.event, f.kind, f.counts.writes), (1, FailureKind::Stopped, 0));
+}
+
+#[test]
+fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
+    let mut board = Board::default();
+    board.regs[0] = 3;
+    let mut notes = Notes::default();
+    let c = execute(
+        &mut board,
+        Actions::new(&encode(&[until(9, 599, 0)])),
+        &Budget::default(),
+        &mut notes,
+    )
+    .unwrap();
+    assert_eq!((c.until, c.matched, c.divergences), (599, 599, 0));
+    let values: Vec<(u64, bool)> = notes.seen.iter().map(|s| (s.value, s.again)).collect();
+    assert_eq!(values, [(3, false), (2, true), (1, true), (0, true)]);
+}
+
+#[test]
+fn a_poll_that_never_ends_diverges_at_its_limit_even_when_the_clock_stands() {
+    for clock_stands in [false, true] {
+        let mut board = Board {
+            clock_stands,
+            ..Board::default()
+        };
+        let mut notes = Notes::default();
+        let body = encode(&[until(9, 2, 1), write(10, 4, 1)]);
+        let c = execute(&mut board, Actions::new(&body), &Budget::default(), &mut notes).unwrap();
+        assert_eq!((c.until, c.matched, c.divergences, c.writes), (2, 0, 1, 1));
+        let d = notes.differ[0];
+        assert_eq!((d.event, d.expected, d.got), (9, 1, 0));
+        // Reads at 0, 1, 2, 3, 4 and 5 µs, and the write.
+        assert_eq!(notes.seen.len(), 7);
+    }
+}
+
+#[test]
+fn an_interrupt_is_taken_or_times_out() {
+    let wait = Action::WaitInterrupt {
+        event: 3,
+        lines: 4,
+        limit_ns: 100,
+    };
+    let mut board = Board {
+        raise_after: Some(60),
+        ..Board::default()
+    };
+    let mut notes = Notes::default();
+    let c = execute(
+        &mut board,
+        Actions::new(&encode(&[wait])),
+        &Budget::default(),
+        &mut notes,
+    )
+    .unwrap();
+    assert_eq!((c.interrupts, notes.interrupts.as_slice()), (1, &[(3, 4, 60)][..]));
+    let f = execute(
+        &mut Board::default(),
+        Actions::new(&encode(&[wait])),
+        &Budget::default(),
+        &mut (),
+    )
+    .unwrap_err();
+    assert_eq!(
+        (f.event, f.kind),
+        (
+            3,
+            FailureKind::InterruptTimedOut {
+                lines: 4,
+                limit_ns: 100
+            }
+        )
+    );
+}
+
+#[test]
+fn budgets_stop_a_run() {
+    let body = encode(&[write(0, 4, 1), write(1, 4, 2), write(2, 4, 3)]);
+    let budget = Budget {
+        actions: 2,
+        ..Budget::default()
+    };
+    let f = execute(&mut Board::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
+    assert_eq!((f.kind, f.counts.actions), (FailureKind::ActionBudget, 2));
+
+    let body = encode(&[Action::Pause { event: 5, ns: 200 }, write(6, 4, 1)]);
+    let budget = Budget {
+        time_ns: 100,
+        ..Budget::default()
+    };
+    let f = execute(&mut Board::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
+    assert_eq!((f.event, f.kind), (5, FailureKind::TimeBudget));
+
+    // Time that passes while only writes are made is noticed too.
+    struct Slow(Board);
+    impl Device for Slow {
+        fn read(&mut self, s: u8, o: u64, w: u8) -> Result<u64, DeviceError> {
+            self.0.read(s, o, w)
+        }
+        fn write(&mut self, s: u8, o: u64, w: u8, v: u64) -> Result<(), DeviceError> {
+            self.0.now += 1;
+            self.0.write(s, o, w, v)
+        }
+        fn wait_interrupt(&mut self, l: u32, n: u64) -> Result<WaitResult, DeviceError> {
+            self.0.wait_interrupt(l, n)
+        }
+        fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+            self.0.pause(ns)
+        }
+        fn now_ns(&mut self) -> u64 {
+            self.0.now
+        }
+    }
+    let many: Vec<Action> = (0..5000).map(|e| write(e, 4, 1)).collect();
+    let f = execute(
+        &mut Slow(Board::default()),
+        Actions::new(&encode(&many)),
+        &budget,
+        &mut (),
+    )
+    .unwrap_err();
+    assert_eq!(f.kind, FailureKind::TimeBudget);
+    assert!(f.counts.writes < 1100, "{}", f.counts.writes);
+}
+
+#[test]
+fn what_the_device_refuses_and_what_cannot_be_decoded_end_the_run_at_their_event() {
+    let body = encode(&[write(0, 4, 1), write(7, 0x4000, 1)]);
+    let f = execute(&mut Board::default(), Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
+    let kind = FailureKind::Device {
+        error: DeviceError::OutOfRange,
+        space: 0,
+        offset: 0x4000,
+    };
+    assert_eq!((f.event, f.kind, f.counts.writes), (7, kind, 1));
+    let f = execute(
+        &mut Board::default(),
+        Actions::new(&body[..9]),
+        &Budget::default(),
+        &mut (),
+    )
+    .unwrap_err();
+    assert!(matches!(f.kind, FailureKind::Decode(e) if e.at == 7), "{f:?}");
+}
