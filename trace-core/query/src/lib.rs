@@ -1,0 +1,13 @@
+//! Tables, aggregates and columnar export of recordings; the only room that names polars.
+//!
+//! Filters and scans over events belong to `trace-core`, which does them over its columns faster than a general
+//! engine. What is here is group-by, statistics and export.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod export;
+mod table;
+
+pub use export::{ExportError, Format, export};
+pub use table::{QueryError, accesses, register_statistics};
+
+pub use polars::prelude::{DataFrame, LazyFrame};

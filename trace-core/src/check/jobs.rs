@@ -1,0 +1,128 @@
+//! Submitted jobs whose descriptors do not decode, or share their page with something foreign.
+
+use super::{Few, Finding, FindingKind};
+use crate::PAGE_SIZE;
+use crate::jobs::{ChainEnd, HeaderError, Soundness, chain};
+use crate::memory::GpuMemoryView;
+use crate::progress::Progress;
+use crate::recording::{GpuVa, Recording};
+use crate::registers::RegisterMap;
+use crate::timeline::{self, JobSpan};
+use std::collections::BTreeSet;
+
+/// A run of printable bytes this long stands in no page of job descriptors: they are words of small numbers.
+const TEXT_RUN: usize = 48;
+
+/// Decodes every submitted chain.
+pub(super) fn jobs(recording: &Recording, findings: &mut Vec<Finding>) {
+    let Some(map) = RegisterMap::for_gpu(recording.facts.identity.gpu_id) else {
+        return;
+    };
+    // Nobody can cancel: the progress is this function's own.
+    let Ok(timeline) = timeline::derive(recording, map, &Progress::new()) else {
+        return;
+    };
+    let Some(space) = recording.facts.address_spaces.first() else {
+        if let Some(job) = timeline.jobs.first() {
+            let message = format!(
+                "{} jobs were submitted and the recording has no page tables, so none of them can be decoded",
+                timeline.jobs.len()
+            );
+            let f = Finding::new(
+                FindingKind::UndecodedJobHead,
+                format!("event {}", job.submit_event),
+                message,
+            );
+            findings.push(f.at_event(job.submit_event));
+        }
+        return;
+    };
+    let mut heads = Few::new(FindingKind::UndecodedJobHead);
+    let mut foreign = Few::new(FindingKind::ForeignData);
+    let mut pages_seen = BTreeSet::new();
+    for job in &timeline.jobs {
+        let view = GpuMemoryView::new(recording.memory.at(job.submit_event), space);
+        let place = |va: GpuVa| format!("job {}, event {}, {va}", job.index, job.submit_event);
+        let chain = chain(&view, job.head_va);
+        for (n, j) in chain.jobs.iter().enumerate() {
+            match &j.header {
+                Ok(h) => {
+                    if let Soundness::Doubtful(why) = h.looks_sound() {
+                        foreign.add(|| {
+                            let message = format!("the descriptor decodes, but {why}");
+                            Finding::new(FindingKind::ForeignData, place(j.va), message).at_event(job.submit_event)
+                        });
+                    }
+                }
+                Err(e) => {
+                    let which = if n == 0 {
+                        "the head".to_owned()
+                    } else {
+                        format!("job {n} of the chain")
+                    };
+                    heads.add(|| {
+                        let message = format!("{which} does not decode: {e}");
+                        Finding::new(FindingKind::UndecodedJobHead, place(j.va), message).at_event(job.submit_event)
+                    });
+                }
+            }
+            text(&view, j.va, &j.header, job, &mut pages_seen, &mut foreign);
+        }
+        let bad_end = match chain.end {
+            ChainEnd::Loop(at) => Some((at, "the chain comes back to this job")),
+            ChainEnd::Limit => Some((job.head_va, "the chain is longer than any driver makes it")),
+            ChainEnd::Unreadable(at) if chain.jobs.iter().all(|j| j.va != at) => {
+                Some((at, "the chain goes on where there is no content"))
+            }
+            _ => None,
+        };
+        if let Some((at, why)) = bad_end {
+            heads.add(|| Finding::new(FindingKind::UndecodedJobHead, place(at), why).at_event(job.submit_event));
+        }
+    }
+    heads.tell(findings);
+    foreign.tell(findings);
+}
+
+/// Tells of text in the page of a descriptor, once a page.
+fn text(
+    view: &GpuMemoryView<'_>,
+    va: GpuVa,
+    header: &Result<crate::jobs::JobHeader, HeaderError>,
+    job: &JobSpan,
+    seen: &mut BTreeSet<u64>,
+    foreign: &mut Few,
+) {
+    if !seen.insert(va.page()) {
+        return;
+    }
+    let Some(page) = view.page(va).0 else { return };
+    let (at, len) = longest_text(page);
+    if len < TEXT_RUN && !matches!(header, Err(HeaderError::Text { .. })) {
+        return;
+    }
+    let bytes = page.get(at..(at + len).min(at + 40)).unwrap_or_default();
+    let shown = String::from_utf8_lossy(bytes).escape_debug().to_string();
+    foreign.add(|| {
+        let message = format!(
+            "{len} bytes of text stand in the page of a job descriptor, \"{shown}\"; the page was used for something \
+             else before it was dumped"
+        );
+        let place = format!("job {}, {:#x}", job.index, (va.page() << 12) + at as u64);
+        Finding::new(FindingKind::ForeignData, place, message).at_event(job.submit_event)
+    });
+}
+
+/// Where the longest run of printable bytes of a page begins, and how long it is.
+fn longest_text(page: &[u8; PAGE_SIZE]) -> (usize, usize) {
+    let (mut best, mut start) = ((0, 0), 0);
+    for (i, b) in page.iter().enumerate() {
+        let printable = b.is_ascii_graphic() || matches!(b, b' ' | b'\n' | b'\t' | b'\r');
+        if !printable {
+            start = i + 1;
+        } else if i + 1 - start > best.1 {
+            best = (start, i + 1 - start);
+        }
+    }
+    best
+}

@@ -1,0 +1,158 @@
+//! Findings: something suspicious in a recording, with its place and its reason.
+
+mod jobs;
+mod memory;
+mod structure;
+#[cfg(test)]
+mod tests;
+
+use crate::recording::Recording;
+use serde::{Deserialize, Serialize};
+
+/// Looks for everything suspicious in a recording. What the importer or recorder noticed comes first; then by
+/// severity, the worst first.
+#[must_use]
+pub fn check(recording: &Recording) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    structure::lost(recording, &mut findings);
+    structure::time(recording, &mut findings);
+    structure::registers(recording, &mut findings);
+    memory::regions(recording, &mut findings);
+    memory::mappings(recording, &mut findings);
+    jobs::jobs(recording, &mut findings);
+    findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    recording.facts.findings.iter().cloned().chain(findings).collect()
+}
+
+/// Findings of one kind, at most [`Few::MOST`] of them told one by one.
+struct Few {
+    kind: FindingKind,
+    kept: Vec<Finding>,
+    more: u64,
+}
+
+impl Few {
+    /// More than a person reads, fewer than fill memory.
+    const MOST: usize = 256;
+
+    fn new(kind: FindingKind) -> Self {
+        Self {
+            kind,
+            kept: Vec::new(),
+            more: 0,
+        }
+    }
+
+    fn add(&mut self, finding: impl FnOnce() -> Finding) {
+        if self.kept.len() < Self::MOST {
+            self.kept.push(finding());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn tell(self, findings: &mut Vec<Finding>) {
+        let last = self.kept.last().map(|f| f.place.clone()).unwrap_or_default();
+        findings.extend(self.kept);
+        if self.more > 0 {
+            let message = format!("{} more findings of this kind follow and are not listed", self.more);
+            findings.push(Finding::new(self.kind, format!("after {last}"), message));
+        }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Something may be wrong.
+    Warning,
+    /// The recording, or a part of it, cannot be trusted.
+    Error,
+}
+
+/// What kind of thing a finding is. The names are part of the command line's JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// A submitted job header does not decode.
+    UndecodedJobHead,
+    /// Memory holds something that does not belong there, text in a job descriptor for one.
+    ForeignData,
+    /// A file or section ends before what it announces.
+    TruncatedSection,
+    /// The recorder missed events.
+    LostEvents,
+    /// Two regions cover the same addresses.
+    OverlappingRegions,
+    /// An event's time is before that of the event before it.
+    TimeBackwards,
+    /// An access to a register that the register map does not know.
+    UnknownRegister,
+    /// Mapped memory whose contents the recording does not hold.
+    MappedWithoutContent,
+    /// An identity or feature register changed its value.
+    FeatureChanged,
+    /// A read during a replay of state that was there before the recording began.
+    StateBeforeRecording,
+    /// The source holds something that the importer did not use, and why.
+    NotUsed,
+    /// The order of two timelines of the same recording differs.
+    OrderDiffers,
+}
+
+impl FindingKind {
+    /// The severity that findings of this kind have.
+    #[must_use]
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::UndecodedJobHead | Self::ForeignData | Self::TruncatedSection => Severity::Error,
+            Self::LostEvents | Self::OverlappingRegions | Self::TimeBackwards | Self::UnknownRegister => {
+                Severity::Warning
+            }
+            Self::MappedWithoutContent
+            | Self::FeatureChanged
+            | Self::StateBeforeRecording
+            | Self::NotUsed
+            | Self::OrderDiffers => Severity::Note,
+        }
+    }
+}
+
+/// Something suspicious in a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind of thing it is.
+    pub kind: FindingKind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where: a file and line, an event, an address.
+    pub place: String,
+    /// What is wrong and why it matters, in a sentence.
+    pub message: String,
+    /// The event to jump to, when there is one.
+    pub event: Option<u64>,
+}
+
+impl Finding {
+    /// A finding with its kind's severity.
+    #[must_use]
+    pub fn new(kind: FindingKind, place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            severity: kind.severity(),
+            place: place.into(),
+            message: message.into(),
+            event: None,
+        }
+    }
+
+    /// The same finding with the event to jump to.
+    #[must_use]
+    pub fn at_event(mut self, event: u64) -> Self {
+        self.event = Some(event);
+        self
+    }
+}

@@ -1,0 +1,134 @@
+//! Events that do not fit: lost, backwards in time, outside the register map, features that change.
+
+use super::{Few, Finding, FindingKind};
+use crate::recording::{Recording, SpaceKind};
+use crate::registers::RegisterMap;
+use std::collections::BTreeMap;
+
+/// Events that the recorder knows it missed.
+pub(super) fn lost(recording: &Recording, findings: &mut Vec<Finding>) {
+    for l in &recording.facts.lost {
+        let count = l.count.map_or("some".to_owned(), |n| n.to_string());
+        findings.push(
+            Finding::new(
+                FindingKind::LostEvents,
+                format!("event {}", l.before_event),
+                format!("{count} events before it are missing: {}", l.reason),
+            )
+            .at_event(l.before_event),
+        );
+    }
+}
+
+/// Events whose time is before that of the event before them, as one finding.
+pub(super) fn time(recording: &Recording, findings: &mut Vec<Finding>) {
+    let mut before = 0;
+    let (mut count, mut first, mut most) = (0u64, None, 0);
+    for (event, time) in recording.events.time.iter().enumerate() {
+        if time < before {
+            count += 1;
+            most = most.max(before - time);
+            first = first.or(Some(event as u64));
+        }
+        before = time;
+    }
+    if let Some(event) = first {
+        let message = if count == 1 {
+            format!("its time is {most} ns before that of the event before it")
+        } else {
+            format!(
+                "this and {} more events are before the event before them, by up to {most} ns",
+                count - 1
+            )
+        };
+        findings.push(Finding::new(FindingKind::TimeBackwards, format!("event {event}"), message).at_event(event));
+    }
+}
+
+/// Accesses to a place of a space that no register lies at.
+#[derive(Default)]
+struct Strange {
+    first: u64,
+    count: u64,
+}
+
+/// Registers that the map does not know, and identity registers that change.
+pub(super) fn registers(recording: &Recording, findings: &mut Vec<Finding>) {
+    let spaces = &recording.facts.spaces;
+    let is_registers = |s: u8| {
+        spaces
+            .get(usize::from(s))
+            .is_some_and(|s| s.kind == SpaceKind::Registers)
+    };
+    let id = recording.facts.identity.gpu_id;
+    let Some(map) = RegisterMap::for_gpu(id) else {
+        if let Some((event, _)) = recording
+            .events
+            .accesses(0..recording.events.len())
+            .find(|(_, a)| is_registers(a.space))
+        {
+            let message = format!("no register map knows a GPU with id {id:#010x}, so no register has a name");
+            let f = Finding::new(FindingKind::UnknownRegister, format!("event {event}"), message);
+            findings.push(f.at_event(event as u64));
+        }
+        return;
+    };
+    let mut strange: BTreeMap<(u8, u32, u8), Strange> = BTreeMap::new();
+    let mut features: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut changed = Few::new(FindingKind::FeatureChanged);
+    for (event, a) in recording.events.accesses(0..recording.events.len()) {
+        if !is_registers(a.space) {
+            if usize::from(a.space) >= spaces.len() {
+                strange
+                    .entry((a.space, a.offset, a.width))
+                    .or_insert(Strange {
+                        first: event as u64,
+                        count: 0,
+                    })
+                    .count += 1;
+            }
+            continue;
+        }
+        let Some(register) = map.at(a.offset).filter(|_| a.width == 4) else {
+            // Hostile offsets must not fill memory: what is beyond the cap is counted with the last one kept.
+            let key = (a.space, a.offset, a.width);
+            if strange.len() < Few::MOST || strange.contains_key(&key) {
+                strange
+                    .entry(key)
+                    .or_insert(Strange {
+                        first: event as u64,
+                        count: 0,
+                    })
+                    .count += 1;
+            } else if let Some(mut last) = strange.last_entry() {
+                last.get_mut().count += 1;
+            }
+            continue;
+        };
+        if register.identity && !a.write {
+            let before = features.insert(a.offset, a.value);
+            if let Some(before) = before.filter(|b| *b != a.value) {
+                changed.add(|| {
+                    let message = format!(
+                        "{} reads {:#x} here and read {before:#x} before; it tells what the GPU is",
+                        register.name, a.value
+                    );
+                    let place = format!("event {event}, {}", register.name);
+                    Finding::new(FindingKind::FeatureChanged, place, message).at_event(event as u64)
+                });
+            }
+        }
+    }
+    changed.tell(findings);
+    for ((space, offset, width), s) in strange {
+        let name = spaces
+            .get(usize::from(space))
+            .map_or("a space that is not listed", |s| s.name.as_str());
+        let message = format!(
+            "{} accesses of {width} bytes at {offset:#x} of {name}, where the map has no such register",
+            s.count
+        );
+        let place = format!("event {}, offset {offset:#x}", s.first);
+        findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
+    }
+}

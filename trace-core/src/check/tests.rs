@@ -1,0 +1,253 @@
+//! Every kind of finding, from a recording doctored to have it and sound without.
+
+use super::*;
+use crate::mmu::{self, Rights};
+use crate::recording::{
+    Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, LostEvents, MemoryBuilder, MmuFormat, PhysAddr, Region,
+    Space, SpaceKind,
+};
+
+const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
+const HEAD: u64 = 0x5040;
+
+/// What a doctor may change.
+struct Patient {
+    accesses: Vec<(u64, bool, u32, u64)>,
+    page: [u8; 4096],
+    /// Whether the contents of the second mapped page are there.
+    whole: bool,
+}
+
+impl Patient {
+    fn sound() -> Self {
+        let mut page = [0u8; 4096];
+        // A job header: done, 64-bit, a null job, no next one.
+        page[0x40] = 1;
+        page[0x50..0x54].copy_from_slice(&0x4001_0103u32.to_le_bytes());
+        let accesses = vec![
+            (0, false, 0, 0x60a0_0002),
+            (10, false, 0x300, 3),
+            (20, true, 0x18c0, HEAD),
+            (30, true, 0x18c4, 0),
+            (40, true, 0x18e0, 1),
+            (50, false, 0x100c, 2),
+        ];
+        Self {
+            accesses,
+            page,
+            whole: true,
+        }
+    }
+
+    fn recording(&self) -> Recording {
+        let mut b = EventsBuilder::new();
+        for (time, write, offset, value) in &self.accesses {
+            b.access(
+                *time,
+                0,
+                Access {
+                    space: 0,
+                    write: *write,
+                    offset: *offset,
+                    width: 4,
+                    value: *value,
+                },
+            );
+        }
+        let mut m = MemoryBuilder::new();
+        let table = |entries: &[(usize, u64)]| {
+            let mut p = [0u8; 4096];
+            for e in p.chunks_exact_mut(8) {
+                e.copy_from_slice(&mmu::INVALID.to_le_bytes());
+            }
+            for (i, v) in entries {
+                p[i * 8..i * 8 + 8].copy_from_slice(&v.to_le_bytes());
+            }
+            p
+        };
+        let mut frames = Vec::new();
+        for level in 1..4u64 {
+            let next = mmu::encode_table(FORMAT, PhysAddr((level + 1) << 12));
+            frames.push((level, m.add_page(&table(&[(0, next)])), FrameRole::Table));
+        }
+        let leaf = |pa: u64| mmu::encode_leaf(FORMAT, PhysAddr(pa), Rights::RW, 0);
+        frames.push((
+            4,
+            m.add_page(&table(&[(5, leaf(0x9000)), (6, leaf(0xa000))])),
+            FrameRole::Table,
+        ));
+        frames.push((9, m.add_page(&self.page), FrameRole::Data));
+        if self.whole {
+            frames.push((10, m.add_page(&[1; 4096]), FrameRole::Data));
+        }
+        m.add_snapshot(0, frames);
+        let mut r = Recording {
+            events: b.finish(),
+            memory: m.finish(),
+            ..Recording::default()
+        };
+        r.facts.identity.gpu_id = 0x60a0_0002;
+        r.facts.spaces.push(Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+        let root = PhysAddr(0x1000);
+        r.facts.address_spaces.push(AddressSpace {
+            number: 0,
+            format: FORMAT,
+            root,
+            memattr: 0,
+            transcfg: 6,
+        });
+        r
+    }
+
+    fn findings(&self) -> Vec<(FindingKind, Severity, Option<u64>)> {
+        kinds(&self.recording())
+    }
+}
+
+fn kinds(r: &Recording) -> Vec<(FindingKind, Severity, Option<u64>)> {
+    check(r).into_iter().map(|f| (f.kind, f.severity, f.event)).collect()
+}
+
+#[test]
+fn a_sound_recording_has_no_finding() {
+    assert_eq!(check(&Patient::sound().recording()), []);
+}
+
+#[test]
+fn a_head_that_does_not_decode_is_an_error() {
+    let mut p = Patient::sound();
+    p.page[0x50] = 0xff;
+    assert_eq!(
+        p.findings(),
+        [(FindingKind::UndecodedJobHead, Severity::Error, Some(4))]
+    );
+    let mut p = Patient::sound();
+    p.accesses[2].3 = 0x7040;
+    assert_eq!(
+        p.findings(),
+        [(FindingKind::UndecodedJobHead, Severity::Error, Some(4))],
+        "unmapped"
+    );
+    let mut p = Patient::sound();
+    p.page[0x58..0x60].copy_from_slice(&HEAD.to_le_bytes());
+    assert_eq!(
+        p.findings(),
+        [(FindingKind::UndecodedJobHead, Severity::Error, Some(4))],
+        "a chain that loops"
+    );
+}
+
+#[test]
+fn text_in_a_descriptors_page_is_foreign() {
+    let text = b"# This file is generated. Local edits are lost when it is written anew.\n";
+    let mut p = Patient::sound();
+    p.page[0x400..0x400 + text.len()].copy_from_slice(text);
+    assert_eq!(p.findings(), [(FindingKind::ForeignData, Severity::Error, Some(4))]);
+    let mut p = Patient::sound();
+    p.page[0x40..0x40 + text.len()].copy_from_slice(text);
+    let kinds: Vec<_> = p.findings().iter().map(|f| f.0).collect();
+    assert_eq!(kinds, [FindingKind::UndecodedJobHead, FindingKind::ForeignData]);
+}
+
+#[test]
+fn tables_that_are_missing_are_truncated() {
+    let mut r = Patient::sound().recording();
+    r.facts.address_spaces[0].root = PhysAddr(0x7000);
+    assert!(kinds(&r).contains(&(FindingKind::TruncatedSection, Severity::Error, None)));
+}
+
+#[test]
+fn lost_events_are_a_warning() {
+    let mut r = Patient::sound().recording();
+    r.facts.lost.push(LostEvents {
+        before_event: 3,
+        count: None,
+        reason: "the ring was full".into(),
+    });
+    assert_eq!(kinds(&r), [(FindingKind::LostEvents, Severity::Warning, Some(3))]);
+}
+
+#[test]
+fn overlapping_regions_are_a_warning() {
+    let mut r = Patient::sound().recording();
+    let region = |start, end| Region {
+        address_space: 0,
+        start: GpuVa(start),
+        end: GpuVa(end),
+        committed_pages: 0,
+        flags: 0,
+        has_content: false,
+    };
+    r.facts.regions = vec![region(0x5000, 0x9000), region(0x1000, 0x5000)];
+    assert_eq!(kinds(&r), [], "neighbours do not overlap");
+    r.facts.regions.push(region(0x6000, 0x7000));
+    r.facts.regions.push(region(0x8000, 0xa000));
+    assert_eq!(
+        kinds(&r),
+        [(FindingKind::OverlappingRegions, Severity::Warning, None); 2]
+    );
+}
+
+#[test]
+fn time_that_runs_backwards_is_a_warning() {
+    let mut p = Patient::sound();
+    p.accesses[3].0 = 5;
+    assert_eq!(p.findings(), [(FindingKind::TimeBackwards, Severity::Warning, Some(3))]);
+}
+
+#[test]
+fn a_register_that_no_map_knows_is_a_warning() {
+    let mut p = Patient::sound();
+    p.accesses.push((60, true, 0x3ff0, 1));
+    p.accesses.push((70, true, 0x3ff0, 1));
+    p.accesses.push((80, false, 0x9000, 1));
+    let w = |event| (FindingKind::UnknownRegister, Severity::Warning, Some(event));
+    assert_eq!(p.findings(), [w(6), w(8)]);
+    let mut r = Patient::sound().recording();
+    r.facts.identity.gpu_id = 0xffff_ffff;
+    assert_eq!(kinds(&r), [w(0)], "no map at all");
+}
+
+#[test]
+fn hostile_offsets_are_counted_and_not_listed_without_end() {
+    let mut p = Patient::sound();
+    p.accesses.extend((0..5000).map(|i| (100, false, 0x10_0000 + i * 4, 0)));
+    let n = check(&p.recording()).len();
+    assert!((2..=Few::MOST).contains(&n), "{n}");
+}
+
+#[test]
+fn mapped_memory_without_content_is_a_note() {
+    let mut p = Patient::sound();
+    p.whole = false;
+    assert_eq!(
+        p.findings(),
+        [(FindingKind::MappedWithoutContent, Severity::Note, None)]
+    );
+}
+
+#[test]
+fn a_feature_that_changes_is_a_note() {
+    let mut p = Patient::sound();
+    p.accesses.push((60, false, 0x300, 2));
+    p.accesses.push((70, false, 0x300, 2));
+    assert_eq!(p.findings(), [(FindingKind::FeatureChanged, Severity::Note, Some(6))]);
+}
+
+#[test]
+fn what_the_importer_noticed_comes_first() {
+    let mut p = Patient::sound();
+    p.page[0x50] = 0xff;
+    let mut r = p.recording();
+    r.facts
+        .findings
+        .push(Finding::new(FindingKind::NotUsed, "a file", "a reason"));
+    assert_eq!(
+        kinds(&r).iter().map(|k| k.0).collect::<Vec<_>>(),
+        [FindingKind::NotUsed, FindingKind::UndecodedJobHead]
+    );
+}

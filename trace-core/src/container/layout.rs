@@ -1,0 +1,428 @@
+//! The fixed structures of the file, to the byte: header, commit record, table entry, and the frozen numbers.
+
+use std::fmt;
+
+/// Newest version of the format that this program reads, and the one that it writes.
+pub const VERSION: u32 = 1;
+/// First bytes of every file.
+pub(super) const MAGIC: [u8; 8] = *b"\x89KINE\r\n\x1a";
+/// First bytes of every commit record.
+pub(super) const RECORD_MAGIC: [u8; 8] = *b"KINEcmt\n";
+/// Bytes of the header. The first section lies at [`SECTION_ALIGN`].
+pub(super) const HEADER_BYTES: usize = 64;
+/// Sections begin at multiples of this.
+pub(super) const SECTION_ALIGN: u64 = 4096;
+/// Tables and commit records begin at multiples of this, so that a record never crosses a disk sector.
+pub(super) const RECORD_ALIGN: u64 = 512;
+/// Bytes of a commit record.
+pub(super) const RECORD_BYTES: usize = 128;
+/// Bytes of a table entry.
+pub(super) const ENTRY_BYTES: usize = 96;
+/// Bytes before the content of a named section.
+pub(super) const NAMED_BYTES: usize = 256;
+/// Where the name begins in a named section.
+pub(super) const NAME_AT: usize = 48;
+/// Most tables that one state of the file is put together from: a complete one and those that add to it.
+pub(super) const MAX_TABLES: usize = 64;
+/// Most bytes of one table.
+pub(super) const MAX_TABLE: u64 = 64 << 20;
+
+/// `at` or the next multiple of `align` (a power of two); `None` past the end of the range.
+pub(super) fn align_up(at: u64, align: u64) -> Option<u64> {
+    at.checked_add(align - 1).map(|v| v & !(align - 1))
+}
+
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes_at(bytes, at).map(u32::from_le_bytes)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes_at(bytes, at).map(u64::from_le_bytes)
+}
+
+pub(super) fn digest_at(bytes: &[u8], at: usize) -> Option<[u8; 32]> {
+    bytes_at(bytes, at)
+}
+
+/// BLAKE3 of some bytes.
+pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// What a section holds. The numbers are frozen; a number that this version does not know is carried along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SectionKind {
+    /// Events: what each is, one byte. Never constant, so that the number of events is bounded by the file's size.
+    EventKind = 0x101,
+    /// Events: space, one byte.
+    EventSpace = 0x102,
+    /// Events: time in nanoseconds, eight bytes.
+    EventTime = 0x103,
+    /// Events: thread, four bytes.
+    EventThread = 0x104,
+    /// Events: row in the columns or the side table of the kind, four bytes.
+    EventPayload = 0x105,
+    /// Accesses: byte offset in the space, four bytes. Never constant.
+    AccessOffset = 0x201,
+    /// Accesses: width in bytes, one byte.
+    AccessWidth = 0x202,
+    /// Accesses: value, eight bytes.
+    AccessValue = 0x203,
+    /// Interrupts: line and status, four bytes each. Never constant.
+    Interrupts = 0x301,
+    /// Submits: head address (eight bytes), address space, slot (four each). Never constant.
+    Submits = 0x401,
+    /// BLAKE3 digests of page images, 32 bytes. Never constant.
+    PageDigests = 0x501,
+    /// Page images, 4096 bytes. Never constant.
+    PageImages = 0x502,
+    /// Record: identity, spaces, address spaces, buffers, regions, findings. The last one counts.
+    Facts = 0x601,
+    /// Record: snapshots; each adds to those before.
+    Snapshots = 0x602,
+    /// Record: texts of marks; each adds to those before.
+    Marks = 0x603,
+    /// Named bytes that another part of the program attached. The last one of a name counts.
+    Extra = 0x701,
+    /// Named bytes computed from the recording, which may be ignored or made again. The last one of a name counts.
+    Derived = 0x801,
+}
+
+impl SectionKind {
+    /// Every kind, in the order of the numbers.
+    pub const ALL: [Self; 17] = [
+        Self::EventKind,
+        Self::EventSpace,
+        Self::EventTime,
+        Self::EventThread,
+        Self::EventPayload,
+        Self::AccessOffset,
+        Self::AccessWidth,
+        Self::AccessValue,
+        Self::Interrupts,
+        Self::Submits,
+        Self::PageDigests,
+        Self::PageImages,
+        Self::Facts,
+        Self::Snapshots,
+        Self::Marks,
+        Self::Extra,
+        Self::Derived,
+    ];
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| *k as u32 == raw)
+    }
+
+    /// Name in listings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EventKind => "event-kind",
+            Self::EventSpace => "event-space",
+            Self::EventTime => "event-time",
+            Self::EventThread => "event-thread",
+            Self::EventPayload => "event-payload",
+            Self::AccessOffset => "access-offset",
+            Self::AccessWidth => "access-width",
+            Self::AccessValue => "access-value",
+            Self::Interrupts => "interrupts",
+            Self::Submits => "submits",
+            Self::PageDigests => "page-digests",
+            Self::PageImages => "page-images",
+            Self::Facts => "facts",
+            Self::Snapshots => "snapshots",
+            Self::Marks => "marks",
+            Self::Extra => "extra",
+            Self::Derived => "derived",
+        }
+    }
+
+    /// Bytes of a row, for columns; `None` for records and named sections.
+    #[must_use]
+    pub fn row_bytes(self) -> Option<u32> {
+        Some(match self {
+            Self::EventKind | Self::EventSpace | Self::AccessWidth => 1,
+            Self::EventThread | Self::EventPayload | Self::AccessOffset => 4,
+            Self::EventTime | Self::AccessValue | Self::Interrupts => 8,
+            Self::Submits => 16,
+            Self::PageDigests => 32,
+            Self::PageImages => 4096,
+            Self::Facts | Self::Snapshots | Self::Marks | Self::Extra | Self::Derived => return None,
+        })
+    }
+
+    /// Whether a chunk may be stored as one value and a count.
+    #[must_use]
+    pub fn may_be_constant(self) -> bool {
+        matches!(
+            self,
+            Self::EventSpace
+                | Self::EventTime
+                | Self::EventThread
+                | Self::EventPayload
+                | Self::AccessWidth
+                | Self::AccessValue
+        )
+    }
+
+    /// The table that a column is of: columns of one table have the same number of rows.
+    pub(super) fn group(self) -> u32 {
+        (self as u32) >> 8
+    }
+
+    /// Whether the sections of this kind make up what a recording is, rather than something beside it.
+    pub(super) fn is_content(self) -> bool {
+        self.group() <= 6
+    }
+}
+
+/// How the rows of a section are stored. The numbers are frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Encoding {
+    /// Rows one after another, little-endian.
+    Plain = 0,
+    /// One value, in the table entry, for every row; no bytes of data.
+    Constant = 1,
+    /// A record or named bytes: what the kind says.
+    Record = 2,
+}
+
+impl Encoding {
+    /// The encoding with this number.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Plain,
+            1 => Self::Constant,
+            2 => Self::Record,
+            _ => return None,
+        })
+    }
+}
+
+/// The header's bytes.
+pub(super) fn header() -> [u8; HEADER_BYTES] {
+    let mut h = [0; HEADER_BYTES];
+    h[..8].copy_from_slice(&MAGIC);
+    h[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    h[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
+    let d = digest(&h[..32]);
+    h[32..].copy_from_slice(&d);
+    h
+}
+
+/// The end of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CommitRecord {
+    /// Its own first byte in the file: a copy of it elsewhere, in a page image for one, is none.
+    pub at: u64,
+    /// 1 for the first commit of a file, then counting up.
+    pub sequence: u64,
+    pub table_at: u64,
+    pub table_bytes: u64,
+    /// First byte of the record of the commit before, 0 when this is the first.
+    pub previous: u64,
+    pub version: u32,
+    /// Whether its table lists every section; otherwise it adds to the table of the commit before.
+    pub complete: bool,
+    pub table_digest: [u8; 32],
+}
+
+impl CommitRecord {
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut b = [0; RECORD_BYTES];
+        b[..8].copy_from_slice(&RECORD_MAGIC);
+        let words = [self.at, self.sequence, self.table_at, self.table_bytes, self.previous];
+        for (slot, word) in b[8..48].chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        b[48..52].copy_from_slice(&self.version.to_le_bytes());
+        b[52..56].copy_from_slice(&u32::from(self.complete).to_le_bytes());
+        b[64..96].copy_from_slice(&self.table_digest);
+        let d = digest(&b[..96]);
+        b[96..].copy_from_slice(&d);
+        b
+    }
+
+    /// The record in these bytes, or `None` when they are none, or one that belongs to another place.
+    pub fn decode(bytes: &[u8], at: u64) -> Option<Self> {
+        if bytes.get(..8)? != RECORD_MAGIC
+            || u64_at(bytes, 8)? != at
+            || digest(bytes.get(..96)?) != digest_at(bytes, 96)?
+        {
+            return None;
+        }
+        Some(Self {
+            at,
+            sequence: u64_at(bytes, 16)?,
+            table_at: u64_at(bytes, 24)?,
+            table_bytes: u64_at(bytes, 32)?,
+            previous: u64_at(bytes, 40)?,
+            version: u32_at(bytes, 48)?,
+            complete: u32_at(bytes, 52)? & 1 != 0,
+            table_digest: digest_at(bytes, 64)?,
+        })
+    }
+}
+
+/// An entry of a table: where a section is and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Number of the kind, known or not.
+    pub kind: u32,
+    /// Version of what the section holds.
+    pub version: u32,
+    /// First byte in the file; 0 when it has no bytes.
+    pub offset: u64,
+    pub bytes: u64,
+    /// Rows of a column chunk, elements of a record.
+    pub rows: u64,
+    /// Number of the first row in the whole column.
+    pub first_row: u64,
+    /// Constant chunks: the value, zero-extended.
+    pub value: u64,
+    pub encoding: u32,
+    pub row_bytes: u32,
+    /// Not used by version 1, carried along.
+    pub reserved: u64,
+    /// BLAKE3 of the bytes.
+    pub digest: [u8; 32],
+    /// Where this entry itself lies in the file, for messages; 0 while it is not written.
+    pub entry_at: u64,
+    /// Name of a named section, once it was read.
+    pub name: Option<String>,
+}
+
+impl Entry {
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut b = [0; ENTRY_BYTES];
+        b[..4].copy_from_slice(&self.kind.to_le_bytes());
+        b[4..8].copy_from_slice(&self.version.to_le_bytes());
+        let words = [self.offset, self.bytes, self.rows, self.first_row, self.value];
+        for (slot, word) in b[8..48].chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        b[48..52].copy_from_slice(&self.encoding.to_le_bytes());
+        b[52..56].copy_from_slice(&self.row_bytes.to_le_bytes());
+        b[56..64].copy_from_slice(&self.reserved.to_le_bytes());
+        b[64..].copy_from_slice(&self.digest);
+        b
+    }
+
+    pub fn decode(bytes: &[u8], entry_at: u64) -> Option<Self> {
+        Some(Self {
+            kind: u32_at(bytes, 0)?,
+            version: u32_at(bytes, 4)?,
+            offset: u64_at(bytes, 8)?,
+            bytes: u64_at(bytes, 16)?,
+            rows: u64_at(bytes, 24)?,
+            first_row: u64_at(bytes, 32)?,
+            value: u64_at(bytes, 40)?,
+            encoding: u32_at(bytes, 48)?,
+            row_bytes: u32_at(bytes, 52)?,
+            reserved: u64_at(bytes, 56)?,
+            digest: digest_at(bytes, 64)?,
+            entry_at,
+            name: None,
+        })
+    }
+
+    pub fn known(&self) -> Option<SectionKind> {
+        SectionKind::from_raw(self.kind)
+    }
+
+    /// One past the last byte; `None` past the end of the range.
+    pub fn end(&self) -> Option<u64> {
+        self.offset.checked_add(self.bytes)
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.known(), &self.name) {
+            (Some(k), Some(n)) => write!(f, "section {} {n:?}", k.name()),
+            (Some(k), None) => write!(f, "section {}", k.name()),
+            (None, _) => write!(f, "section of unknown kind {:#x}", self.kind),
+        }
+    }
+}
+
+/// The digest that tells whether derived data still belongs to a recording: over the entries of its content, without
+/// where they lie.
+pub(super) fn content_digest<'a>(entries: impl Iterator<Item = &'a Entry>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for e in entries.filter(|e| e.known().is_some_and(SectionKind::is_content)) {
+        let mut b = e.encode();
+        b[8..16].fill(0);
+        hasher.update(&b);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_entries_come_back_and_a_moved_record_is_none() {
+        let r = CommitRecord {
+            at: 512,
+            sequence: 3,
+            table_at: 4,
+            table_bytes: 5,
+            previous: 6,
+            version: 1,
+            complete: true,
+            table_digest: [7; 32],
+        };
+        assert_eq!(CommitRecord::decode(&r.encode(), 512), Some(r));
+        assert_eq!(CommitRecord::decode(&r.encode(), 1024), None);
+        for i in 0..RECORD_BYTES {
+            let mut b = r.encode();
+            b[i] ^= 0x10;
+            assert_eq!(CommitRecord::decode(&b, 512), None, "byte {i}");
+            assert_eq!(CommitRecord::decode(&r.encode()[..i], 512), None);
+        }
+        let e = Entry {
+            kind: 0x103,
+            version: 1,
+            offset: 4096,
+            bytes: 80,
+            rows: 10,
+            first_row: 3,
+            value: 9,
+            encoding: 0,
+            row_bytes: 8,
+            reserved: 11,
+            digest: [5; 32],
+            entry_at: 99,
+            name: None,
+        };
+        assert_eq!(Entry::decode(&e.encode(), 99), Some(e));
+    }
+
+    #[test]
+    fn numbers_are_frozen() {
+        let numbers: Vec<u32> = SectionKind::ALL.iter().map(|k| *k as u32).collect();
+        assert_eq!(
+            numbers,
+            [
+                0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601, 0x602,
+                0x603, 0x701, 0x801
+            ]
+        );
+        for k in SectionKind::ALL {
+            assert_eq!(SectionKind::from_raw(k as u32), Some(k));
+            assert!(!k.may_be_constant() || k.row_bytes().is_some_and(|b| b <= 8));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Makes a recording from a file's sections: metadata decoded, columns and page images lent from the map.
+
+use super::error::ContainerError;
+use super::layout::{Encoding, Entry, NAMED_BYTES, SectionKind, content_digest, digest};
+use super::recover::{State, last_commit};
+use super::sections::{self, Named, Rows, SnapshotCheck};
+use super::source::Source;
+use crate::Recording;
+use crate::encode;
+use crate::recording::{
+    Column, ColumnBuilder, Digest, Events, Facts, ImageRun, Memory, PageStore, SharedBytes, Snapshot,
+};
+use bytemuck::Pod;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A `.kine` file, opened at its last whole commit.
+pub struct KineFile {
+    pub(super) source: Source,
+    pub(super) state: State,
+    /// Sections that nothing replaced.
+    pub(super) entries: Vec<Entry>,
+    pub(super) rows: Rows,
+}
+
+/// What a file's table says of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionInfo {
+    /// What it holds; `None` for a kind that this version does not know.
+    pub kind: Option<SectionKind>,
+    /// Number of the kind.
+    pub number: u32,
+    /// Version of what it holds.
+    pub version: u32,
+    /// Name of a named section.
+    pub name: Option<String>,
+    /// First byte in the file; 0 when it has no bytes.
+    pub offset: u64,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Number of its first row in the whole column.
+    pub first_row: u64,
+    /// Rows, or elements of a record.
+    pub rows: u64,
+    /// How the rows are stored; `None` for an encoding that this version does not know.
+    pub encoding: Option<Encoding>,
+    /// Value of a constant chunk.
+    pub value: u64,
+    /// BLAKE3 digest of its bytes, as the table tells it.
+    pub digest: Digest,
+}
+
+/// Data that an earlier analysis computed and stored. It may be ignored or made again.
+#[derive(Clone)]
+pub struct Derived {
+    /// Version of the analysis that made it.
+    pub analysis_version: u32,
+    /// Whether the recording is still the one that it was made from.
+    pub current: bool,
+    shared: Arc<dyn SharedBytes>,
+    start: usize,
+    len: usize,
+}
+
+impl Derived {
+    /// The data. Its first byte is aligned to eight.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let end = self.start.saturating_add(self.len);
+        self.shared.bytes().get(self.start..end).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Derived {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Derived(version {}, {} bytes, current {})",
+            self.analysis_version, self.len, self.current
+        )
+    }
+}
+
+impl std::fmt::Debug for KineFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KineFile({}, {} sections)", self.source.place, self.entries.len())
+    }
+}
+
+impl KineFile {
+    /// Opens a file at its last whole commit.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn open(path: &Path) -> Result<Self, ContainerError> {
+        Self::of(Source::file(path)?)
+    }
+
+    /// Opens a file's bytes.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ContainerError> {
+        Self::of(Source::memory(bytes))
+    }
+
+    pub(super) fn of(source: Source) -> Result<Self, ContainerError> {
+        let mut state = last_commit(&source)?;
+        let rows = sections::check(&source, &state)?;
+        let entries = sections::live(&source, std::mem::take(&mut state.entries))?;
+        Ok(Self {
+            source,
+            state,
+            entries,
+            rows,
+        })
+    }
+
+    /// Number of the commit that is open: 1 for the first.
+    #[must_use]
+    pub fn commit(&self) -> u64 {
+        self.state.record.sequence
+    }
+
+    /// One past the last byte of the commit that is open. What lies behind it was never committed.
+    #[must_use]
+    pub fn committed_bytes(&self) -> u64 {
+        self.state.end()
+    }
+
+    /// Bytes behind the commit that is open: left by a writer that did not finish, or damaged.
+    #[must_use]
+    pub fn bytes_behind(&self) -> u64 {
+        self.source.len.saturating_sub(self.state.end())
+    }
+
+    /// Number of events.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.rows_of(SectionKind::EventKind)
+    }
+
+    pub(super) fn rows_of(&self, kind: SectionKind) -> u64 {
+        self.rows.get(&(kind as u32)).copied().unwrap_or(0)
+    }
+
+    /// The sections, in the order in which they were written, without those that a later one replaced.
+    #[must_use]
+    pub fn sections(&self) -> Vec<SectionInfo> {
+        let info = |e: &Entry| SectionInfo {
+            kind: e.known(),
+            number: e.kind,
+            version: e.version,
+            name: e.name.clone(),
+            offset: e.offset,
+            bytes: e.bytes,
+            first_row: e.first_row,
+            rows: e.rows,
+            encoding: Encoding::from_raw(e.encoding),
+            value: e.value,
+            digest: e.digest,
+        };
+        self.entries.iter().map(info).collect()
+    }
+
+    /// Data that an analysis stored under this name, if there is any.
+    ///
+    /// # Errors
+    /// When it cannot be read or lies outside the file.
+    pub fn derived(&self, name: &str) -> Result<Option<Derived>, ContainerError> {
+        let Some(e) = self.named(SectionKind::Derived, name) else {
+            return Ok(None);
+        };
+        let head = Named::decode(&self.source.read(e.offset, NAMED_BYTES as u64)?);
+        let head = head.ok_or_else(|| self.source.damaged(e.offset, format!("{e}: its name cannot be read")))?;
+        let place = |v: u64| usize::try_from(v).map_err(|_| self.source.damaged(e.offset, "out of reach".to_owned()));
+        Ok(Some(Derived {
+            analysis_version: head.analysis_version,
+            current: head.made_from == self.content_digest(),
+            shared: self.source.share(self.state.end())?,
+            start: place(e.offset.saturating_add(NAMED_BYTES as u64))?,
+            len: place(e.bytes.saturating_sub(NAMED_BYTES as u64))?,
+        }))
+    }
+
+    /// Digest over everything in the file that makes up the recording; derived data carries the one that it was made
+    /// from.
+    #[must_use]
+    pub fn content_digest(&self) -> Digest {
+        content_digest(self.entries.iter())
+    }
+
+    fn named(&self, kind: SectionKind, name: &str) -> Option<&Entry> {
+        self.entries
+            .iter()
+            .find(|e| e.kind == kind as u32 && e.name.as_deref() == Some(name))
+    }
+
+    pub(super) fn of_kind(&self, kind: SectionKind) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |e| e.kind == kind as u32)
+    }
+
+    /// A section's bytes, read and compared with their digest.
+    pub(super) fn checked(&self, e: &Entry) -> Result<Vec<u8>, ContainerError> {
+        let bytes = self.source.read(e.offset, e.bytes)?;
+        if digest(&bytes) != e.digest {
+            return Err(self
+                .source
+                .damaged(e.offset, format!("{e} does not agree with its digest")));
+        }
+        Ok(bytes)
+    }
+
+    fn record<T: DeserializeOwned>(&self, e: &Entry, what: &'static str) -> Result<T, ContainerError> {
+        encode::from_bytes(&self.checked(e)?).map_err(|source| ContainerError::Record {
+            place: self.source.place.clone(),
+            byte: e.offset,
+            what,
+            source,
+        })
+    }
+
+    /// The elements of a list that is stored in several records.
+    fn list<T: DeserializeOwned>(&self, kind: SectionKind) -> Result<Vec<T>, ContainerError> {
+        let mut all = Vec::new();
+        for e in self.of_kind(kind) {
+            let part: Vec<T> = self.record(e, kind.name())?;
+            if part.len() as u64 != e.rows {
+                let what = format!("{e} has {} elements, its table entry says {}", part.len(), e.rows);
+                return Err(self.source.damaged(e.offset, what));
+            }
+            all.extend(part);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn facts(&self) -> Result<Facts, ContainerError> {
+        match self.of_kind(SectionKind::Facts).last() {
+            Some(e) => self.record(e, "facts"),
+            None => Ok(Facts::default()),
+        }
+    }
+
+    pub(super) fn snapshots(&self) -> Result<(Vec<Snapshot>, SnapshotCheck), ContainerError> {
+        let all: Vec<Snapshot> = self.list(SectionKind::Snapshots)?;
+        let at = self.of_kind(SectionKind::Snapshots).next().map_or(0, |e| e.offset);
+        let mut check = SnapshotCheck::default();
+        let told = all.iter().try_for_each(|s| check.add(s));
+        told.and_then(|()| check.check_pages(self.rows_of(SectionKind::PageImages)))
+            .map_err(|what| self.source.damaged(at, what))?;
+        Ok((all, check))
+    }
+
+    pub(super) fn marks(&self) -> Result<Vec<String>, ContainerError> {
+        self.list(SectionKind::Marks)
+    }
+
+    pub(super) fn extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
+        let mut extras = BTreeMap::new();
+        for e in self.of_kind(SectionKind::Extra) {
+            let content = self.checked(e)?.split_off(NAMED_BYTES);
+            let name = e.name.clone();
+            let name = name.ok_or_else(|| self.source.damaged(e.offset, format!("{e}: its name cannot be read")))?;
+            extras.insert(name, content);
+        }
+        Ok(extras)
+    }
+
+    fn column<T: Pod>(&self, kind: SectionKind, bytes: &Arc<dyn SharedBytes>) -> Result<Column<T>, ContainerError> {
+        let mut column = ColumnBuilder::new();
+        for e in self.of_kind(kind) {
+            let far = || {
+                self.source
+                    .damaged(e.entry_at, format!("{e} is too large for this machine"))
+            };
+            let rows = usize::try_from(e.rows).map_err(|_| far())?;
+            if e.encoding == Encoding::Constant as u32 {
+                let value = e.value.to_le_bytes();
+                let value = value.get(..size_of::<T>()).ok_or_else(far)?;
+                column.push_constant(bytemuck::pod_read_unaligned(value), rows);
+            } else {
+                let start = usize::try_from(e.offset).map_err(|_| far())?;
+                let lent = column.push_mapped(Arc::clone(bytes), start, rows);
+                lent.map_err(|why| self.source.damaged(e.entry_at, format!("{e}: {why}")))?;
+            }
+        }
+        Ok(column.finish())
+    }
+
+    /// The event columns, without the texts of marks.
+    pub(super) fn columns(&self, bytes: &Arc<dyn SharedBytes>) -> Result<Events, ContainerError> {
+        use SectionKind as K;
+        Ok(Events {
+            kind: self.column(K::EventKind, bytes)?,
+            space: self.column(K::EventSpace, bytes)?,
+            time: self.column(K::EventTime, bytes)?,
+            thread: self.column(K::EventThread, bytes)?,
+            payload: self.column(K::EventPayload, bytes)?,
+            offset: self.column(K::AccessOffset, bytes)?,
+            width: self.column(K::AccessWidth, bytes)?,
+            value: self.column(K::AccessValue, bytes)?,
+            interrupts: self.column(K::Interrupts, bytes)?,
+            submits: self.column(K::Submits, bytes)?,
+            marks: Vec::new(),
+        })
+    }
+
+    /// The page images with their digests.
+    pub(super) fn pages(&self, bytes: &Arc<dyn SharedBytes>) -> Result<PageStore, ContainerError> {
+        let digests = self.column::<Digest>(SectionKind::PageDigests, bytes)?;
+        let images = self.of_kind(SectionKind::PageImages);
+        let images = images
+            .map(|e| ImageRun {
+                pages: e.rows,
+                start: e.offset,
+            })
+            .collect();
+        PageStore::mapped_runs(Arc::clone(bytes), digests, images).ok_or_else(|| {
+            self.source
+                .damaged(self.state.record.table_at, "page images are out of reach".to_owned())
+        })
+    }
+
+    /// The recording, with columns and page images lent from the file.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn recording(&self) -> Result<Recording, ContainerError> {
+        let bytes = self.source.share(self.state.end())?;
+        let (snapshots, _) = self.snapshots()?;
+        let memory = Memory {
+            pages: self.pages(&bytes)?,
+            snapshots: Arc::new(snapshots),
+        };
+        let events = Events {
+            marks: self.marks()?,
+            ..self.columns(&bytes)?
+        };
+        Ok(Recording {
+            facts: self.facts()?,
+            events,
+            memory,
+            extras: self.extras()?,
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Finds the last whole commit from the end of a file, and puts its list of sections together.
+//!
+//! Everything here reads untrusted bytes: each count and link is bounded before it is followed.
+
+use super::error::ContainerError;
+use super::layout::{
+    CommitRecord, ENTRY_BYTES, Entry, HEADER_BYTES, MAGIC, MAX_TABLE, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES,
+    RECORD_MAGIC, SECTION_ALIGN, VERSION, digest, digest_at, header, u32_at,
+};
+use super::source::Source;
+
+/// Most bytes of tables that one search reads, all candidates together: a hostile file cannot make it read the same
+/// megabytes from each of its thousands of records.
+const TABLE_BUDGET: u64 = 256 << 20;
+/// Most sound records with unsound tables that a search looks at.
+const MAX_CANDIDATES: usize = 1000;
+/// Bytes read at once while scanning back, at first and at most.
+const SCAN_BLOCK: (u64, u64) = (4096, 1 << 20);
+
+/// The file as its last whole commit left it.
+#[derive(Debug)]
+pub(super) struct State {
+    pub record: CommitRecord,
+    /// Every section listed, in the order written, those that a later one replaced included.
+    pub entries: Vec<Entry>,
+    /// Tables that `entries` were put together from.
+    pub tables: usize,
+    /// Why the search went on past records nearer to the end: byte and reason.
+    pub passed: Vec<(u64, String)>,
+}
+
+impl State {
+    /// One past the last byte of the commit.
+    pub fn end(&self) -> u64 {
+        self.record.at.saturating_add(RECORD_BYTES as u64)
+    }
+}
+
+/// Checks the header.
+fn check_header(source: &Source) -> Result<(), ContainerError> {
+    let bytes = source.read(0, source.len.min(HEADER_BYTES as u64))?;
+    if bytes.len() < HEADER_BYTES {
+        if !bytes.is_empty() && header().starts_with(&bytes) {
+            return Err(no_commit(source, "it ends within its header".to_owned()));
+        }
+        let reason = format!("{} bytes are too few for a header", bytes.len());
+        return Err(ContainerError::NotKine {
+            place: source.place.clone(),
+            reason,
+        });
+    }
+    if bytes.get(..8) != Some(MAGIC.as_slice()) {
+        let reason = "its first eight bytes are others".to_owned();
+        return Err(ContainerError::NotKine {
+            place: source.place.clone(),
+            reason,
+        });
+    }
+    if bytes.get(..32).map(digest) != digest_at(&bytes, 32) {
+        return Err(source.damaged(0, "the header does not agree with its digest".to_owned()));
+    }
+    too_new(source, 8, "the file", u32_at(&bytes, 8).unwrap_or(0))
+}
+
+/// Refuses a version that this program does not know.
+pub(super) fn too_new(source: &Source, byte: u64, what: &'static str, version: u32) -> Result<(), ContainerError> {
+    match version {
+        1..=VERSION => Ok(()),
+        0 => Err(source.damaged(byte, format!("{what} has version 0, which never was"))),
+        _ => Err(ContainerError::TooNew {
+            place: source.place.clone(),
+            byte,
+            what,
+            version,
+            known: VERSION,
+        }),
+    }
+}
+
+fn no_commit(source: &Source, reason: String) -> ContainerError {
+    ContainerError::NoCommit {
+        place: source.place.clone(),
+        bytes: source.len,
+        reason,
+    }
+}
+
+/// Finds the last whole commit.
+pub(super) fn last_commit(source: &Source) -> Result<State, ContainerError> {
+    check_header(source)?;
+    let mut budget = TABLE_BUDGET;
+    let mut passed = Vec::new();
+    let mut scan = Scan::new(source);
+    while let Some((at, bytes)) = scan.next()? {
+        let Some(record) = CommitRecord::decode(&bytes, at) else {
+            continue;
+        };
+        too_new(source, at.saturating_add(48), "a commit", record.version)?;
+        match chain(source, record, &mut budget)? {
+            Ok((entries, tables)) => {
+                return Ok(State {
+                    record,
+                    entries,
+                    tables,
+                    passed,
+                });
+            }
+            Err(reason) => passed.push((at, reason)),
+        }
+        if passed.len() >= MAX_CANDIDATES {
+            break;
+        }
+    }
+    let reason = match passed.first() {
+        Some((at, why)) => format!("the record at byte {at:#x} is the last, and {why}"),
+        None => "it holds no commit record; its writer did not finish, or the file was cut".to_owned(),
+    };
+    Err(no_commit(source, reason))
+}
+
+/// Walks the places where a record can be, from the end of the file back to its first section, and stops at those
+/// that begin with a record's first bytes.
+struct Scan<'a> {
+    source: &'a Source,
+    /// One past the last place not yet read.
+    before: u64,
+    block: Vec<u8>,
+    block_at: u64,
+    /// Offset in the block one past the next place to look at.
+    cursor: usize,
+    step: u64,
+}
+
+impl<'a> Scan<'a> {
+    fn new(source: &'a Source) -> Self {
+        Self {
+            source,
+            before: source.len,
+            block: Vec::new(),
+            block_at: 0,
+            cursor: 0,
+            step: SCAN_BLOCK.0,
+        }
+    }
+
+    /// The next place and the bytes of a record there.
+    fn next(&mut self) -> Result<Option<(u64, Vec<u8>)>, ContainerError> {
+        loop {
+            while let Some(at) = self.cursor.checked_sub(RECORD_ALIGN as usize) {
+                self.cursor = at;
+                if self.block.get(at..).is_some_and(|b| b.starts_with(&RECORD_MAGIC)) {
+                    let place = self.block_at.saturating_add(at as u64);
+                    if place
+                        .checked_add(RECORD_BYTES as u64)
+                        .is_some_and(|end| end <= self.source.len)
+                    {
+                        return Ok(Some((place, self.source.read(place, RECORD_BYTES as u64)?)));
+                    }
+                }
+            }
+            if self.before <= SECTION_ALIGN {
+                return Ok(None);
+            }
+            // Blocks begin at multiples of the alignment; the last place may have fewer bytes than a whole one behind it.
+            let from = (self.before - 1) / RECORD_ALIGN * RECORD_ALIGN;
+            let start = from.saturating_sub(self.step - RECORD_ALIGN).max(SECTION_ALIGN);
+            self.block = self.source.read(start, self.before - start)?;
+            self.block_at = start;
+            self.cursor = usize::try_from(from - start).unwrap_or(0) + RECORD_ALIGN as usize;
+            self.before = start;
+            self.step = (self.step * 4).min(SCAN_BLOCK.1);
+        }
+    }
+}
+
+type Sections = (Vec<Entry>, usize);
+
+/// The sections of a commit: its table, and those before it back to a complete one. The inner error says why this
+/// commit is not whole.
+fn chain(source: &Source, last: CommitRecord, budget: &mut u64) -> Result<Result<Sections, String>, ContainerError> {
+    let mut tables: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut record = last;
+    loop {
+        if let Err(reason) = check_record(&record) {
+            return Ok(Err(reason));
+        }
+        let Some(left) = budget.checked_sub(record.table_bytes) else {
+            return Ok(Err(format!(
+                "more than {TABLE_BUDGET} bytes of tables were read without finding a whole commit"
+            )));
+        };
+        *budget = left;
+        let table = source.read(record.table_at, record.table_bytes)?;
+        if digest(&table) != record.table_digest {
+            return Ok(Err(format!(
+                "its table at byte {:#x} does not agree with its digest",
+                record.table_at
+            )));
+        }
+        tables.push((record.table_at, table));
+        if record.complete {
+            break;
+        }
+        if tables.len() >= MAX_TABLES {
+            return Ok(Err(format!("it hangs on more than {MAX_TABLES} tables")));
+        }
+        let bytes = source.read(record.previous, RECORD_BYTES as u64)?;
+        let Some(previous) = CommitRecord::decode(&bytes, record.previous) else {
+            return Ok(Err(format!(
+                "the commit that it adds to, at byte {:#x}, is damaged",
+                record.previous
+            )));
+        };
+        too_new(source, previous.at.saturating_add(48), "a commit", previous.version)?;
+        if previous.sequence.checked_add(1) != Some(record.sequence) {
+            return Ok(Err(format!(
+                "it is number {} and adds to number {}",
+                record.sequence, previous.sequence
+            )));
+        }
+        record = previous;
+    }
+    let count = tables.len();
+    let mut entries = Vec::new();
+    for (at, table) in tables.iter().rev() {
+        for (i, bytes) in table.chunks_exact(ENTRY_BYTES).enumerate() {
+            let entry_at = at.saturating_add((i * ENTRY_BYTES) as u64);
+            entries.extend(Entry::decode(bytes, entry_at));
+        }
+    }
+    Ok(Ok((entries, count)))
+}
+
+/// Checks what can be checked of a record without reading anything else. Links go strictly backwards, so that they
+/// cannot loop.
+pub(super) fn check_record(record: &CommitRecord) -> Result<(), String> {
+    if record.table_bytes > MAX_TABLE || !record.table_bytes.is_multiple_of(ENTRY_BYTES as u64) {
+        return Err(format!("its table of {} bytes is none", record.table_bytes));
+    }
+    let end = record.table_at.checked_add(record.table_bytes);
+    if record.table_at < SECTION_ALIGN || end.is_none_or(|end| end > record.at) {
+        return Err(format!(
+            "its table at byte {:#x} does not lie before it",
+            record.table_at
+        ));
+    }
+    let linked = record.previous >= SECTION_ALIGN && record.previous < record.at;
+    if !linked && record.previous != 0 {
+        return Err(format!(
+            "it names a commit at byte {:#x}, which cannot be one before it",
+            record.previous
+        ));
+    }
+    if !linked && !record.complete {
+        return Err("it adds to a commit that it does not name".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Writes whole recordings: to a new file that appears at once or not at all, behind what a file has, or to memory.
+
+use super::error::ContainerError;
+use super::layout::SectionKind;
+use super::sink::{FileSink, MemorySink, Sink};
+use super::writer::{Commit, Writer};
+use crate::Recording;
+use crate::progress::Progress;
+use crate::recording::{Column, Digest, PageId, Part};
+use bytemuck::Pod;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Chunks shorter than this are put together: each section begins at a multiple of 4096, so small ones cost room.
+const SMALL: usize = 1 << 20;
+
+/// Writes a recording to a new file, which replaces one of that name when everything in it is safe. Progress counts
+/// bytes.
+///
+/// # Errors
+/// When it cannot be written, contradicts itself, or was cancelled; then a file of that name is as it was.
+pub fn write(recording: &Recording, path: &Path, progress: &Progress) -> Result<(), ContainerError> {
+    write_with(recording, path, progress, |_| Ok(()))
+}
+
+/// As [`write`], with more to push before the commit: derived data, for one.
+///
+/// # Errors
+/// As [`write`], and what `more` says.
+pub fn write_with(
+    recording: &Recording,
+    path: &Path,
+    progress: &Progress,
+    more: impl FnOnce(&mut Writer<FileSink>) -> Result<(), ContainerError>,
+) -> Result<(), ContainerError> {
+    progress.set_total(weight(recording));
+    write_streamed(path, progress, |writer| {
+        writer.put(recording)?;
+        more(writer)
+    })
+}
+
+/// Writes a new file by pushing what `fill` has, chunk by chunk, and commits it. The file appears under its name at
+/// once or not at all. For sources that are too large to hold as a recording first.
+///
+/// # Errors
+/// As [`write`], and what `fill` says.
+pub fn write_streamed<E: From<ContainerError>>(
+    path: &Path,
+    progress: &Progress,
+    fill: impl FnOnce(&mut Writer<FileSink>) -> Result<(), E>,
+) -> Result<(), E> {
+    let beside = beside(path)?;
+    let made = Writer::create(&beside).map_err(E::from).and_then(|mut writer| {
+        writer.watch(progress);
+        fill(&mut writer)?;
+        writer.commit()?;
+        let io = |source| ContainerError::Io {
+            place: path.display().to_string(),
+            source,
+        };
+        fs::rename(&beside, path).map_err(io)?;
+        Ok(folder_of(path).and_then(|f| f.sync_all()).map_err(io)?)
+    });
+    if made.is_err() {
+        // The error that is told is the first one; that the leftover cannot be removed adds nothing to it.
+        let _ = fs::remove_file(&beside);
+    }
+    made
+}
+
+/// Adds to a file what a recording has beyond it, in a new commit: events behind those of the file, pages, snapshots,
+/// marks, facts and extras that differ.
+///
+/// # Errors
+/// As [`write`], and when the file cannot be opened; it keeps its last commit.
+pub fn append(recording: &Recording, path: &Path, progress: &Progress) -> Result<Commit, ContainerError> {
+    let mut writer = Writer::append(path)?;
+    writer.watch(progress);
+    writer.put(recording)?;
+    writer.commit()
+}
+
+/// A recording as the bytes of a file. The same recording gives the same bytes.
+///
+/// # Errors
+/// When it contradicts itself: columns of different lengths, or snapshots that name pages that are not there.
+pub fn to_bytes(recording: &Recording) -> Result<Vec<u8>, ContainerError> {
+    let mut writer = Writer::begin(MemorySink::default())?;
+    writer.put(recording)?;
+    writer.commit()?;
+    Ok(writer.into_sink().bytes)
+}
+
+fn folder_of(path: &Path) -> std::io::Result<fs::File> {
+    match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => fs::File::open(p),
+        _ => fs::File::open("."),
+    }
+}
+
+/// A name for the unfinished file, in the same folder, so that it can be renamed.
+fn beside(path: &Path) -> Result<PathBuf, ContainerError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or_else(|| ContainerError::Io {
+        place: path.display().to_string(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "this names no file"),
+    })?;
+    let mut name = name.to_os_string();
+    name.push(format!(
+        ".{}-{}.kine.tmp",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
+    Ok(path.with_file_name(name))
+}
+
+/// About how many bytes a recording takes.
+fn weight(r: &Recording) -> u64 {
+    let events = r.events.len() as u64 * 18 + r.events.offset.len() as u64 * 13;
+    events.saturating_add(r.memory.pages.len() as u64 * 4128).max(1)
+}
+
+impl<S: Sink> Writer<S> {
+    /// Pushes what a recording has beyond what was pushed before: everything, into a new file.
+    ///
+    /// # Errors
+    /// When it has fewer rows than were pushed already, contradicts itself, or the sink cannot be written.
+    pub fn put(&mut self, recording: &Recording) -> Result<(), ContainerError> {
+        use SectionKind as K;
+        let e = &recording.events;
+        self.facts(&recording.facts)?;
+        self.column(K::EventKind, &e.kind)?;
+        self.column(K::EventSpace, &e.space)?;
+        self.column(K::EventTime, &e.time)?;
+        self.column(K::EventThread, &e.thread)?;
+        self.column(K::EventPayload, &e.payload)?;
+        self.column(K::AccessOffset, &e.offset)?;
+        self.column(K::AccessWidth, &e.width)?;
+        self.column(K::AccessValue, &e.value)?;
+        self.column(K::Interrupts, &e.interrupts)?;
+        self.column(K::Submits, &e.submits)?;
+        let marks = usize::try_from(self.rows(K::Marks)).unwrap_or(usize::MAX);
+        self.marks(e.marks.get(marks..).ok_or_else(|| fewer(K::Marks))?)?;
+        self.new_pages(recording)?;
+        let known = self.snapshot_count();
+        self.snapshots(
+            recording
+                .memory
+                .snapshots
+                .get(known..)
+                .ok_or_else(|| fewer(K::Snapshots))?,
+        )?;
+        for (name, bytes) in &recording.extras {
+            self.extra(name, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn new_pages(&mut self, recording: &Recording) -> Result<(), ContainerError> {
+        let store = &recording.memory.pages;
+        let have = self.rows(SectionKind::PageImages);
+        let ids = || {
+            (have..store.len() as u64)
+                .filter_map(|i| u32::try_from(i + 1).ok())
+                .map(PageId)
+        };
+        let digests: Vec<Digest> = ids().filter_map(|id| store.digest(id)).collect();
+        self.pages(&digests, ids().filter_map(|id| store.page(id)))
+    }
+
+    /// Pushes the rows of a column beyond those pushed before.
+    fn column<T: Pod + PartialEq>(&mut self, kind: SectionKind, column: &Column<T>) -> Result<(), ContainerError> {
+        let from = usize::try_from(self.rows(kind))
+            .ok()
+            .filter(|f| *f <= column.len())
+            .ok_or_else(|| fewer(kind))?;
+        let small = SMALL / size_of::<T>().max(1);
+        let mut gathered: Vec<T> = Vec::new();
+        for part in column.parts(from..column.len()) {
+            let alone = part.rows() == column.len() - from;
+            match part {
+                Part::Constant { value, rows } if kind.may_be_constant() && (alone || rows >= small) => {
+                    self.push(kind, &gathered)?;
+                    gathered.clear();
+                    self.push_constant(kind, value, rows as u64)?;
+                }
+                Part::Constant { value, mut rows } => {
+                    while rows > 0 {
+                        let now = rows.min(small);
+                        gathered.resize(gathered.len() + now, value);
+                        rows -= now;
+                        if gathered.len() >= small {
+                            self.push(kind, &gathered)?;
+                            gathered.clear();
+                        }
+                    }
+                }
+                Part::Plain(values) if values.len() >= small || alone => {
+                    self.push(kind, &gathered)?;
+                    gathered.clear();
+                    self.push(kind, values)?;
+                }
+                Part::Plain(values) => {
+                    gathered.extend_from_slice(values);
+                    if gathered.len() >= small {
+                        self.push(kind, &gathered)?;
+                        gathered.clear();
+                    }
+                }
+            }
+        }
+        self.push(kind, &gathered)
+    }
+}
+
+fn fewer(kind: SectionKind) -> ContainerError {
+    ContainerError::Refused(format!("the recording has fewer rows of {} than the file", kind.name()))
+}

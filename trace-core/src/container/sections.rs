@@ -1,0 +1,234 @@
+//! The rules that a list of sections keeps, checked before anything is lent from them.
+
+use super::error::ContainerError;
+use super::layout::{Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, SectionKind, VERSION, digest_at, u32_at};
+use super::recover::{State, too_new};
+use super::source::Source;
+use crate::encode::MAX_RECORD;
+use crate::recording::{MAX_PARENTS, PageId, Snapshot};
+use std::collections::BTreeMap;
+
+/// Rows of each column, by number of the kind.
+pub(super) type Rows = BTreeMap<u32, u64>;
+
+/// Checks every entry by itself and against the others, and gives the rows of each column.
+pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerError> {
+    let mut rows = Rows::new();
+    for e in &state.entries {
+        let bad = |what: String| source.damaged(e.entry_at, format!("{e}: {what}"));
+        let end = e.end().filter(|end| *end <= state.record.at);
+        if end.is_none() || e.bytes > 0 && (e.offset < SECTION_ALIGN || e.offset % SECTION_ALIGN != 0) {
+            return Err(bad(format!(
+                "{} bytes at byte {:#x} are not a place for it",
+                e.bytes, e.offset
+            )));
+        }
+        let Some(kind) = e.known() else { continue };
+        too_new(source, e.entry_at.saturating_add(4), "a section", e.version)?;
+        check_known(e, kind).map_err(bad)?;
+        if counts_on(kind) {
+            let total = rows.entry(e.kind).or_insert(0);
+            if e.first_row != *total {
+                return Err(bad(format!(
+                    "it begins at row {}, the one before ends at {total}",
+                    e.first_row
+                )));
+            }
+            *total = total
+                .checked_add(e.rows)
+                .ok_or_else(|| bad("too many rows".to_owned()))?;
+        }
+    }
+    check_overlaps(source, &state.entries)?;
+    check_lengths(&rows).map_err(|what| source.damaged(state.record.table_at, what))?;
+    Ok(rows)
+}
+
+/// Whether sections of this kind add to those before, rather than replace them.
+pub(super) fn counts_on(kind: SectionKind) -> bool {
+    kind.row_bytes().is_some() || matches!(kind, SectionKind::Snapshots | SectionKind::Marks)
+}
+
+fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
+    let encoding = Encoding::from_raw(e.encoding).ok_or_else(|| format!("encoding {} is unknown", e.encoding))?;
+    match (kind.row_bytes(), encoding) {
+        (Some(size), Encoding::Plain) => {
+            if e.row_bytes != size || e.rows.checked_mul(u64::from(size)) != Some(e.bytes) {
+                return Err(format!("{} rows of {} bytes in {} bytes", e.rows, e.row_bytes, e.bytes));
+            }
+        }
+        (Some(size), Encoding::Constant) => {
+            let fits = size >= 8 || e.value >> (8 * size) == 0;
+            if !kind.may_be_constant() || e.row_bytes != size || e.bytes != 0 || !fits {
+                return Err(format!(
+                    "a constant of {} bytes with value {:#x} cannot be here",
+                    e.row_bytes, e.value
+                ));
+            }
+        }
+        (None, Encoding::Record) => {
+            let named = matches!(kind, SectionKind::Extra | SectionKind::Derived);
+            if named && e.bytes < NAMED_BYTES as u64 || !named && e.bytes > MAX_RECORD as u64 {
+                return Err(format!("{} bytes cannot be such a record", e.bytes));
+            }
+        }
+        (_, other) => return Err(format!("encoding {other:?} cannot be here")),
+    }
+    Ok(())
+}
+
+/// Two sections never share bytes: otherwise a small file could claim endless rows.
+fn check_overlaps(source: &Source, entries: &[Entry]) -> Result<(), ContainerError> {
+    let mut by_place: Vec<&Entry> = entries.iter().filter(|e| e.bytes > 0).collect();
+    by_place.sort_by_key(|e| e.offset);
+    for pair in by_place.windows(2) {
+        if let [a, b] = pair
+            && a.end().is_none_or(|end| end > b.offset)
+        {
+            return Err(source.damaged(b.entry_at, format!("{b} at byte {:#x} overlaps {a}", b.offset)));
+        }
+    }
+    Ok(())
+}
+
+/// Columns of one table have the same number of rows.
+pub(super) fn check_lengths(rows: &Rows) -> Result<(), String> {
+    let of = |k: SectionKind| rows.get(&(k as u32)).copied().unwrap_or(0);
+    for kind in SectionKind::ALL.into_iter().filter(|k| k.row_bytes().is_some()) {
+        let Some(first) = SectionKind::ALL.into_iter().find(|k| k.group() == kind.group()) else {
+            continue;
+        };
+        if of(kind) != of(first) {
+            let (a, b) = (kind.name(), first.name());
+            return Err(format!(
+                "column {a} has {} rows, column {b} has {}",
+                of(kind),
+                of(first)
+            ));
+        }
+    }
+    if of(SectionKind::PageImages) >= u64::from(u32::MAX) {
+        return Err(format!(
+            "{} pages are more than page ids can tell apart",
+            of(SectionKind::PageImages)
+        ));
+    }
+    Ok(())
+}
+
+/// What stands before the content of a named section.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub name: String,
+    /// Derived data: version of the analysis that made it.
+    pub analysis_version: u32,
+    /// Derived data: content digest of the recording that it was made from.
+    pub made_from: [u8; 32],
+}
+
+impl Named {
+    pub fn encode(&self) -> Option<[u8; NAMED_BYTES]> {
+        let mut b = [0; NAMED_BYTES];
+        b.get_mut(..4)?
+            .copy_from_slice(&u32::try_from(self.name.len()).ok()?.to_le_bytes());
+        b.get_mut(4..8)?.copy_from_slice(&self.analysis_version.to_le_bytes());
+        b.get_mut(16..NAME_AT)?.copy_from_slice(&self.made_from);
+        b.get_mut(NAME_AT..NAME_AT.checked_add(self.name.len())?)?
+            .copy_from_slice(self.name.as_bytes());
+        Some(b)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let len = usize::try_from(u32_at(bytes, 0)?).ok()?;
+        let name = bytes.get(NAME_AT..NAMED_BYTES)?.get(..len)?;
+        Some(Self {
+            name: std::str::from_utf8(name).ok()?.to_owned(),
+            analysis_version: u32_at(bytes, 4)?,
+            made_from: digest_at(bytes, 16)?,
+        })
+    }
+}
+
+/// Reads the names of named sections, and drops what a later section replaced.
+pub(super) fn live(source: &Source, entries: Vec<Entry>) -> Result<Vec<Entry>, ContainerError> {
+    let mut kept: Vec<Option<Entry>> = Vec::with_capacity(entries.len());
+    let mut newest: BTreeMap<(u32, String), usize> = BTreeMap::new();
+    for mut e in entries {
+        if let Some(kind) = e.known().filter(|k| !counts_on(*k)) {
+            if kind != SectionKind::Facts {
+                // A name that cannot be read replaces nothing; whoever wants the section is told then.
+                let Some(named) = Named::decode(&source.read(e.offset, NAMED_BYTES as u64)?) else {
+                    kept.push(Some(e));
+                    continue;
+                };
+                e.name = Some(named.name);
+            }
+            let key = (e.kind, e.name.clone().unwrap_or_default());
+            if let Some(slot) = newest.insert(key, kept.len()).and_then(|old| kept.get_mut(old)) {
+                *slot = None;
+            }
+        }
+        kept.push(Some(e));
+    }
+    Ok(kept.into_iter().flatten().collect())
+}
+
+/// Checks snapshots one after another, as they are written and as they are read.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotCheck {
+    /// Parents above each snapshot so far.
+    depths: Vec<u8>,
+    last_event: u64,
+    /// One past the highest page id named.
+    pub pages: u64,
+}
+
+impl SnapshotCheck {
+    pub fn len(&self) -> usize {
+        self.depths.len()
+    }
+
+    pub fn add(&mut self, s: &Snapshot) -> Result<(), String> {
+        let index = self.depths.len();
+        let bad = |what: &str| Err(format!("snapshot {index} {what}"));
+        if s.event < self.last_event {
+            return bad("is of an event before that of the snapshot before it");
+        }
+        let depth = match s.parent.map(|p| self.depths.get(p as usize)) {
+            None => 0,
+            Some(Some(d)) => d.saturating_add(1),
+            Some(None) => return bad("names a parent that does not come before it"),
+        };
+        if usize::from(depth) > MAX_PARENTS {
+            return bad("has more parents above it than a look-up passes");
+        }
+        let mut free = 0;
+        for r in &s.runs {
+            let Some(end) = r.first_frame.checked_add(u64::from(r.count)) else {
+                return bad("has a run past the last frame");
+            };
+            if r.count == 0 || r.first_frame < free {
+                return bad("has runs that are empty, overlap or are not in order");
+            }
+            free = end;
+            let more = if r.repeat { 1 } else { u64::from(r.count) };
+            self.pages = self.pages.max(u64::from(r.first_page.0) + more);
+        }
+        self.last_event = s.event;
+        self.depths.push(depth);
+        Ok(())
+    }
+
+    /// Checks that every page named is there; `images` counts those stored, without the page of zeros.
+    pub fn check_pages(&self, images: u64) -> Result<(), String> {
+        if self.pages > images.saturating_add(1) {
+            let last = PageId(u32::try_from(self.pages - 1).unwrap_or(u32::MAX));
+            return Err(format!("a snapshot names page {}, {images} are stored", last.0));
+        }
+        Ok(())
+    }
+}
+
+/// Version that the sections of this program have. A record whose fields change needs a higher one, with the old form
+/// kept for reading: the frozen files under `tests/golden` stay readable.
+pub(super) const SECTION_VERSION: u32 = VERSION;

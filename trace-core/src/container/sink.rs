@@ -1,0 +1,81 @@
+//! Where a writer's bytes go: a file, a buffer, or whatever a test puts in between.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Takes what a writer writes. Bytes between two writes that nobody wrote are zero.
+pub trait Sink {
+    /// Puts bytes at a place behind everything that was synced.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when everything written is safe from a power cut.
+    ///
+    /// # Errors
+    /// When that cannot be said.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A file.
+#[derive(Debug)]
+pub struct FileSink {
+    file: File,
+    /// The folder that names the file, synced with it the first time.
+    folder: Option<File>,
+}
+
+impl FileSink {
+    /// A file that was just made; `folder` is the one that lists it.
+    pub(super) fn new(file: File, folder: Option<File>) -> Self {
+        Self { file, folder }
+    }
+}
+
+impl Sink for FileSink {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if let Some(folder) = self.folder.take() {
+            folder.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// A buffer.
+#[derive(Debug, Default)]
+pub struct MemorySink {
+    /// What was written.
+    pub bytes: Vec<u8>,
+}
+
+impl Sink for MemorySink {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(at).map_err(|e| io::Error::new(io::ErrorKind::FileTooLarge, e))?;
+        let end = at
+            .checked_add(bytes.len())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        if at == self.bytes.len() {
+            self.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        match self.bytes.get_mut(at..end) {
+            Some(target) => target.copy_from_slice(bytes),
+            None => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Where a reader's metadata comes from: `pread` on a file, or a slice. Every read is checked against the length.
+
+use super::error::ContainerError;
+use super::map::{Buffer, MappedFile};
+use crate::recording::SharedBytes;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An opened file or buffer.
+pub(super) struct Source {
+    /// Name in messages.
+    pub place: String,
+    /// Bytes there were when it was opened.
+    pub len: u64,
+    from: From,
+}
+
+enum From {
+    File(File),
+    Memory(Arc<Buffer>),
+}
+
+impl Source {
+    pub fn file(path: &Path) -> Result<Self, ContainerError> {
+        let place = path.display().to_string();
+        let io = |source| ContainerError::Io {
+            place: path.display().to_string(),
+            source,
+        };
+        let file = File::open(path).map_err(io)?;
+        Self::of(file, place)
+    }
+
+    pub fn of(file: File, place: String) -> Result<Self, ContainerError> {
+        let meta = file.metadata().map_err(|source| ContainerError::Io {
+            place: place.clone(),
+            source,
+        })?;
+        if !meta.is_file() {
+            return Err(ContainerError::NotKine {
+                place,
+                reason: "it is not a regular file".to_owned(),
+            });
+        }
+        Ok(Self {
+            place,
+            len: meta.len(),
+            from: From::File(file),
+        })
+    }
+
+    pub fn memory(bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u64;
+        Self {
+            place: "bytes in memory".to_owned(),
+            len,
+            from: From::Memory(Arc::new(Buffer::new(bytes))),
+        }
+    }
+
+    /// `bytes` bytes from `at` on. The room for them is taken only after the length was checked.
+    pub fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>, ContainerError> {
+        let end = at.checked_add(bytes).filter(|e| *e <= self.len);
+        let (Some(end), Ok(size)) = (end, usize::try_from(bytes)) else {
+            return Err(self.damaged(
+                at,
+                format!("{bytes} bytes are named here, the file ends at {:#x}", self.len),
+            ));
+        };
+        match &self.from {
+            From::Memory(b) => {
+                let part = usize::try_from(at).ok().zip(usize::try_from(end).ok());
+                let part = part.and_then(|(a, e)| b.bytes().get(a..e));
+                part.map(<[u8]>::to_vec)
+                    .ok_or_else(|| self.damaged(at, "out of reach".to_owned()))
+            }
+            From::File(f) => {
+                let mut out = vec![0; size];
+                f.read_exact_at(&mut out, at).map_err(|e| self.io(e))?;
+                Ok(out)
+            }
+        }
+    }
+
+    /// The first `bytes` bytes, to be lent.
+    pub fn share(&self, bytes: u64) -> Result<Arc<dyn SharedBytes>, ContainerError> {
+        Ok(match &self.from {
+            From::Memory(b) => Arc::clone(b) as Arc<dyn SharedBytes>,
+            From::File(f) => Arc::new(MappedFile::new(f, bytes).map_err(|e| self.io(e))?),
+        })
+    }
+
+    pub fn io(&self, source: std::io::Error) -> ContainerError {
+        ContainerError::Io {
+            place: self.place.clone(),
+            source,
+        }
+    }
+
+    pub fn damaged(&self, byte: u64, what: String) -> ContainerError {
+        ContainerError::Damaged {
+            place: self.place.clone(),
+            byte,
+            what,
+        }
+    }
+}

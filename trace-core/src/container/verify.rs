@@ -1,0 +1,210 @@
+//! Checks a whole file: every digest, every length, every row that could point astray.
+
+use super::error::ContainerError;
+use super::layout::{CommitRecord, Entry, RECORD_BYTES, digest};
+use super::reader::KineFile;
+use super::recover::check_record;
+use super::verify_rows;
+use crate::progress::Progress;
+use std::path::Path;
+
+/// Most problems that are listed; the others are counted.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// Something wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where in the file.
+    pub byte: u64,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What [`verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Commits in the file, back to the first.
+    pub commits: u64,
+    /// Sections that the last commit lists.
+    pub sections: u64,
+    /// Bytes compared with a digest.
+    pub bytes: u64,
+    /// Bytes behind the last whole commit.
+    pub bytes_behind: u64,
+    /// The first [`MAX_PROBLEMS`] problems, by the order of the checks.
+    pub problems: Vec<Problem>,
+    /// All problems, listed or not.
+    pub problem_count: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.problem_count == 0
+    }
+
+    pub(super) fn add(&mut self, byte: u64, message: String) {
+        self.problem_count += 1;
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem { byte, message });
+        }
+    }
+}
+
+/// Checks a whole file. Takes as long as reading it.
+///
+/// # Errors
+/// When the file cannot be opened at any commit: then there is nothing to check.
+pub fn verify(path: &Path) -> Result<VerifyReport, ContainerError> {
+    verify_with(path, &Progress::new())
+}
+
+/// As [`verify`], with progress in bytes and cancel.
+///
+/// # Errors
+/// As [`verify`], or when cancelled.
+pub fn verify_with(path: &Path, progress: &Progress) -> Result<VerifyReport, ContainerError> {
+    check(KineFile::open(path)?, progress)
+}
+
+/// Checks the bytes of a file.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_bytes(bytes: Vec<u8>) -> Result<VerifyReport, ContainerError> {
+    check(KineFile::from_bytes(bytes)?, &Progress::new())
+}
+
+fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerError> {
+    let mut report = VerifyReport {
+        sections: file.entries.len() as u64,
+        bytes_behind: file.bytes_behind(),
+        ..VerifyReport::default()
+    };
+    for (at, why) in &file.state.passed {
+        report.add(*at, format!("a commit is not whole: {why}"));
+    }
+    progress.set_total(file.entries.iter().fold(1, |sum, e| sum.saturating_add(e.bytes)));
+    let places = commits(&file, &mut report)?;
+    overlaps(&file, places, &mut report);
+    let shared = file.source.share(file.committed_bytes())?;
+    digests(&file, shared.bytes(), progress, &mut report)?;
+    verify_rows::check(&file, &shared, progress, &mut report)?;
+    Ok(report)
+}
+
+/// Something that takes bytes of the file: first byte, one past the last, what it is.
+type Place = (u64, u64, String);
+
+/// Follows the links from the last commit to the first. Gives where records and tables lie.
+fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<Place>, ContainerError> {
+    let mut places = Vec::new();
+    let mut record = file.state.record;
+    // Tables do not overlap in a sound file; a hostile one must not make the same bytes be read again and again.
+    let mut budget = file.source.len;
+    loop {
+        report.commits += 1;
+        let table_end = record.table_at.saturating_add(record.table_bytes);
+        places.push((
+            record.at,
+            record.at.saturating_add(RECORD_BYTES as u64),
+            format!("commit {}", record.sequence),
+        ));
+        places.push((
+            record.table_at,
+            table_end,
+            format!("the table of commit {}", record.sequence),
+        ));
+        let Some(left) = budget.checked_sub(record.table_bytes) else {
+            report.add(
+                record.at,
+                "the tables of the commits are longer than the file".to_owned(),
+            );
+            break;
+        };
+        budget = left;
+        let whole = check_record(&record).and_then(|()| {
+            let table = file
+                .source
+                .read(record.table_at, record.table_bytes)
+                .map_err(|e| e.to_string())?;
+            report.bytes += record.table_bytes;
+            if digest(&table) == record.table_digest {
+                Ok(())
+            } else {
+                Err(format!(
+                    "its table at byte {:#x} does not agree with its digest",
+                    record.table_at
+                ))
+            }
+        });
+        if let Err(why) = whole {
+            report.add(record.at, format!("commit {} is not whole: {why}", record.sequence));
+        }
+        if record.previous == 0 {
+            if record.sequence != 1 {
+                report.add(record.at, format!("the first commit has number {}", record.sequence));
+            }
+            break;
+        }
+        if record.previous >= record.at {
+            break;
+        }
+        let bytes = file.source.read(record.previous, RECORD_BYTES as u64)?;
+        let Some(previous) = CommitRecord::decode(&bytes, record.previous) else {
+            let what = format!("commit {} names one here, which is damaged", record.sequence);
+            report.add(record.previous, what);
+            break;
+        };
+        if previous.sequence.checked_add(1) != Some(record.sequence) {
+            let what = format!("commit {} follows commit {}", record.sequence, previous.sequence);
+            report.add(record.at, what);
+        }
+        record = previous;
+    }
+    Ok(places)
+}
+
+/// Nothing shares bytes with anything else. That sections do not share any with each other was checked at the open.
+fn overlaps(file: &KineFile, mut places: Vec<Place>, report: &mut VerifyReport) {
+    let sections = file.entries.iter().filter(|e| e.bytes > 0);
+    places.extend(sections.map(|e| (e.offset, e.offset.saturating_add(e.bytes), e.to_string())));
+    places.sort();
+    for pair in places.windows(2) {
+        if let [(_, end, a), (start, _, b)] = pair
+            && end > start
+        {
+            report.add(*start, format!("{b} overlaps {a}"));
+        }
+    }
+}
+
+/// Compares every section with its digest.
+fn digests(
+    file: &KineFile,
+    bytes: &[u8],
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    let part = |e: &Entry| {
+        let start = usize::try_from(e.offset).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(e.bytes).ok()?)?)
+    };
+    for e in &file.entries {
+        let Some(data) = part(e) else {
+            report.add(e.entry_at, format!("{e} lies outside the file"));
+            continue;
+        };
+        let mut hasher = blake3::Hasher::new();
+        for piece in data.chunks(1 << 20) {
+            hasher.update(piece);
+            progress.advance(piece.len() as u64)?;
+        }
+        report.bytes += e.bytes;
+        if *hasher.finalize().as_bytes() != e.digest {
+            report.add(e.offset, format!("{e} does not agree with its digest"));
+        }
+    }
+    Ok(())
+}

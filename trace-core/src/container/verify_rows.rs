@@ -1,0 +1,189 @@
+//! Checks what sections hold: rows that name other rows, kinds, widths, page images against their digests, records.
+
+use super::error::ContainerError;
+use super::layout::{Encoding, SectionKind, digest};
+use super::reader::KineFile;
+use super::verify::VerifyReport;
+use crate::progress::Progress;
+use crate::recording::{Column, EventKind, Events, Facts, PageId, PageStore, SharedBytes};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Rows between two looks at whether the work was cancelled.
+const STEP: usize = 1 << 20;
+
+/// Checks rows and records of an opened file.
+pub(super) fn check(
+    file: &KineFile,
+    bytes: &Arc<dyn SharedBytes>,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    let facts = told(file.facts(), report);
+    let marks = told(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
+    told(file.extras(), report);
+    if let Some(events) = told(file.columns(bytes), report) {
+        let spaces = facts.as_ref().map_or(u64::MAX, |f| f.spaces.len() as u64);
+        rows(file, &events, spaces, marks, progress, report)?;
+    }
+    if let Some((snapshots, _)) = told(file.snapshots(), report) {
+        let at = file.of_kind(SectionKind::Snapshots).next().map_or(0, |e| e.offset);
+        for (i, s) in snapshots.iter().enumerate().filter(|(_, s)| s.event > file.events()) {
+            let what = format!(
+                "snapshot {i} is of event {}, there are {} events",
+                s.event,
+                file.events()
+            );
+            report.add(at, what);
+        }
+    }
+    if let Some(store) = told(file.pages(bytes), report) {
+        pages(file, &store, progress, report)?;
+    }
+    if let Some(facts) = facts {
+        links(file, &facts, report);
+    }
+    Ok(())
+}
+
+/// What was read, or its error as a problem.
+fn told<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option<T> {
+    match read {
+        Ok(v) => Some(v),
+        Err(e) => {
+            report.add(e.byte().unwrap_or(0), e.to_string());
+            None
+        }
+    }
+}
+
+/// Where a row of a column lies in the file; for a constant chunk, where its table entry does.
+fn byte_of(file: &KineFile, kind: SectionKind, row: usize) -> u64 {
+    let row = row as u64;
+    for e in file.of_kind(kind) {
+        let Some(at) = row.checked_sub(e.first_row).filter(|at| *at < e.rows) else {
+            continue;
+        };
+        if e.encoding == Encoding::Constant as u32 {
+            return e.entry_at;
+        }
+        return e.offset.saturating_add(at.saturating_mul(u64::from(e.row_bytes)));
+    }
+    0
+}
+
+fn rows(
+    file: &KineFile,
+    events: &Events,
+    spaces: u64,
+    marks: u64,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    let accesses = events.offset.len() as u64;
+    let tables = [
+        accesses,
+        accesses,
+        events.interrupts.len() as u64,
+        marks,
+        events.submits.len() as u64,
+    ];
+    let kinds = events.kind.iter().zip(events.payload.iter()).zip(events.space.iter());
+    for (row, ((raw, payload), space)) in kinds.enumerate() {
+        if row % STEP == 0 {
+            progress.check()?;
+        }
+        let Some(kind) = EventKind::from_raw(raw) else {
+            report.add(
+                byte_of(file, SectionKind::EventKind, row),
+                format!("event {row} is of unknown kind {raw}"),
+            );
+            continue;
+        };
+        let table = tables.get(kind as usize - 1).copied().unwrap_or(0);
+        if u64::from(payload) >= table {
+            let what = format!("event {row} names row {payload}, its table has {table}");
+            report.add(byte_of(file, SectionKind::EventPayload, row), what);
+        }
+        if matches!(kind, EventKind::Read | EventKind::Write) && u64::from(space) >= spaces {
+            let what = format!("event {row} goes to space {space}, there are {spaces}");
+            report.add(byte_of(file, SectionKind::EventSpace, row), what);
+        }
+    }
+    widths(file, &events.width, &events.value, progress, report)
+}
+
+fn widths(
+    file: &KineFile,
+    width: &Column<u8>,
+    value: &Column<u64>,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    for (row, (width, value)) in width.iter().zip(value.iter()).enumerate() {
+        if row % STEP == 0 {
+            progress.check()?;
+        }
+        if !matches!(width, 1 | 2 | 4 | 8) {
+            let what = format!("access {row} is {width} bytes wide");
+            report.add(byte_of(file, SectionKind::AccessWidth, row), what);
+        } else if width < 8 && value >> (8 * width) != 0 {
+            let what = format!("access {row} of {width} bytes has value {value:#x}");
+            report.add(byte_of(file, SectionKind::AccessValue, row), what);
+        }
+    }
+    Ok(())
+}
+
+fn pages(
+    file: &KineFile,
+    store: &PageStore,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    for id in 1..=u32::try_from(store.len()).unwrap_or(u32::MAX) {
+        progress.check()?;
+        let (page, told) = (store.page(PageId(id)), store.digest(PageId(id)));
+        if page.map(|p| digest(p)) != told {
+            let row = id as usize - 1;
+            let what = format!("page {id} does not agree with its digest");
+            report.add(byte_of(file, SectionKind::PageImages, row), what);
+        }
+    }
+    Ok(())
+}
+
+/// Indices and names in the facts.
+fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
+    let at = file.of_kind(SectionKind::Facts).last().map_or(0, |e| e.offset);
+    let spaces = facts.address_spaces.len();
+    let mut names = BTreeSet::new();
+    for b in &facts.buffers {
+        if b.address_space as usize >= spaces {
+            report.add(
+                at,
+                format!(
+                    "buffer {:?} is in address space {}, there are {spaces}",
+                    b.name, b.address_space
+                ),
+            );
+        }
+        if b.va.checked_add(b.bytes).is_none() {
+            report.add(at, format!("buffer {:?} reaches past the last address", b.name));
+        }
+        if !names.insert(b.name.as_str()) {
+            report.add(at, format!("two buffers have the name {:?}", b.name));
+        }
+    }
+    for r in &facts.regions {
+        if r.address_space as usize >= spaces {
+            report.add(
+                at,
+                format!("a region is in address space {}, there are {spaces}", r.address_space),
+            );
+        }
+        if r.end < r.start {
+            report.add(at, format!("a region begins at {} and ends at {}", r.start, r.end));
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Appends sections and commits. Streams: what is pushed goes straight to the sink, and nothing is kept but the table.
+
+use super::error::ContainerError;
+use super::layout::{
+    CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, SectionKind, VERSION,
+    align_up, content_digest, header,
+};
+use super::reader::KineFile;
+use super::sections::{self, Rows, SECTION_VERSION, SnapshotCheck};
+use super::sink::{FileSink, Sink};
+use super::source::Source;
+use crate::progress::Progress;
+use crate::recording::{Digest, Page};
+use bytemuck::Pod;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+mod records;
+
+/// Bytes hashed, written and reported at once.
+const PIECE: usize = 1 << 20;
+
+/// Writes a `.kine` file.
+///
+/// Push column chunks, pages and records in any order, then [`Writer::commit`]; again and again. A chunk becomes a
+/// section of its own, which begins at a multiple of 4096: push large ones.
+pub struct Writer<S: Sink> {
+    sink: S,
+    place: String,
+    /// One past the last byte used.
+    end: u64,
+    /// Sections that nothing replaced.
+    entries: Vec<Entry>,
+    /// How many of them a table already lists.
+    listed: usize,
+    rows: Rows,
+    snapshots: SnapshotCheck,
+    /// Where the last commit record lies, 0 before the first.
+    previous: u64,
+    sequence: u64,
+    /// Tables since the last complete one, that one counted.
+    tables: usize,
+    poisoned: bool,
+    progress: Progress,
+}
+
+/// A commit that is safe from a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// 1 for the first of a file, then counting up.
+    pub number: u64,
+    /// One past its last byte.
+    pub end: u64,
+}
+
+/// A section being written.
+struct Open {
+    start: u64,
+    at: u64,
+    hasher: blake3::Hasher,
+}
+
+impl<S: Sink> std::fmt::Debug for Writer<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Writer({}, {} sections, commit {})",
+            self.place,
+            self.entries.len(),
+            self.sequence
+        )
+    }
+}
+
+impl Writer<FileSink> {
+    /// Begins a new file.
+    ///
+    /// # Errors
+    /// When there is already a file of this name, or it cannot be made.
+    pub fn create(path: &Path) -> Result<Self, ContainerError> {
+        let io = |source| ContainerError::Io {
+            place: path.display().to_string(),
+            source,
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(io)?;
+        lock(&file, path)?;
+        let folder = match path.parent() {
+            Some(p) if !p.as_os_str().is_empty() => File::open(p),
+            _ => File::open("."),
+        };
+        let sink = FileSink::new(file, Some(folder.map_err(io)?));
+        Self::begin_at(sink, path.display().to_string())
+    }
+
+    /// Goes on with a file after its last whole commit. Nothing in it is overwritten: what a writer that died left
+    /// behind that commit stays there, unlisted.
+    ///
+    /// # Errors
+    /// As [`super::open`], or when another program writes to the file.
+    pub fn append(path: &Path) -> Result<Self, ContainerError> {
+        let place = path.display().to_string();
+        let io = |source| ContainerError::Io {
+            place: path.display().to_string(),
+            source,
+        };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+        lock(&file, path)?;
+        let kine = KineFile::of(Source::of(file.try_clone().map_err(io)?, place.clone())?)?;
+        let (_, snapshots) = kine.snapshots()?;
+        Ok(Self {
+            sink: FileSink::new(file, None),
+            place,
+            end: kine.source.len,
+            listed: kine.entries.len(),
+            entries: kine.entries,
+            rows: kine.rows,
+            snapshots,
+            previous: kine.state.record.at,
+            sequence: kine.state.record.sequence,
+            tables: kine.state.tables,
+            poisoned: false,
+            progress: Progress::new(),
+        })
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), ContainerError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(ContainerError::Busy {
+            place: path.display().to_string(),
+        }),
+        Err(TryLockError::Error(source)) => Err(ContainerError::Io {
+            place: path.display().to_string(),
+            source,
+        }),
+    }
+}
+
+impl<S: Sink> Writer<S> {
+    /// Begins a file in an empty sink.
+    ///
+    /// # Errors
+    /// When the sink cannot be written.
+    pub fn begin(sink: S) -> Result<Self, ContainerError> {
+        Self::begin_at(sink, "bytes in memory".to_owned())
+    }
+
+    pub(super) fn begin_at(sink: S, place: String) -> Result<Self, ContainerError> {
+        let mut writer = Self {
+            sink,
+            place,
+            end: 0,
+            entries: Vec::new(),
+            listed: 0,
+            rows: Rows::new(),
+            snapshots: SnapshotCheck::default(),
+            previous: 0,
+            sequence: 0,
+            tables: 0,
+            poisoned: false,
+            progress: Progress::new(),
+        };
+        writer.write(0, &header())?;
+        writer.end = SECTION_ALIGN;
+        Ok(writer)
+    }
+
+    /// Reports the bytes written to `progress`, and stops when it is cancelled.
+    pub fn watch(&mut self, progress: &Progress) {
+        self.progress = progress.clone();
+    }
+
+    /// The sink, given back; what was pushed since the last commit is in it but not committed.
+    #[must_use]
+    pub fn into_sink(self) -> S {
+        self.sink
+    }
+
+    /// Rows of a column, or elements of a list, pushed so far.
+    #[must_use]
+    pub fn rows(&self, kind: SectionKind) -> u64 {
+        self.rows.get(&(kind as u32)).copied().unwrap_or(0)
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), ContainerError> {
+        self.guarded(|sink| sink.write_at(at, bytes))
+    }
+
+    fn guarded(&mut self, work: impl FnOnce(&mut S) -> std::io::Result<()>) -> Result<(), ContainerError> {
+        if self.poisoned {
+            return Err(ContainerError::Poisoned {
+                place: self.place.clone(),
+            });
+        }
+        work(&mut self.sink).map_err(|source| {
+            self.poisoned = true;
+            ContainerError::Io {
+                place: self.place.clone(),
+                source,
+            }
+        })
+    }
+
+    fn aligned_end(&self, align: u64) -> Result<u64, ContainerError> {
+        align_up(self.end, align).ok_or_else(|| ContainerError::Refused("the file would be too large".to_owned()))
+    }
+
+    fn open(&self) -> Result<Open, ContainerError> {
+        let start = self.aligned_end(SECTION_ALIGN)?;
+        Ok(Open {
+            start,
+            at: start,
+            hasher: blake3::Hasher::new(),
+        })
+    }
+
+    fn feed(&mut self, open: &mut Open, bytes: &[u8]) -> Result<(), ContainerError> {
+        for piece in bytes.chunks(PIECE) {
+            self.progress.advance(piece.len() as u64)?;
+            open.hasher.update(piece);
+            self.write(open.at, piece)?;
+            open.at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, open: &Open, mut entry: Entry) {
+        self.end = self.end.max(open.at);
+        entry.bytes = open.at - open.start;
+        entry.offset = if entry.bytes == 0 { 0 } else { open.start };
+        entry.digest = *open.hasher.finalize().as_bytes();
+        self.list(entry);
+    }
+
+    /// Adds an entry, and drops the one that it replaces.
+    fn list(&mut self, entry: Entry) {
+        match entry.known().filter(|k| sections::counts_on(*k)) {
+            Some(_) => *self.rows.entry(entry.kind).or_insert(0) += entry.rows,
+            None => {
+                if let Some(i) = self
+                    .entries
+                    .iter()
+                    .position(|e| e.kind == entry.kind && e.name == entry.name)
+                {
+                    self.entries.remove(i);
+                    if i < self.listed {
+                        self.listed -= 1;
+                    }
+                }
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    fn entry(&self, kind: SectionKind, encoding: Encoding, rows: u64) -> Entry {
+        Entry {
+            kind: kind as u32,
+            version: SECTION_VERSION,
+            offset: 0,
+            bytes: 0,
+            rows,
+            first_row: if sections::counts_on(kind) { self.rows(kind) } else { 0 },
+            value: 0,
+            encoding: encoding as u32,
+            row_bytes: kind.row_bytes().unwrap_or(0),
+            reserved: 0,
+            digest: super::layout::digest(&[]),
+            entry_at: 0,
+            name: None,
+        }
+    }
+
+    fn check_row<T>(kind: SectionKind) -> Result<(), ContainerError> {
+        let size = size_of::<T>();
+        match kind.row_bytes() {
+            Some(row) if row as usize == size => Ok(()),
+            Some(row) => {
+                let what = format!("rows of column {} have {row} bytes, not {size}", kind.name());
+                Err(ContainerError::Refused(what))
+            }
+            None => Err(ContainerError::Refused(format!("{} is not a column", kind.name()))),
+        }
+    }
+
+    /// Appends rows to a column, as one chunk. Writes them as they lie in memory, without a copy.
+    ///
+    /// # Errors
+    /// When `T` is not as long as the column's rows, or the sink cannot be written.
+    pub fn push<T: Pod>(&mut self, kind: SectionKind, values: &[T]) -> Result<(), ContainerError> {
+        Self::check_row::<T>(kind)?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        let mut open = self.open()?;
+        self.feed(&mut open, bytemuck::cast_slice(values))?;
+        let entry = self.entry(kind, Encoding::Plain, values.len() as u64);
+        self.close(&open, entry);
+        Ok(())
+    }
+
+    /// Appends `rows` rows of one value to a column, at no cost per row.
+    ///
+    /// # Errors
+    /// When the column cannot hold constants (see [`SectionKind::may_be_constant`]), or `T` is not as long as its
+    /// rows.
+    pub fn push_constant<T: Pod>(&mut self, kind: SectionKind, value: T, rows: u64) -> Result<(), ContainerError> {
+        Self::check_row::<T>(kind)?;
+        if !kind.may_be_constant() {
+            return Err(ContainerError::Refused(format!(
+                "column {} is never constant",
+                kind.name()
+            )));
+        }
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut word = [0; 8];
+        let bytes = bytemuck::bytes_of(&value);
+        if let Some(slot) = word.get_mut(..bytes.len()) {
+            slot.copy_from_slice(bytes);
+        }
+        let value = u64::from_le_bytes(word);
+        let listed = self.listed;
+        let last = self
+            .entries
+            .iter_mut()
+            .enumerate()
+            .rev()
+            .find(|(_, e)| e.kind == kind as u32);
+        if let Some((i, e)) = last
+            && i >= listed
+            && e.encoding == Encoding::Constant as u32
+            && e.value == value
+            && let Some(total) = e.rows.checked_add(rows)
+        {
+            e.rows = total;
+            *self.rows.entry(kind as u32).or_insert(0) += rows;
+            return Ok(());
+        }
+        let mut entry = self.entry(kind, Encoding::Constant, rows);
+        entry.value = value;
+        self.list(entry);
+        Ok(())
+    }
+
+    /// Appends page images with their digests, in the order of their ids: the first page ever pushed has id 1.
+    ///
+    /// # Errors
+    /// When the two differ in number, or the sink cannot be written.
+    pub fn pages<'a>(
+        &mut self,
+        digests: &[Digest],
+        images: impl Iterator<Item = &'a Page>,
+    ) -> Result<(), ContainerError> {
+        if digests.is_empty() {
+            return Ok(());
+        }
+        let mut open = self.open()?;
+        let mut gathered: Vec<u8> = Vec::with_capacity(PIECE.min(digests.len().saturating_mul(size_of::<Page>())));
+        let mut count = 0;
+        for image in images {
+            gathered.extend_from_slice(image);
+            count += 1;
+            if gathered.len() >= PIECE {
+                self.feed(&mut open, &gathered)?;
+                gathered.clear();
+            }
+        }
+        self.feed(&mut open, &gathered)?;
+        if count != digests.len() {
+            let what = format!("{} page digests were given with {count} page images", digests.len());
+            return Err(ContainerError::Refused(what));
+        }
+        let entry = self.entry(SectionKind::PageImages, Encoding::Plain, count as u64);
+        self.close(&open, entry);
+        self.push(SectionKind::PageDigests, digests)
+    }
+
+    /// Makes everything pushed so far durable: writes the table, syncs, writes the commit record, syncs. When it
+    /// returns, this state survives a power cut.
+    ///
+    /// # Errors
+    /// When columns of one table differ in length or a snapshot names a page that was not pushed (push what is
+    /// missing and commit again), or the sink cannot be written or synced.
+    pub fn commit(&mut self) -> Result<Commit, ContainerError> {
+        self.guarded(|_| Ok(()))?;
+        self.progress.check()?;
+        sections::check_lengths(&self.rows).map_err(ContainerError::Refused)?;
+        self.snapshots
+            .check_pages(self.rows(SectionKind::PageImages))
+            .map_err(ContainerError::Refused)?;
+        let complete = self.previous == 0 || self.tables >= MAX_TABLES;
+        let first = if complete { 0 } else { self.listed };
+        let table_at = self.aligned_end(RECORD_ALIGN)?;
+        let mut table = Vec::new();
+        for e in self.entries.iter().skip(first) {
+            table.extend_from_slice(&e.encode());
+        }
+        self.write(table_at, &table)?;
+        self.end = table_at.saturating_add(table.len() as u64);
+        let at = self.aligned_end(RECORD_ALIGN)?;
+        let record = CommitRecord {
+            at,
+            sequence: self.sequence.saturating_add(1),
+            table_at,
+            table_bytes: table.len() as u64,
+            previous: self.previous,
+            version: VERSION,
+            complete,
+            table_digest: super::layout::digest(&table),
+        };
+        // The record must not reach the disk before what it vouches for.
+        self.guarded(Sink::sync)?;
+        self.write(at, &record.encode())?;
+        self.guarded(Sink::sync)?;
+        self.end = at.saturating_add(RECORD_BYTES as u64);
+        self.previous = at;
+        self.sequence = record.sequence;
+        self.tables = if complete { 1 } else { self.tables.saturating_add(1) };
+        self.listed = self.entries.len();
+        Ok(Commit {
+            number: record.sequence,
+            end: self.end,
+        })
+    }
+
+    pub(super) fn snapshot_count(&self) -> usize {
+        self.snapshots.len()
+    }
+}

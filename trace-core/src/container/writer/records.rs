@@ -1,0 +1,128 @@
+//! Pushes what is not a column: metadata records, attached bytes, derived data.
+
+use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
+use crate::container::error::ContainerError;
+use crate::container::layout::digest;
+use crate::container::sections::Named;
+use crate::encode;
+use crate::recording::{Facts, Snapshot};
+use serde::Serialize;
+
+/// About the most bytes of one list record; longer lists go into several.
+const LIST_BYTES: usize = 8 << 20;
+
+impl<S: Sink> Writer<S> {
+    fn record<T: Serialize>(&mut self, kind: SectionKind, value: &T, rows: u64) -> Result<(), ContainerError> {
+        let bytes =
+            encode::to_bytes(value).map_err(|e| ContainerError::Refused(format!("the {} record: {e}", kind.name())))?;
+        let replaces = !sections::counts_on(kind);
+        let same = |e: &Entry| e.kind == kind as u32 && e.digest == digest(&bytes);
+        if replaces && self.entries.iter().any(same) {
+            return Ok(());
+        }
+        let mut open = self.open()?;
+        self.feed(&mut open, &bytes)?;
+        let entry = self.entry(kind, Encoding::Record, rows);
+        self.close(&open, entry);
+        Ok(())
+    }
+
+    /// Sets what is told about the recording; replaces what earlier commits told.
+    ///
+    /// # Errors
+    /// When it is longer than a record may be, or the sink cannot be written.
+    pub fn facts(&mut self, facts: &Facts) -> Result<(), ContainerError> {
+        self.record(SectionKind::Facts, facts, 1)
+    }
+
+    /// Adds snapshots behind those pushed before. Parents are indices into all of them.
+    ///
+    /// # Errors
+    /// When they break a rule of [`Snapshot`], one is longer than a record may be, or the sink cannot be written.
+    pub fn snapshots(&mut self, snapshots: &[Snapshot]) -> Result<(), ContainerError> {
+        for s in snapshots {
+            self.snapshots.add(s).map_err(ContainerError::Refused)?;
+        }
+        for part in split(snapshots, |s| 32 + s.runs.len() * 21) {
+            self.record(SectionKind::Snapshots, &part, part.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Adds texts of marks behind those pushed before.
+    ///
+    /// # Errors
+    /// When one is longer than a record may be, or the sink cannot be written.
+    pub fn marks(&mut self, marks: &[String]) -> Result<(), ContainerError> {
+        for part in split(marks, |m| 8 + m.len()) {
+            self.record(SectionKind::Marks, &part, part.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Attaches bytes under a name; replaces what was attached under it before.
+    ///
+    /// # Errors
+    /// When the name is longer than 208 bytes, or the sink cannot be written.
+    pub fn extra(&mut self, name: &str, bytes: &[u8]) -> Result<(), ContainerError> {
+        let head = Named {
+            name: name.to_owned(),
+            analysis_version: 0,
+            made_from: [0; 32],
+        };
+        self.named(SectionKind::Extra, &head, bytes)
+    }
+
+    /// Stores data computed from everything pushed so far, under a name; replaces what was stored under it before.
+    /// Push it last: pages or events pushed later make it stale.
+    ///
+    /// # Errors
+    /// When the name is longer than 208 bytes, or the sink cannot be written.
+    pub fn derived(&mut self, name: &str, analysis_version: u32, bytes: &[u8]) -> Result<(), ContainerError> {
+        let made_from = content_digest(self.entries.iter());
+        let head = Named {
+            name: name.to_owned(),
+            analysis_version,
+            made_from,
+        };
+        self.named(SectionKind::Derived, &head, bytes)
+    }
+
+    fn named(&mut self, kind: SectionKind, head: &Named, bytes: &[u8]) -> Result<(), ContainerError> {
+        let first = head
+            .encode()
+            .ok_or_else(|| ContainerError::Refused(format!("the name {:?} is too long for a section", head.name)))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&first).update(bytes);
+        let digest = *hasher.finalize().as_bytes();
+        if self.entries.iter().any(|e| e.kind == kind as u32 && e.digest == digest) {
+            return Ok(());
+        }
+        let mut open = self.open()?;
+        self.feed(&mut open, &first)?;
+        self.feed(&mut open, bytes)?;
+        let mut entry = self.entry(kind, Encoding::Record, 1);
+        entry.name = Some(head.name.clone());
+        self.close(&open, entry);
+        Ok(())
+    }
+}
+
+/// Cuts a list into parts of about [`LIST_BYTES`] bytes.
+fn split<'a, T>(list: &'a [T], bytes: impl Fn(&T) -> usize + 'a) -> impl Iterator<Item = &'a [T]> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let mut size = 0usize;
+        let mut n = 0;
+        for item in rest {
+            size = size.saturating_add(bytes(item));
+            if n > 0 && size > LIST_BYTES {
+                break;
+            }
+            n += 1;
+        }
+        let (part, left) = rest.split_at_checked(n)?;
+        rest = left;
+        (n > 0).then_some(part)
+    })
+}

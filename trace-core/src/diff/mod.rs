@@ -1,0 +1,167 @@
+//! Two recordings compared: events by job, registers by field, pages by digest.
+//!
+//! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
+
+mod align;
+mod events;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, GpuVa, Recording};
+use serde::{Deserialize, Serialize};
+
+/// Most differences that are listed; all are counted.
+pub const MOST: usize = 1000;
+
+/// Where two recordings differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diff {
+    /// Accesses.
+    pub events: EventDiff,
+    /// Registers whose values differ at least once, by name.
+    pub registers: Vec<RegisterDiff>,
+    /// Memory at the end.
+    pub pages: PageDiff,
+    /// Number of jobs on each side.
+    pub jobs: (u64, u64),
+}
+
+/// Accesses of two recordings, aligned job by job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventDiff {
+    /// Accesses that are the same on both sides.
+    pub same: u64,
+    /// Accesses of the same register in the same direction with different values.
+    pub changed: u64,
+    /// Accesses that only the first has.
+    pub only_a: u64,
+    /// Accesses that only the second has.
+    pub only_b: u64,
+    /// The first differences, at most [`MOST`], in the order of the events.
+    pub list: Vec<EventDifference>,
+}
+
+/// A place where the accesses differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventDifference {
+    /// Job in whose course it is: the number of submits before it.
+    pub job: u32,
+    /// The event of the first recording, `None` where only the second has one.
+    pub a: Option<u64>,
+    /// The event of the second recording, `None` where only the first has one.
+    pub b: Option<u64>,
+    /// What it accesses.
+    pub offset: u32,
+    /// Whether it writes.
+    pub write: bool,
+    /// Value in the first.
+    pub value_a: Option<u64>,
+    /// Value in the second.
+    pub value_b: Option<u64>,
+}
+
+/// A register whose values differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterDiff {
+    /// Its name, or its offset where the map has none.
+    pub name: String,
+    /// Byte offset.
+    pub offset: u32,
+    /// How many aligned accesses of it differ.
+    pub count: u64,
+    /// The first of them, as events of both sides.
+    pub first: (u64, u64),
+    /// Fields that differ in the first: name, then the decoded value on each side.
+    pub fields: Vec<(String, String, String)>,
+}
+
+/// Memory at the end of both, by GPU address where both have page tables and by frame where not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageDiff {
+    /// Pages with the same contents.
+    pub same: u64,
+    /// Pages with different contents.
+    pub changed: u64,
+    /// Pages with contents in the first only.
+    pub only_a: u64,
+    /// Pages with contents in the second only.
+    pub only_b: u64,
+    /// Whether the addresses are physical, for want of page tables on both sides.
+    pub physical: bool,
+    /// Addresses of the first pages that differ, at most [`MOST`].
+    pub list: Vec<PageDifference>,
+}
+
+/// A page that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageDifference {
+    /// Address of the page.
+    pub va: GpuVa,
+    /// Whether the first has contents for it.
+    pub in_a: bool,
+    /// Whether the second has contents for it.
+    pub in_b: bool,
+    /// Offset of the first byte that differs, where both have contents.
+    pub first_byte: Option<u32>,
+}
+
+impl Diff {
+    /// Whether the recordings do not differ in anything that is compared.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let (e, p) = (&self.events, &self.pages);
+        e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0 && self.jobs.0 == self.jobs.1
+    }
+
+    /// The same comparison with the sides swapped.
+    #[must_use]
+    pub fn swapped(mut self) -> Self {
+        std::mem::swap(&mut self.events.only_a, &mut self.events.only_b);
+        std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
+        std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
+        for d in &mut self.events.list {
+            std::mem::swap(&mut d.a, &mut d.b);
+            std::mem::swap(&mut d.value_a, &mut d.value_b);
+        }
+        for r in &mut self.registers {
+            r.first = (r.first.1, r.first.0);
+            for f in &mut r.fields {
+                std::mem::swap(&mut f.1, &mut f.2);
+            }
+        }
+        for p in &mut self.pages.list {
+            std::mem::swap(&mut p.in_a, &mut p.in_b);
+        }
+        self
+    }
+}
+
+/// Compares two recordings.
+#[must_use]
+pub fn diff(a: &Recording, b: &Recording) -> Diff {
+    // Nobody can cancel: the progress is this function's own.
+    diff_with(a, b, &Progress::new()).unwrap_or_default()
+}
+
+/// Compares two recordings, with progress by pairs of jobs.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
+    let (events, registers, jobs) = events::diff(a, b, progress)?;
+    progress.check()?;
+    let pages = pages::diff(a, b);
+    Ok(Diff {
+        events,
+        registers,
+        pages,
+        jobs,
+    })
+}
+
+/// An access without its value: what is aligned.
+fn key(a: &Access) -> (u8, bool, u32, u8) {
+    (a.space, a.write, a.offset, a.width)
+}

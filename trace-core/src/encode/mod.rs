@@ -1,0 +1,99 @@
+//! The one place that names bincode: metadata records and messages as bytes, fixed-width, little-endian, limited.
+//!
+//! bincode is pinned and no longer maintained; replacing it means changing this file alone.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Most bytes that one record may take.
+pub const MAX_RECORD: usize = 64 << 20;
+
+/// Why a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// The value could not be written.
+    #[error("a record could not be encoded: {0}")]
+    Encode(String),
+    /// The bytes are not such a record.
+    #[error("a record of {bytes} bytes could not be decoded: {reason}")]
+    Decode {
+        /// Bytes there were.
+        bytes: usize,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The record is longer than [`MAX_RECORD`].
+    #[error("a record of {bytes} bytes is longer than the limit of {MAX_RECORD}")]
+    TooLong {
+        /// Bytes there were.
+        bytes: usize,
+    },
+    /// Bytes were left over after the record.
+    #[error("{left} bytes are left over after a record")]
+    LeftOver {
+        /// How many.
+        left: usize,
+    },
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard()
+        .with_fixed_int_encoding()
+        .with_little_endian()
+        .with_limit::<MAX_RECORD>()
+}
+
+/// A value as a record.
+///
+/// # Errors
+/// When the value cannot be written, or is longer than [`MAX_RECORD`].
+pub fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    let bytes = bincode::serde::encode_to_vec(value, config()).map_err(|e| EncodeError::Encode(e.to_string()))?;
+    if bytes.len() > MAX_RECORD {
+        return Err(EncodeError::TooLong { bytes: bytes.len() });
+    }
+    Ok(bytes)
+}
+
+/// The value that a record holds, into owned types; the whole of `bytes` must be the record.
+///
+/// # Errors
+/// When the bytes are not such a record, are too many, or too few. Allocates no more than a small multiple of
+/// `bytes.len()`: a count is checked against the limit before memory is taken for it.
+pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EncodeError> {
+    if bytes.len() > MAX_RECORD {
+        return Err(EncodeError::TooLong { bytes: bytes.len() });
+    }
+    let (value, used) = bincode::serde::decode_from_slice(bytes, config()).map_err(|e| EncodeError::Decode {
+        bytes: bytes.len(),
+        reason: e.to_string(),
+    })?;
+    if used != bytes.len() {
+        return Err(EncodeError::LeftOver {
+            left: bytes.len() - used,
+        });
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_damage_is_told() {
+        let bytes = to_bytes(&(7u32, "abc".to_owned())).unwrap();
+        assert_eq!(bytes.len(), 4 + 8 + 3);
+        assert_eq!(from_bytes::<(u32, String)>(&bytes).unwrap(), (7, "abc".to_owned()));
+        assert!(matches!(
+            from_bytes::<(u32, String)>(&bytes[..14]),
+            Err(EncodeError::Decode { .. })
+        ));
+        assert!(matches!(
+            from_bytes::<u32>(&bytes),
+            Err(EncodeError::LeftOver { left: 11 })
+        ));
+        let mut huge = bytes;
+        huge[4..12].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(from_bytes::<(u32, String)>(&huge).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! Events as text, one line each, written as they are read: nothing is held in memory.
+
+use crate::progress::Progress;
+use crate::recording::{Access, EventKind, Recording};
+use crate::registers::RegisterMap;
+use std::io::{self, Write};
+
+/// Events between two looks at whether anybody still wants the result.
+const STEP: usize = 1 << 14;
+
+/// One event in words.
+struct Row<'a> {
+    time: u64,
+    thread: u32,
+    kind: &'static str,
+    space: &'a str,
+    access: Option<Access>,
+    name: &'a str,
+    means: String,
+}
+
+fn rows<'a>(
+    recording: &'a Recording,
+    progress: &'a Progress,
+    mut each: impl FnMut(usize, Row<'a>) -> io::Result<()>,
+) -> io::Result<()> {
+    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    let events = &recording.events;
+    progress.set_total(events.len() as u64);
+    for event in 0..events.len() {
+        if event % STEP == STEP - 1 {
+            progress
+                .advance(STEP as u64)
+                .map_err(|c| io::Error::new(io::ErrorKind::Interrupted, c))?;
+        }
+        let access = events.access(event);
+        let register = access.and_then(|a| map?.at(a.offset));
+        let payload = events.payload.get(event).unwrap_or(0) as usize;
+        let (kind, means) = match events.kind(event) {
+            Some(EventKind::Read) => ("read", None),
+            Some(EventKind::Write) => ("write", None),
+            Some(EventKind::Interrupt) => (
+                "interrupt",
+                events
+                    .interrupts
+                    .get(payload)
+                    .map(|i| format!("line {} status {:#x}", i.line, i.status)),
+            ),
+            Some(EventKind::Mark) => ("mark", events.marks.get(payload).cloned()),
+            Some(EventKind::Submit) => (
+                "submit",
+                events
+                    .submits
+                    .get(payload)
+                    .map(|s| format!("slot {} head {:#x}", s.slot, s.head_va)),
+            ),
+            None => ("unknown", None),
+        };
+        let described = || register.zip(access).map(|(r, a)| r.describe(a.value));
+        let space = events.space.get(event).map_or(0, usize::from);
+        each(
+            event,
+            Row {
+                time: events.time.get(event).unwrap_or(0),
+                thread: events.thread.get(event).unwrap_or(0),
+                kind,
+                space: access
+                    .and_then(|_| recording.facts.spaces.get(space))
+                    .map_or("", |s| s.name.as_str()),
+                access,
+                name: register.map_or("", |r| r.name.as_str()),
+                means: means.or_else(described).unwrap_or_default(),
+            },
+        )?;
+    }
+    progress
+        .check()
+        .map_err(|c| io::Error::new(io::ErrorKind::Interrupted, c))
+}
+
+/// Writes the events as CSV (RFC 4180) with a header line: `event,time_ns,thread,kind,space,offset,width,value,
+/// register,means`. Offsets and values are `0x…`; what an event does not have is empty.
+///
+/// # Errors
+/// What writing says, and an error of kind `Interrupted` when the work was cancelled.
+pub fn csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+    writeln!(out, "event,time_ns,thread,kind,space,offset,width,value,register,means")?;
+    rows(recording, progress, |event, r| {
+        write!(out, "{event},{},{},{},{},", r.time, r.thread, r.kind, quoted(r.space))?;
+        match r.access {
+            Some(a) => write!(out, "{:#x},{},{:#x},", a.offset, a.width, a.value)?,
+            None => write!(out, ",,,")?,
+        }
+        writeln!(out, "{},{}", quoted(r.name), quoted(&r.means))
+    })
+}
+
+/// A field of CSV: in quotes where it must be.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// Writes the events as JSON, one object a line, with the keys of [`csv`]'s columns; what an event does not have is
+/// left out. Numbers are numbers, offsets and values `0x…` strings.
+///
+/// # Errors
+/// As [`csv`].
+pub fn json_lines(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+    rows(recording, progress, |event, r| {
+        let mut object = serde_json::Map::new();
+        let mut put = |key: &str, value: serde_json::Value| {
+            object.insert(key.to_owned(), value);
+        };
+        put("event", (event as u64).into());
+        put("time_ns", r.time.into());
+        put("thread", r.thread.into());
+        put("kind", r.kind.into());
+        if let Some(a) = r.access {
+            put("space", r.space.into());
+            put("offset", format!("{:#x}", a.offset).into());
+            put("width", a.width.into());
+            put("value", format!("{:#x}", a.value).into());
+        }
+        for (key, text) in [("register", r.name), ("means", r.means.as_str())] {
+            if !text.is_empty() {
+                put(key, text.into());
+            }
+        }
+        serde_json::to_writer(&mut *out, &object)?;
+        writeln!(out)
+    })
+}
+
+/// Writes the accesses as GPUReplay's `gr_io_history`, in its published spelling. That format has 32-bit accesses of
+/// one space alone and times that only grow: other events are left out, a time that runs backwards counts as no time
+/// passed, and how many events were left out is given back.
+///
+/// # Errors
+/// As [`csv`].
+pub fn io_history(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<u64> {
+    let events = &recording.events;
+    let mut before = None;
+    let mut written = 0u64;
+    progress.set_total(events.len() as u64);
+    for (event, a) in events.accesses(0..events.len()) {
+        let Ok(value) = u32::try_from(a.value) else { continue };
+        if a.space != 0 || a.width != 4 {
+            continue;
+        }
+        let time = events.time.get(event).unwrap_or(0);
+        let delta = time.saturating_sub(before.unwrap_or(time));
+        before = Some(before.map_or(time, |b: u64| b.max(time)));
+        writeln!(
+            out,
+            "{delta},{},0x{:08x},{value:08x}",
+            if a.write { 'W' } else { 'R' },
+            a.offset
+        )?;
+        written += 1;
+        if written.is_multiple_of(STEP as u64) {
+            progress
+                .advance(STEP as u64)
+                .map_err(|c| io::Error::new(io::ErrorKind::Interrupted, c))?;
+        }
+    }
+    Ok((events.len() as u64).saturating_sub(written))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{EventsBuilder, InterruptRow, Space, SpaceKind};
+
+    fn recording() -> Recording {
+        let mut b = EventsBuilder::new();
+        let access = |write, offset, value| Access {
+            space: 0,
+            write,
+            offset,
+            width: 4,
+            value,
+        };
+        b.access(100, 7, access(false, 0, 0x60a0_0002));
+        b.access(90, 7, access(true, 0x18e0, 1));
+        b.interrupt(95, InterruptRow { line: 0, status: 2 });
+        b.mark(96, "one, \"two\"");
+        b.access(120, 7, access(false, 0x3ff0, 0));
+        let mut r = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        r.facts.identity.gpu_id = 0x60a0_0002;
+        r.facts.spaces.push(Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+        r
+    }
+
+    #[test]
+    fn csv_has_a_line_an_event() {
+        let mut out = Vec::new();
+        csv(&recording(), &mut out, &Progress::new()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 6);
+        assert!(
+            lines[1].starts_with("0,100,7,read,gpu,0x0,4,0x60a00002,GPU_ID,"),
+            "{}",
+            lines[1]
+        );
+        assert!(
+            lines[2].starts_with("1,90,7,write,gpu,0x18e0,4,0x1,JS1_COMMAND_NEXT,"),
+            "{}",
+            lines[2]
+        );
+        assert_eq!(lines[3], "2,95,0,interrupt,,,,,,line 0 status 0x2");
+        assert_eq!(lines[4], "3,96,0,mark,,,,,,\"one, \"\"two\"\"\"");
+        assert_eq!(lines[5], "4,120,7,read,gpu,0x3ff0,4,0x0,,");
+    }
+
+    #[test]
+    fn json_lines_are_json() {
+        let mut out = Vec::new();
+        json_lines(&recording(), &mut out, &Progress::new()).unwrap();
+        let lines: Vec<serde_json::Value> = String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!(
+            (&lines[1]["register"], &lines[1]["value"]),
+            (&"JS1_COMMAND_NEXT".into(), &"0x1".into())
+        );
+        assert_eq!(lines[3]["means"], "one, \"two\"");
+        assert!(lines[3].get("offset").is_none());
+    }
+
+    #[test]
+    fn the_history_says_what_it_left_out() {
+        let mut out = Vec::new();
+        assert_eq!(io_history(&recording(), &mut out, &Progress::new()).unwrap(), 2);
+        let text = "0,R,0x00000000,60a00002\n0,W,0x000018e0,00000001\n20,R,0x00003ff0,00000000\n";
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
+
+    #[test]
+    fn a_cancelled_export_stops() {
+        let progress = Progress::new();
+        progress.cancel();
+        let e = csv(&recording(), &mut Vec::new(), &progress).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::Interrupted);
+    }
+}

@@ -1,0 +1,90 @@
+//! Why something could not be imported, with the file and the place in it.
+
+use crate::container::ContainerError;
+use crate::progress::Cancelled;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A place in a source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line, counted from 1.
+    Line(u64),
+    /// A byte, counted from 0.
+    Byte(u64),
+    /// The file as a whole.
+    Whole,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(n) => write!(f, ", line {n}"),
+            Self::Byte(n) => write!(f, ", byte {n:#x}"),
+            Self::Whole => Ok(()),
+        }
+    }
+}
+
+/// Why something could not be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file does not hold what its format says.
+    #[error("{}{place}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: Place,
+        /// What was expected, and what was found.
+        message: String,
+    },
+    /// No importer knows the path.
+    #[error("{}: not a recording that can be opened; known are {known}", path.display())]
+    Unknown {
+        /// The path.
+        path: PathBuf,
+        /// What is known.
+        known: String,
+    },
+    /// The recording's container could not be read or written; its message names the file.
+    #[error(transparent)]
+    Container(ContainerError),
+    /// Nobody wants the result any more.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+impl ImportError {
+    pub(crate) fn container(path: &Path, source: ContainerError) -> Self {
+        match source {
+            ContainerError::Cancelled(c) => Self::Cancelled(c),
+            ContainerError::Refused(what) => Self::malformed(path, Place::Whole, what),
+            other => Self::Container(other),
+        }
+    }
+
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn malformed(path: &Path, place: Place, message: impl Into<String>) -> Self {
+        Self::Malformed {
+            path: path.to_owned(),
+            place,
+            message: message.into(),
+        }
+    }
+}

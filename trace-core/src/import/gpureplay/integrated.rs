@@ -1,0 +1,439 @@
+//! `*_integrated`: the authors' timeline for people. It has what the history lacks, absolute times and thread ids.
+//!
+//! Its accesses are those of the history, but where two threads ran at once their order may differ. The history's
+//! order stays; times and threads are matched to it, each thread's accesses in their own order.
+
+use super::super::error::ImportError;
+use super::FileTally;
+use crate::check::{Finding, FindingKind};
+use crate::progress::Progress;
+use crate::recording::Events;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How many lines of the timeline are looked through for an access.
+const WINDOW: usize = 64;
+
+/// A register access as the timeline tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineAccess {
+    /// Nanoseconds on the machine's monotonic clock.
+    pub time: u64,
+    /// Thread id, 0 in an interrupt.
+    pub thread: u32,
+    /// Whether it writes.
+    pub write: bool,
+    /// Byte offset in the register window.
+    pub offset: u32,
+    /// Value.
+    pub value: u32,
+    /// The register's description: block, index and name between bars, and an access note.
+    pub text: String,
+}
+
+/// What the file holds.
+pub(super) struct Timeline {
+    name: String,
+    bytes: u64,
+    used: u64,
+    accesses: Vec<TimelineAccess>,
+    /// Lines of the other streams.
+    others: BTreeMap<String, u64>,
+    /// Lines that are in no form that is known, and the first of them.
+    odd: (u64, u64),
+}
+
+impl Timeline {
+    pub(super) fn tally(&self) -> FileTally {
+        FileTally {
+            name: self.name.clone(),
+            bytes: self.bytes,
+            used: self.used,
+        }
+    }
+}
+
+/// The timeline of the folder: the only `*_integrated` in it, or the one that has the folder's name.
+pub(super) fn find(folder: &Path) -> Result<Option<PathBuf>, ImportError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
+        let path = entry.map_err(|e| ImportError::io(folder, e))?.path();
+        if path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().ends_with("_integrated"))
+            && path.is_file()
+        {
+            found.push(path);
+        }
+    }
+    if found.len() > 1 {
+        let own = folder
+            .file_name()
+            .map(|n| format!("{}_integrated", n.to_string_lossy()));
+        found.retain(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()) == own);
+    }
+    Ok(found.pop())
+}
+
+/// The accesses of a timeline file, in its order.
+///
+/// # Errors
+/// When the file cannot be read, or the work was cancelled.
+pub fn accesses(path: &Path, progress: &Progress) -> Result<Vec<TimelineAccess>, ImportError> {
+    read(path, progress).map(|t| t.accesses)
+}
+
+pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportError> {
+    let bytes = std::fs::read(path).map_err(|e| ImportError::io(path, e))?;
+    let mut t = Timeline {
+        name: path
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        bytes: bytes.len() as u64,
+        used: 0,
+        accesses: Vec::new(),
+        others: BTreeMap::new(),
+        odd: (0, 0),
+    };
+    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        if number % 4096 == 0 {
+            progress.check()?;
+        }
+        match std::str::from_utf8(line).ok().and_then(parse_line) {
+            Some(Parsed::Access(a)) => t.accesses.push(a),
+            Some(Parsed::Other(stream)) => *t.others.entry(stream.to_owned()).or_default() += 1,
+            None => {
+                if t.odd.0 == 0 {
+                    t.odd.1 = number as u64 + 1;
+                }
+                t.odd.0 += 1;
+                continue;
+            }
+        }
+        t.used += line.len() as u64;
+    }
+    progress.advance(t.bytes)?;
+    Ok(t)
+}
+
+enum Parsed<'a> {
+    Access(TimelineAccess),
+    Other(&'a str),
+}
+
+fn parse_line(line: &str) -> Option<Parsed<'_>> {
+    let (time, rest) = word(line)?;
+    let (stream, rest) = word(rest)?;
+    let (thread, rest) = word(rest)?;
+    let (time, thread) = (time.parse().ok()?, thread.parse().ok()?);
+    if stream != "IO" {
+        return Some(Parsed::Other(stream));
+    }
+    let (index, rest) = word(rest)?;
+    index.strip_suffix(':')?.parse::<u64>().ok()?;
+    let (way, rest) = word(rest)?;
+    let rest = word(rest).filter(|w| w.0 == "reg")?.1;
+    let (offset, rest) = word(rest)?;
+    let rest = word(rest).filter(|w| w.0 == "val")?.1;
+    let (value, text) = word(rest)?;
+    let hex = |s: &str| u32::from_str_radix(s.strip_prefix("0x").unwrap_or(s), 16).ok();
+    let write = match way {
+        "R" => false,
+        "W" => true,
+        _ => return None,
+    };
+    let text = text.trim().to_owned();
+    Some(Parsed::Access(TimelineAccess {
+        time,
+        thread,
+        write,
+        offset: hex(offset)?,
+        value: hex(value)?,
+        text,
+    }))
+}
+
+/// The first word of a text, and what follows it.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    if end == 0 { None } else { text.split_at_checked(end) }
+}
+
+/// Gives the events the timeline's times and threads; tells what differs. Whether they were given.
+pub(super) fn apply(timeline: &Timeline, events: &mut Events, findings: &mut Vec<Finding>) -> bool {
+    let name = &timeline.name;
+    if !timeline.others.is_empty() {
+        let list: Vec<String> = timeline.others.iter().map(|(s, n)| format!("{n} of {s}")).collect();
+        let message = format!(
+            "lines of streams other than register accesses were not used: {}",
+            list.join(", ")
+        );
+        findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
+    }
+    if timeline.odd.0 > 0 {
+        let message = format!("{} lines, this one first, are in no form that is known", timeline.odd.0);
+        findings.push(Finding::new(
+            FindingKind::NotUsed,
+            format!("{name}, line {}", timeline.odd.1),
+            message,
+        ));
+    }
+    let matched = align(events, &timeline.accesses);
+    let pairs: Vec<(usize, usize)> = matched
+        .iter()
+        .enumerate()
+        .filter_map(|(e, m)| Some((e, (*m)?)))
+        .collect();
+    if pairs.len() * 2 < events.len() || pairs.is_empty() {
+        let message = format!(
+            "only {} of {} accesses of the history are in it, so it is of another recording; it was not used",
+            pairs.len(),
+            events.len()
+        );
+        findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
+        return false;
+    }
+    tell_order(name, &pairs, findings);
+    let (no_time, no_event) = (events.len() - pairs.len(), timeline.accesses.len() - pairs.len());
+    if no_time + no_event > 0 {
+        let first = matched.iter().position(Option::is_none);
+        let mut f = Finding::new(
+            FindingKind::OrderDiffers,
+            name.clone(),
+            format!(
+                "{no_time} accesses of the history are not in the timeline and {no_event} of the timeline not in \
+                 the history; those of the history keep their times relative to the access before"
+            ),
+        );
+        f.event = first.map(|e| e as u64);
+        findings.push(f);
+    }
+    let relative: Vec<u64> = events.time.iter().collect();
+    // How far the machine's clock is ahead of the history's, by the nearest match before, or else the first one.
+    let ahead = |e: usize, j: usize| Some(timeline.accesses.get(j)?.time.wrapping_sub(*relative.get(e)?));
+    let mut offset = pairs.first().and_then(|(e, j)| ahead(*e, *j)).unwrap_or(0);
+    let mut thread = 0;
+    let (mut times, mut threads) = (Vec::with_capacity(relative.len()), Vec::with_capacity(relative.len()));
+    for (e, t) in relative.iter().enumerate() {
+        if let Some(j) = matched.get(e).copied().flatten() {
+            offset = ahead(e, j).unwrap_or(offset);
+            thread = timeline.accesses.get(j).map_or(0, |a| a.thread);
+        }
+        times.push(t.wrapping_add(offset));
+        threads.push(if matched.get(e).copied().flatten().is_some() {
+            thread
+        } else {
+            0
+        });
+    }
+    events.time = times.into();
+    events.thread = threads.into();
+    true
+}
+
+/// For each event the line of the timeline that tells of it. Each line is used once, and each thread's lines in
+/// their order; only where that finds nothing may a line pass others of its thread.
+fn align(events: &Events, lines: &[TimelineAccess]) -> Vec<Option<usize>> {
+    let mut used = vec![false; lines.len()];
+    let mut first = 0;
+    let mut out = Vec::with_capacity(events.len());
+    for e in 0..events.len() {
+        while used.get(first) == Some(&true) {
+            first += 1;
+        }
+        let Some(a) = events.access(e) else {
+            out.push(None);
+            continue;
+        };
+        let mut passed: Vec<u32> = Vec::new();
+        let (mut in_order, mut any) = (None, None);
+        for (j, l) in lines.iter().enumerate().skip(first).take(WINDOW) {
+            if used.get(j) == Some(&true) {
+                continue;
+            }
+            if l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value {
+                any = any.or(Some(j));
+                if !passed.contains(&l.thread) {
+                    in_order = Some(j);
+                    break;
+                }
+            }
+            passed.push(l.thread);
+        }
+        let found = in_order.or(any);
+        if let Some(u) = found.and_then(|j| used.get_mut(j)) {
+            *u = true;
+        }
+        // A line that the history lacks must not hold the window back.
+        if let Some(j) = found
+            && j >= first + WINDOW / 2
+        {
+            first += 1;
+        }
+        out.push(found);
+    }
+    out
+}
+
+/// Tells how many lines stand elsewhere than in the history, and how many of them are neighbours swapped.
+fn tell_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding>) {
+    let mut sorted: Vec<usize> = pairs.iter().map(|p| p.1).collect();
+    sorted.sort_unstable();
+    let moved: Vec<usize> = pairs
+        .iter()
+        .zip(&sorted)
+        .filter(|(p, s)| p.1 != **s)
+        .map(|(p, _)| p.0)
+        .collect();
+    let Some(first) = moved.first() else { return };
+    let swapped = pairs
+        .windows(2)
+        .zip(sorted.windows(2))
+        .filter(|(p, s)| matches!((p, s), ([a, b], [x, y]) if a.1 == *y && b.1 == *x && a.1 != b.1))
+        .count();
+    let rest = moved.len() - 2 * swapped;
+    let longer = if rest > 0 {
+        format!(", and {rest} lines in longer interleavings")
+    } else {
+        String::new()
+    };
+    let message = format!(
+        "{} lines stand elsewhere than in the history: {swapped} pairs of neighbours are swapped{longer}; \
+         the history's order was kept",
+        moved.len()
+    );
+    findings.push(Finding::new(FindingKind::OrderDiffers, name, message).at_event(*first as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Access, EventsBuilder};
+
+    fn events(accesses: &[(u32, u64)]) -> Events {
+        let mut b = EventsBuilder::new();
+        for (i, (offset, value)) in accesses.iter().enumerate() {
+            let access = Access {
+                space: 0,
+                write: false,
+                offset: *offset,
+                width: 4,
+                value: *value,
+            };
+            b.access(i as u64 * 10, 0, access);
+        }
+        b.finish()
+    }
+
+    fn timeline(lines: &[(u64, u32, u32, u32)]) -> Timeline {
+        let accesses = lines
+            .iter()
+            .map(|(time, thread, offset, value)| TimelineAccess {
+                time: *time,
+                thread: *thread,
+                write: false,
+                offset: *offset,
+                value: *value,
+                text: String::new(),
+            })
+            .collect();
+        Timeline {
+            name: "t".into(),
+            bytes: 0,
+            used: 0,
+            accesses,
+            others: BTreeMap::new(),
+            odd: (0, 0),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_in_full() {
+        let line = "947878218605\t   IO\t  7828\t   0: W reg 0x000018e0 val 60a00002    JS | JS1 | X (RO) \t\n";
+        let Some(Parsed::Access(a)) = parse_line(line) else {
+            panic!("not read")
+        };
+        assert_eq!(
+            (a.time, a.thread, a.write, a.offset, a.value),
+            (947_878_218_605, 7828, true, 0x18e0, 0x60a0_0002)
+        );
+        assert_eq!(a.text, "JS | JS1 | X (RO)");
+        assert!(matches!(parse_line("1 RBUF 2 CORE, 3"), Some(Parsed::Other("RBUF"))));
+        assert!(parse_line("1 IO 2 x: R reg 0 val 0").is_none());
+        assert!(parse_line("").is_none());
+    }
+
+    #[test]
+    fn swapped_neighbours_keep_the_historys_order() {
+        let mut e = events(&[(0, 1), (0x38, 15), (0x2428, 0), (4, 2)]);
+        let t = timeline(&[(100, 7, 0, 1), (110, 8, 0x2428, 0), (110, 7, 0x38, 15), (130, 7, 4, 2)]);
+        let mut f = Vec::new();
+        assert!(apply(&t, &mut e, &mut f));
+        assert_eq!(e.time.iter().collect::<Vec<_>>(), [100, 110, 110, 130]);
+        assert_eq!(e.thread.iter().collect::<Vec<_>>(), [7, 7, 8, 7]);
+        assert_eq!(f.len(), 1);
+        assert_eq!((f[0].kind, f[0].event), (FindingKind::OrderDiffers, Some(1)));
+        assert!(
+            f[0].message
+                .starts_with("2 lines stand elsewhere than in the history: 1 pairs"),
+            "{}",
+            f[0].message
+        );
+    }
+
+    #[test]
+    fn longer_interleavings_keep_each_threads_order() {
+        // Thread 1 polls the same register with the same value; thread 2's accesses lie between in the history.
+        let mut e = events(&[(8, 1), (8, 1), (8, 1), (0x10, 5), (0x14, 6), (8, 0)]);
+        let t = timeline(&[
+            (1, 2, 0x10, 5),
+            (2, 1, 8, 1),
+            (3, 2, 0x14, 6),
+            (4, 1, 8, 1),
+            (5, 1, 8, 1),
+            (6, 1, 8, 0),
+        ]);
+        let mut f = Vec::new();
+        assert!(apply(&t, &mut e, &mut f));
+        assert_eq!(e.time.iter().collect::<Vec<_>>(), [2, 4, 5, 1, 3, 6]);
+        assert_eq!(e.thread.iter().collect::<Vec<_>>(), [1, 1, 1, 2, 2, 1]);
+        assert!(f[0].message.contains("longer interleavings"), "{}", f[0].message);
+    }
+
+    #[test]
+    fn lines_on_one_side_only_are_told() {
+        let all: Vec<(u32, u64)> = (0..300).map(|i| (i * 4, u64::from(i))).collect();
+        let mut e = events(&all);
+        // The timeline lacks event 100 and has ten lines of its own.
+        let mut lines: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(i, (o, v))| (1000 + i as u64 * 10, 1, *o, *v as u32))
+            .collect();
+        lines.remove(100);
+        for i in 0..10 {
+            lines.insert(150, (2500, 1, 0x3000, i));
+        }
+        let t = timeline(&lines);
+        let mut f = Vec::new();
+        assert!(apply(&t, &mut e, &mut f));
+        assert!(e.time.iter().eq((0..300).map(|i| 1000 + i * 10)));
+        assert_eq!(f.len(), 1, "{f:?}");
+        assert!(
+            f[0].message
+                .starts_with("1 accesses of the history are not in the timeline and 10")
+        );
+        assert_eq!(f[0].event, Some(100));
+    }
+
+    #[test]
+    fn a_timeline_of_something_else_is_not_used() {
+        let mut e = events(&[(0, 1), (4, 2)]);
+        let mut f = Vec::new();
+        assert!(!apply(&timeline(&[(1, 1, 8, 8)]), &mut e, &mut f));
+        assert_eq!(f[0].kind, FindingKind::NotUsed);
+        assert_eq!(e.time.get(1), Some(10));
+    }
+}

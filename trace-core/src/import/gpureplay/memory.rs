@@ -1,0 +1,267 @@
+//! `gr_mem_contents`: regions that the driver allocated, with the pages of those that the CPU touched.
+
+use super::super::bytes::Reader;
+use super::super::error::ImportError;
+use super::damage;
+use super::pgt::Tables;
+use crate::check::{Finding, FindingKind};
+use crate::progress::Progress;
+use crate::recording::{FrameRole, GpuVa, MemoryBuilder, PageId, Region};
+use std::collections::HashMap;
+
+const FILE: &str = "gr_mem_contents";
+const PAGE: u64 = 4096;
+/// Bytes of a page with the two addresses before it.
+const ENTRY_BYTES: u64 = 16 + PAGE;
+/// How often progress is told, in bytes.
+const STEP: u64 = 1 << 20;
+
+/// What the file holds, apart from the pages themselves.
+#[derive(Default)]
+pub(super) struct Contents {
+    pub(super) regions: Vec<Region>,
+    /// Page images, repeats and zeros included.
+    pub(super) pages: u64,
+    pub(super) zero_pages: u64,
+    /// Bytes of the file that were used.
+    pub(super) used: u64,
+}
+
+/// Things that can go wrong with many pages, told once each.
+#[derive(Default)]
+struct Oddities {
+    strayed: Tally,
+    elsewhere: Tally,
+    conflicting: Tally,
+    table: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    first: Option<(u64, String)>,
+}
+
+impl Tally {
+    fn add(&mut self, byte: u64, what: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some((byte, what()));
+        }
+    }
+
+    fn tell(self, kind: FindingKind, message: &str, findings: &mut Vec<Finding>) {
+        if let Some((byte, what)) = self.first {
+            let message = format!("{} pages {message}; the first, {what}", self.count);
+            findings.push(Finding::new(kind, format!("{FILE}, byte {byte:#x}"), message));
+        }
+    }
+}
+
+/// Reads the regions and places their pages in `frames`. Stops at the first header that cannot be one.
+pub(super) fn parse(
+    bytes: &[u8],
+    tables: &Tables,
+    builder: &mut MemoryBuilder,
+    frames: &mut HashMap<u64, (PageId, FrameRole)>,
+    findings: &mut Vec<Finding>,
+    progress: &Progress,
+) -> Result<Contents, ImportError> {
+    let mut r = Reader::new(bytes);
+    let mut c = Contents::default();
+    let mut odd = Oddities::default();
+    let mut told = 0;
+    'regions: while r.left() > 0 {
+        let at = r.at();
+        let (Some(start), Some(end), Some(nents), Some(flags), Some(valid)) =
+            (r.u64(), r.u64(), r.u64(), r.u32(), r.u8())
+        else {
+            findings.push(damage(FILE, at, "the file ends inside the header of a region"));
+            break;
+        };
+        let room = end.checked_sub(start).map(|b| b / PAGE);
+        if start % PAGE != 0 || end % PAGE != 0 || valid > 1 || room.is_none_or(|pages| nents > pages) {
+            findings.push(damage(
+                FILE,
+                at,
+                format!(
+                    "no region goes from {start:#x} to {end:#x} with {nents} pages and {valid:#x} where 0 or 1 \
+                     tells of contents; the rest was not used"
+                ),
+            ));
+            break;
+        }
+        c.used = r.at();
+        c.regions.push(Region {
+            address_space: 0,
+            start: GpuVa(start),
+            end: GpuVa(end),
+            committed_pages: nents,
+            flags: u64::from(flags),
+            has_content: valid == 1,
+        });
+        if valid == 0 {
+            continue;
+        }
+        for index in 0..nents {
+            let at = r.at();
+            if r.left() < ENTRY_BYTES {
+                let message = format!("the file ends in page {index} of {nents} of the region at {start:#x}");
+                findings.push(damage(FILE, at, message));
+                break 'regions;
+            }
+            let (Some(va), Some(pa), Some(image)) = (r.u64(), r.u64(), r.page()) else {
+                break 'regions;
+            };
+            c.used = r.at();
+            c.pages += 1;
+            let id = builder.add_page(image);
+            if id == PageId::ZERO {
+                c.zero_pages += 1;
+            }
+            if r.at() - told >= STEP {
+                progress.advance(r.at() - told)?;
+                told = r.at();
+            }
+            // `nents` was checked against the region, so this stays inside it.
+            if va != start + index * PAGE || pa % PAGE != 0 {
+                odd.strayed
+                    .add(at, || format!("page {index} of {start:#x}, says {va:#x} at {pa:#x}"));
+                continue;
+            }
+            if let Some(mapped) = tables.page(va)
+                && mapped != pa
+            {
+                odd.elsewhere
+                    .add(at, || format!("{va:#x}, says {pa:#x} and the tables {mapped:#x}"));
+                continue;
+            }
+            match frames.get(&(pa / PAGE)) {
+                Some((_, FrameRole::Table)) => {
+                    odd.table.add(at, || format!("{va:#x}, lies at {pa:#x}"));
+                }
+                Some((before, FrameRole::Data)) => {
+                    if *before != id {
+                        odd.conflicting.add(at, || format!("{va:#x}, lies at {pa:#x}"));
+                    }
+                }
+                None => {
+                    frames.insert(pa / PAGE, (id, FrameRole::Data));
+                }
+            }
+        }
+    }
+    progress.advance((bytes.len() as u64).saturating_sub(told))?;
+    let kind = FindingKind::NotUsed;
+    odd.strayed.tell(
+        kind,
+        "do not follow their region's first page, or are not at a page's address",
+        findings,
+    );
+    odd.elsewhere.tell(
+        kind,
+        "lie elsewhere than the page tables say and were not used",
+        findings,
+    );
+    odd.table
+        .tell(kind, "lie where a page table lies and were not used", findings);
+    odd.conflicting.tell(
+        kind,
+        "were dumped before with other contents, which were kept",
+        findings,
+    );
+    Ok(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pgt;
+    use super::*;
+    use crate::PAGE_SIZE;
+
+    fn region(start: u64, end: u64, flags: u32, pages: Option<&[(u64, u64, u8)]>, nents: u64) -> Vec<u8> {
+        let mut b = Vec::new();
+        for v in [start, end, nents] {
+            b.extend(v.to_le_bytes());
+        }
+        b.extend(flags.to_le_bytes());
+        b.push(u8::from(pages.is_some()));
+        for (va, pa, fill) in pages.unwrap_or_default() {
+            b.extend(va.to_le_bytes());
+            b.extend(pa.to_le_bytes());
+            b.extend([*fill; PAGE_SIZE]);
+        }
+        b
+    }
+
+    fn read(bytes: &[u8]) -> (Contents, Vec<Finding>, HashMap<u64, (PageId, FrameRole)>) {
+        let mut f = Vec::new();
+        let tables = pgt::parse(&pgt::tests::file(), &mut f);
+        let mut frames = HashMap::from([(1, (PageId(9), FrameRole::Table))]);
+        let mut b = MemoryBuilder::new();
+        let c = parse(bytes, &tables, &mut b, &mut frames, &mut f, &Progress::new()).unwrap();
+        (c, f, frames)
+    }
+
+    #[test]
+    fn pages_go_where_the_tables_say() {
+        let mut bytes = region(
+            0x40_2000,
+            0x40_4000,
+            0x606e,
+            Some(&[(0x40_2000, 0x9000, 5), (0x40_3000, 0xa000, 0)]),
+            2,
+        );
+        bytes.extend(region(0x50_0000, 0x51_0000, 0x627e, None, 14));
+        let (c, f, frames) = read(&bytes);
+        assert!(f.is_empty(), "{f:?}");
+        assert_eq!(
+            (c.used, c.pages, c.zero_pages, c.regions.len()),
+            (bytes.len() as u64, 2, 1, 2)
+        );
+        assert_eq!(frames[&9], (PageId(1), FrameRole::Data));
+        assert_eq!(frames[&10], (PageId::ZERO, FrameRole::Data));
+        assert!(c.regions[0].has_content && !c.regions[1].has_content);
+        for cut in [1, 28, 29, 40, 4141, 4142, bytes.len() - 1] {
+            let (c, f, _) = read(&bytes[..cut]);
+            assert_eq!(f.len(), 1, "cut at {cut}: {f:?}");
+            assert_eq!(f[0].kind, FindingKind::TruncatedSection);
+            assert!(c.used <= cut as u64);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_and_not_used() {
+        let place = |pages: &[(u64, u64, u8)]| {
+            let bytes = region(0x40_2000, 0x40_4000, 0, Some(pages), pages.len() as u64);
+            let (_, f, frames) = read(&bytes);
+            (f, frames.len() - 1)
+        };
+        let (f, n) = place(&[(0x40_2000, 0xb000, 1)]);
+        assert_eq!((f.len(), n), (1, 0));
+        assert!(f[0].message.contains("the tables 0x9000"), "{}", f[0].message);
+        let (f, n) = place(&[(0x40_3000, 0xa000, 1)]);
+        assert_eq!((f.len(), n), (1, 0), "not the region's first page");
+        let (_, f, _) = read(&region(0x40_2000, 0x40_3000, 0, None, 2));
+        assert_eq!(
+            f[0].kind,
+            FindingKind::TruncatedSection,
+            "more pages than the region is long"
+        );
+        let twice = [
+            region(0x40_2000, 0x40_3000, 0, Some(&[(0x40_2000, 0x9000, 1)]), 1),
+            region(0x40_2000, 0x40_3000, 0, Some(&[(0x40_2000, 0x9000, 2)]), 1),
+        ]
+        .concat();
+        let (_, f, frames) = read(&twice);
+        assert_eq!((f.len(), frames[&9].0), (1, PageId(1)));
+        assert_eq!(f[0].place, "gr_mem_contents, byte 0x104a");
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_allocates_nothing() {
+        let bytes = region(0, 0xffff_ffff_f000, 0, Some(&[]), 0xf_ffff_ffff);
+        let (c, f, _) = read(&bytes);
+        assert_eq!((c.pages, f.len()), (0, 1));
+    }
+}

@@ -1,0 +1,100 @@
+//! Foreign formats, one file each, behind a table of importers; [`open`] takes anything the table knows.
+
+mod bytes;
+mod error;
+pub mod gpureplay;
+pub mod raw_memory;
+
+pub use error::{ImportError, Place};
+
+use crate::container;
+use crate::progress::Progress;
+use crate::recording::Recording;
+use crate::registers::RegisterMap;
+use crate::timeline;
+use std::path::Path;
+
+/// One format that [`open`] can read.
+pub struct Importer {
+    /// Short name, as identities and messages give it.
+    pub name: &'static str,
+    /// What a person has to point at, for the message when nothing fits.
+    pub takes: &'static str,
+    /// Whether a path looks like this format. Looks at names and first bytes only.
+    pub fits: fn(&Path) -> bool,
+    /// Reads it.
+    pub read: fn(&Path, &Progress) -> Result<Recording, ImportError>,
+}
+
+/// The formats that [`open`] tries, in order. A new importer is one file and one line here.
+pub const IMPORTERS: &[Importer] = &[
+    Importer {
+        name: "kine",
+        takes: "a .kine recording",
+        fits: kine_fits,
+        read: kine_read,
+    },
+    Importer {
+        name: "gpureplay",
+        takes: "a folder with gr_io_history (and gr_pgt, gr_mem_contents, gr_sync_as)",
+        fits: gpureplay::fits,
+        read: |path, progress| gpureplay::import(path, &gpureplay::Options::default(), progress),
+    },
+];
+
+fn kine_fits(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"))
+}
+
+fn kine_read(path: &Path, _progress: &Progress) -> Result<Recording, ImportError> {
+    container::open(path).map_err(|e| ImportError::container(path, e))
+}
+
+/// The formats of [`IMPORTERS`] and those that need more than a path, as a list for people.
+#[must_use]
+pub fn known() -> String {
+    let mut names: Vec<&str> = IMPORTERS.iter().map(|i| i.takes).collect();
+    names.push("a raw memory dump, with its base address, page-table root and format given");
+    names.join("; ")
+}
+
+/// Opens a `.kine`, or reads anything that an importer knows into memory.
+///
+/// # Errors
+/// When the path does not exist, no importer knows it (the error lists those there are), its contents are damaged
+/// beyond use, or the work was cancelled.
+pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
+    match IMPORTERS.iter().find(|i| (i.fits)(path)) {
+        Some(importer) => (importer.read)(path, progress),
+        None => Err(ImportError::Unknown {
+            path: path.to_owned(),
+            known: known(),
+        }),
+    }
+}
+
+/// Imports `source`, derives what can be derived, and writes both to `dest` as one commit. Gives the recording.
+///
+/// # Errors
+/// As [`open`], and when `dest` cannot be written; a file of that name is then as it was.
+pub fn import_file_to_kine(source: &Path, dest: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    let recording = open(source, progress)?;
+    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
+    let written = std::thread::scope(|scope| {
+        let derived = map.map(|map| {
+            let recording = &recording;
+            scope.spawn(move || timeline::derive(recording, map, progress).map(|t| t.to_bytes()))
+        });
+        container::write_with(&recording, dest, progress, |writer| {
+            let Some(derived) = derived else { return Ok(()) };
+            let bytes = derived
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            writer.derived(timeline::SECTION, timeline::ANALYSIS_VERSION, &bytes)
+        })
+    });
+    written.map_err(|e| ImportError::container(dest, e))?;
+    Ok(recording)
+}

@@ -1,0 +1,237 @@
+//! A raw dump of physical memory with a page-table root: addresses, mappings and memory, without any events.
+
+use super::error::{ImportError, Place};
+use crate::PAGE_SIZE;
+use crate::check::{Finding, FindingKind};
+use crate::mmu;
+use crate::progress::Progress;
+use crate::recording::{
+    AddressSpace, Clock, Events, Facts, FrameRole, Identity, MemoryBuilder, MmuFormat, Page, PhysAddr, Recording,
+    RunsBuilder, Snapshot,
+};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What the dump does not tell of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Physical address of the dump's first byte; a multiple of 4096.
+    pub base: PhysAddr,
+    /// Physical address of the top page table; a multiple of 4096, inside the dump or not.
+    pub root: PhysAddr,
+    /// Format of the page tables.
+    pub format: MmuFormat,
+    /// Memory attributes that entries index, one byte each; 0 when not known.
+    pub memattr: u64,
+    /// The GPU's id register; 0 when not known.
+    pub gpu_id: u32,
+}
+
+/// Imports the dump. All of its pages are put at their addresses, and those that hold page tables are marked so.
+///
+/// # Errors
+/// When base or root are not page addresses, the dump reaches past 64 bits, the file cannot be read, or the work
+/// was cancelled. A last page that is not whole, or a root outside the dump, is a finding.
+pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
+    let wrong = |message: String| ImportError::malformed(path, Place::Whole, message);
+    for (what, at) in [("base address", options.base), ("page-table root", options.root)] {
+        if at.in_page() != 0 {
+            return Err(wrong(format!("the {what} {at} is not a multiple of {PAGE_SIZE:#x}")));
+        }
+    }
+    let mut file = File::open(path).map_err(|e| ImportError::io(path, e))?;
+    let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
+    if options.base.0.checked_add(bytes).is_none() {
+        return Err(wrong(format!(
+            "{bytes} bytes at {} reach past the end of the address range",
+            options.base
+        )));
+    }
+    progress.set_total(bytes.max(1));
+    let whole = bytes / PAGE_SIZE as u64;
+    let mut findings = Vec::new();
+    if bytes % PAGE_SIZE as u64 != 0 {
+        findings.push(Finding::new(
+            FindingKind::TruncatedSection,
+            format!("byte {:#x}", whole * PAGE_SIZE as u64),
+            format!(
+                "the last {} bytes are not a whole page and were not used",
+                bytes % PAGE_SIZE as u64
+            ),
+        ));
+    }
+    let mut builder = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    let mut zero_pages = 0;
+    let mut image: Page = [0; PAGE_SIZE];
+    for index in 0..whole {
+        file.read_exact(&mut image).map_err(|e| ImportError::io(path, e))?;
+        let id = builder.add_page(&image);
+        zero_pages += u64::from(id == crate::recording::PageId::ZERO);
+        frames.push((options.base.frame() + index, id, FrameRole::Data));
+        if index % 256 == 255 {
+            progress.advance(256 * PAGE_SIZE as u64)?;
+        }
+    }
+    progress.check()?;
+    builder.add_snapshot(0, frames.iter().copied());
+    let space = AddressSpace {
+        number: 0,
+        format: options.format,
+        root: options.root,
+        memattr: options.memattr,
+        transcfg: 0,
+    };
+    let mut recording = Recording {
+        facts: Facts {
+            identity: Identity {
+                gpu_id: options.gpu_id,
+                source: "raw-memory".into(),
+                clock: Clock::SinceStart,
+                ..Identity::default()
+            },
+            address_spaces: vec![space],
+            source_pages: whole,
+            source_zero_pages: zero_pages,
+            ..Facts::default()
+        },
+        events: Events::default(),
+        memory: builder.finish(),
+        ..Recording::default()
+    };
+    mark_tables(&mut recording, options, &mut findings);
+    recording.facts.findings = findings;
+    Ok(recording)
+}
+
+/// Gives the frames that hold page tables their role; tells when there are none.
+fn mark_tables(recording: &mut Recording, options: &Options, findings: &mut Vec<Finding>) {
+    let view = recording.memory.at(0);
+    if view.frame(options.root.frame()).is_none() {
+        findings.push(Finding::new(
+            FindingKind::NotUsed,
+            format!("root {}", options.root),
+            "the dump does not hold the page-table root, so nothing is mapped",
+        ));
+        return;
+    }
+    let scan = mmu::scan(options.format, options.root, &view);
+    let tables: BTreeSet<u64> = scan.tables.iter().map(|t| t.at.frame()).collect();
+    let mut runs = RunsBuilder::default();
+    for run in view.runs() {
+        for frame in run.first_frame..run.end_frame() {
+            let role = if tables.contains(&frame) {
+                FrameRole::Table
+            } else {
+                run.role
+            };
+            if let Some(page) = run.page(frame) {
+                runs.push(frame, page, role);
+            }
+        }
+    }
+    recording.memory.snapshots = Arc::new(vec![Snapshot {
+        event: 0,
+        parent: None,
+        runs: runs.finish(),
+    }]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mmu::Rights;
+    use crate::recording::GpuVa;
+    use std::io::Write;
+
+    const BASE: u64 = 0x8000_0000;
+
+    /// Four tables that map address 0x5000 to the fifth page.
+    fn dump(format: MmuFormat) -> Vec<u8> {
+        let mut bytes = vec![0u8; 5 * PAGE_SIZE];
+        let mut entry = |table: u64, index: u64, value: u64| {
+            let at = (table * PAGE_SIZE as u64 + index * 8) as usize;
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        };
+        for table in 0..3 {
+            entry(
+                table,
+                0,
+                mmu::encode_table(format, PhysAddr(BASE + (table + 1) * 0x1000)),
+            );
+        }
+        entry(3, 5, mmu::encode_leaf(format, PhysAddr(BASE + 0x4000), Rights::RW, 0));
+        bytes[4 * PAGE_SIZE] = 7;
+        bytes
+    }
+
+    fn read(bytes: &[u8], options: Options) -> Result<Recording, ImportError> {
+        let mut f = tempfile::NamedTempFile::new().unwrap();
+        f.write_all(bytes).unwrap();
+        import(f.path(), &options, &Progress::new())
+    }
+
+    #[test]
+    fn a_dump_is_mapped_in_both_formats() {
+        for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
+            let options = Options {
+                base: PhysAddr(BASE),
+                root: PhysAddr(BASE),
+                format,
+                memattr: 0,
+                gpu_id: 0,
+            };
+            let r = read(&dump(format), options).unwrap();
+            assert!(r.facts.findings.is_empty(), "{:?}", r.facts.findings);
+            assert_eq!((r.facts.source_pages, r.events.len()), (5, 0));
+            let view = r.memory.at(0);
+            let leaf = mmu::translate(format, options.root, GpuVa(0x5000), &view).unwrap();
+            assert_eq!(leaf.pa, PhysAddr(BASE + 0x4000));
+            assert_eq!(view.frame(leaf.pa.frame()).unwrap()[0], 7);
+            let roles: Vec<_> = view.runs().iter().map(|r| (r.role, r.count)).collect();
+            assert_eq!(roles, [(FrameRole::Table, 4), (FrameRole::Data, 1)]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let format = MmuFormat::Aarch64_4k;
+        let options = Options {
+            base: PhysAddr(BASE),
+            root: PhysAddr(0x1000),
+            format,
+            memattr: 0,
+            gpu_id: 0,
+        };
+        let mut bytes = dump(format);
+        bytes.extend([1, 2, 3]);
+        let f = read(&bytes, options).unwrap().facts.findings;
+        assert_eq!(
+            f.iter().map(|f| f.kind).collect::<Vec<_>>(),
+            [FindingKind::TruncatedSection, FindingKind::NotUsed]
+        );
+        assert!(
+            read(
+                &bytes,
+                Options {
+                    root: PhysAddr(0x1001),
+                    ..options
+                }
+            )
+            .is_err()
+        );
+        assert!(
+            read(
+                &bytes,
+                Options {
+                    base: PhysAddr(!0xfff),
+                    ..options
+                }
+            )
+            .is_err()
+        );
+    }
+}

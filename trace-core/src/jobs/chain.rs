@@ -1,0 +1,117 @@
+//! Chains: from the head that a driver submits to the last job.
+
+use super::{Dispatch, GpuMemory, HEADER_BYTES, HeaderError, JobHeader, JobType, Payload, decode_payload};
+use crate::recording::GpuVa;
+use std::collections::HashSet;
+
+/// Most jobs that are followed in a chain.
+pub const MAX_JOBS: usize = 65536;
+
+/// A job of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Where it lies.
+    pub va: GpuVa,
+    /// Its header, or why the bytes are not one.
+    pub header: Result<JobHeader, HeaderError>,
+    /// How often its shader runs, where it runs one.
+    pub dispatch: Option<Dispatch>,
+    /// Where its shader begins, where it runs one. Of a job with two shaders, that of the vertices.
+    pub shader_va: Option<GpuVa>,
+    /// What follows the header.
+    pub payload: Payload,
+}
+
+impl Job {
+    /// What the job does, where its header decodes.
+    #[must_use]
+    pub fn kind(&self) -> Option<JobType> {
+        self.header.as_ref().ok()?.kind()
+    }
+
+    /// Whether the header decodes.
+    #[must_use]
+    pub fn decoded(&self) -> bool {
+        self.header.is_ok()
+    }
+}
+
+/// Where a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainEnd {
+    /// At a job without a next one.
+    End,
+    /// At a job that was in the chain already.
+    Loop(GpuVa),
+    /// At a job whose header has no content.
+    Unreadable(GpuVa),
+    /// At a job whose header does not decode; it is the last of the list.
+    Undecoded(GpuVa),
+    /// After [`MAX_JOBS`] jobs.
+    Limit,
+}
+
+/// A chain of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The jobs, in chain order. A job whose header could not be read or decoded is the last.
+    pub jobs: Vec<Job>,
+    /// Where it ended.
+    pub end: ChainEnd,
+}
+
+/// Reads one job.
+#[must_use]
+pub fn job(mem: &(impl GpuMemory + ?Sized), va: GpuVa) -> Job {
+    let mut bytes = [0; HEADER_BYTES];
+    let header = if mem.read(va, &mut bytes) {
+        JobHeader::decode(&bytes)
+    } else {
+        Err(HeaderError::Unreadable { at: va })
+    };
+    let (payload, dispatch) = match &header {
+        Ok(h) => decode_payload(mem, va, h),
+        Err(_) => (Payload::None, None),
+    };
+    let state = match &payload {
+        Payload::Compute(c) | Payload::IndexedVertex { vertex: c, .. } => c.renderer,
+        _ => None,
+    };
+    let shader_va = state.map(|s| s.shader).filter(|s| s.0 != 0);
+    Job {
+        va,
+        header,
+        dispatch,
+        shader_va,
+        payload,
+    }
+}
+
+/// Follows a chain from its head.
+#[must_use]
+pub fn chain(mem: &(impl GpuMemory + ?Sized), head: GpuVa) -> Chain {
+    let mut jobs = Vec::new();
+    let mut seen = HashSet::new();
+    let mut at = head;
+    let end = loop {
+        if jobs.len() >= MAX_JOBS {
+            break ChainEnd::Limit;
+        }
+        if !seen.insert(at) {
+            break ChainEnd::Loop(at);
+        }
+        let this = job(mem, at);
+        let next = match &this.header {
+            Ok(h) => Ok(h.next),
+            Err(HeaderError::Unreadable { .. }) => Err(ChainEnd::Unreadable(at)),
+            Err(_) => Err(ChainEnd::Undecoded(at)),
+        };
+        jobs.push(this);
+        match next {
+            Ok(GpuVa(0)) => break ChainEnd::End,
+            Ok(next) => at = next,
+            Err(end) => break end,
+        }
+    };
+    Chain { jobs, end }
+}

@@ -1,0 +1,112 @@
+//! The address space that each submit runs in: what the driver last wrote to the slot's configuration and to the root.
+
+use crate::mmu::root_from_register;
+use crate::recording::Recording;
+use crate::registers::{Half, RegisterMap, Role};
+use std::collections::HashMap;
+
+/// Bits of a slot's configuration that hold the address-space number.
+const NUMBER: u64 = 0xf;
+
+/// For each submit (events in rising order) the index of its address space in the recording's list. `None` where
+/// the recording holds no such space, or the event is no submit by registers.
+#[must_use]
+pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
+    let spaces = &recording.facts.address_spaces;
+    let mut written: HashMap<u32, u64> = HashMap::new();
+    let mut next = 0u64;
+    let mut out = Vec::with_capacity(submits.len());
+    for &submit in submits {
+        for event in next..submit {
+            if let Some(a) = usize::try_from(event).ok().and_then(|e| recording.events.access(e))
+                && a.write
+            {
+                written.insert(a.offset, a.value);
+            }
+        }
+        next = next.max(submit);
+        let index = usize::try_from(submit)
+            .ok()
+            .and_then(|e| recording.events.access(e))
+            .and_then(|a| map.at(a.offset))
+            .and_then(|command| {
+                let config = map.registers().find(|r| {
+                    r.replay.role == Some(Role::JobConfig) && r.index == command.index && r.block == command.block
+                })?;
+                let number = (written.get(&config.offset).copied().unwrap_or(0) & NUMBER) as u8;
+                let root = map.registers().find_map(|r| match (r.replay.role, r.pair) {
+                    (Some(Role::Root), Some(Half::Low { high_offset })) if r.index == Some(number) => {
+                        let half = |offset: u32| written.get(&offset).copied().unwrap_or(0);
+                        Some(half(high_offset) << 32 | half(r.offset))
+                    }
+                    _ => None,
+                })?;
+                let of_number = |i: &usize| spaces.get(*i).is_some_and(|s| s.number == number);
+                let of_root = |i: &usize| {
+                    spaces
+                        .get(*i)
+                        .is_some_and(|s| s.root == root_from_register(s.format, root))
+                };
+                let all = || 0..spaces.len();
+                all()
+                    .find(|i| of_number(i) && of_root(i))
+                    .or_else(|| all().find(of_root))
+                    .or_else(|| all().find(of_number))
+            });
+        out.push(index.and_then(|i| u32::try_from(i).ok()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PhysAddr;
+    use crate::recording::{Access, AddressSpace, EventsBuilder, MmuFormat};
+
+    #[test]
+    fn each_submit_has_the_space_of_its_root_and_number() {
+        let map = RegisterMap::by_name("mali-jm").unwrap();
+        let at = |name: &str| map.named(name).unwrap().offset;
+        let mut events = EventsBuilder::new();
+        let mut submits = Vec::new();
+        for (number, root) in [(0u64, 0x1_0000_1000u64), (1, 0x2000), (0, 0x3000)] {
+            for (name, value) in [
+                (format!("AS{number}_TRANSTAB_LO"), root & 0xffff_ffff),
+                (format!("AS{number}_TRANSTAB_HI"), root >> 32),
+                ("JS1_CONFIG_NEXT".into(), 0x300 | number),
+                ("JS1_COMMAND_NEXT".into(), 1),
+            ] {
+                if name == "JS1_COMMAND_NEXT" {
+                    submits.push(events.len() as u64);
+                }
+                events.access(
+                    0,
+                    0,
+                    Access {
+                        space: 0,
+                        write: true,
+                        offset: at(&name),
+                        width: 4,
+                        value,
+                    },
+                );
+            }
+        }
+        let mut recording = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        let space = |number, root| AddressSpace {
+            number,
+            format: MmuFormat::Aarch64_4k,
+            root: PhysAddr(root),
+            memattr: 0,
+            transcfg: 6,
+        };
+        recording.facts.address_spaces = vec![space(0, 0x3000), space(1, 0x2000), space(0, 0x1_0000_1000)];
+        assert_eq!(address_spaces(&recording, map, &submits), [Some(2), Some(1), Some(0)]);
+        recording.facts.address_spaces.clear();
+        assert_eq!(address_spaces(&recording, map, &submits), [None; 3]);
+    }
+}

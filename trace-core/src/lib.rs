@@ -1,0 +1,26 @@
+//! What a recording is and everything that can be asked of one.
+//!
+//! This crate knows no device, no window and no socket.
+//! A [`recording::Recording`] holds what happened; the other modules read it, write it or ask it questions.
+
+pub mod check;
+pub mod container;
+pub mod diff;
+pub mod encode;
+pub mod export;
+pub mod import;
+pub mod jobs;
+pub mod memory;
+pub mod mmu;
+pub mod progress;
+pub mod recording;
+pub mod registers;
+pub mod timeline;
+
+#[cfg(test)]
+mod test_recordings;
+
+pub use recording::{GpuVa, PhysAddr, Recording, RegOffset};
+
+/// Bytes in a page. Every page table format that this crate knows uses it, and page images are stored in it.
+pub const PAGE_SIZE: usize = 4096;

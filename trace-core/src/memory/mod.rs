@@ -1,0 +1,12 @@
+//! Memory by GPU address: read, search, typed views. A byte without content is told apart from a zero.
+
+mod element;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use element::{
+    ElementError, element_text, elements_text, f16_to_f32, f32_to_f16, f64_to_f16, parse_element, parse_elements,
+    parse_hex,
+};
+pub use view::{BufferBytes, ByteState, GpuMemoryView, MAX_READ, SearchError};

@@ -1,0 +1,185 @@
+//! The formats: where an entry holds its type, address, rights and attributes, one row a format.
+
+use super::Rights;
+use crate::recording::{MmuFormat, PhysAddr};
+
+/// Levels of a table, 0 at the top.
+pub const LEVELS: u8 = 4;
+/// Bits of a GPU virtual address.
+pub const VA_BITS: u32 = 48;
+/// Bytes in a page, the smallest leaf.
+pub const PAGE_BYTES: u64 = 4096;
+/// The entry that drivers write where nothing is mapped.
+pub const INVALID: u64 = 2;
+
+/// Bit of an address at which the index of each level begins.
+const SHIFTS: [u32; LEVELS as usize] = [39, 30, 21, 12];
+const INDEX_MASK: u64 = 511;
+const TYPE_MASK: u64 = 3;
+/// Bits 47 to 12 of an entry.
+const ADDRESS: u64 = ((1 << 48) - 1) & !0xfff;
+const NOT_EXECUTABLE: u64 = 1 << 54;
+const ACCESS_FLAG: u64 = 1 << 10;
+/// Type of an entry that points at the next table, levels 0 to 2 of either format.
+const TABLE: u64 = 3;
+/// Type of a block at levels 1 and 2 of either format.
+const BLOCK: u64 = 1;
+
+/// What differs between the formats.
+struct Shape {
+    /// Type of a leaf at level 3.
+    page: u64,
+    /// Whether a leaf must carry the access flag, and tables get it too.
+    access_flag: bool,
+    /// Inner-shareable, for leaves that the project encodes.
+    shareable: u64,
+    /// Low bits of the root register that are not address.
+    root_bits: u64,
+    rights: fn(u64) -> (bool, bool),
+    encode_rights: fn(Rights) -> u64,
+}
+
+const AARCH64_4K: Shape = Shape {
+    page: 3,
+    access_flag: true,
+    shareable: 3 << 8,
+    root_bits: 0,
+    // Bit 6: user access at all. Bit 7: no writes.
+    rights: |raw| (raw & 1 << 6 != 0, raw & 3 << 6 == 1 << 6),
+    encode_rights: |r| match (r.read, r.write) {
+        (_, true) => 1 << 6,
+        (true, false) => 3 << 6,
+        (false, false) => 0,
+    },
+};
+
+const MALI_LPAE: Shape = Shape {
+    page: 1,
+    access_flag: false,
+    shareable: 3 << 8,
+    // Mode 3: translate by tables; bit 2: table reads may use the inner cache.
+    root_bits: 3 | 1 << 2,
+    rights: |raw| (raw & 1 << 6 != 0, raw & 1 << 7 != 0),
+    encode_rights: |r| u64::from(r.read) << 6 | u64::from(r.write) << 7,
+};
+
+const fn shape(format: MmuFormat) -> &'static Shape {
+    match format {
+        MmuFormat::Aarch64_4k => &AARCH64_4K,
+        MmuFormat::MaliLpae => &MALI_LPAE,
+    }
+}
+
+/// What an entry is at its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Nothing is mapped.
+    Invalid,
+    /// Points at the table of the next level.
+    Table(PhysAddr),
+    /// A 4 KiB page.
+    Page(PhysAddr),
+    /// A block: 1 GiB at level 1, 2 MiB at level 2.
+    Block(PhysAddr),
+    /// A type that the format does not have at this level.
+    Reserved,
+}
+
+/// Index of `va`'s entry in the table of a level (0 to 3; others count as 3).
+#[inline]
+#[must_use]
+pub const fn index_at(level: u8, va: u64) -> u16 {
+    (va >> level_shift(level) & INDEX_MASK) as u16
+}
+
+#[inline]
+const fn level_shift(level: u8) -> u32 {
+    match level {
+        0 => SHIFTS[0],
+        1 => SHIFTS[1],
+        2 => SHIFTS[2],
+        _ => SHIFTS[3],
+    }
+}
+
+/// Bytes that one entry of a level (0 to 3) covers.
+#[inline]
+#[must_use]
+pub const fn span_bytes(level: u8) -> u64 {
+    1 << level_shift(level)
+}
+
+/// What an entry is. A block at level 0 and whatever else a format lacks is [`EntryKind::Reserved`].
+#[inline]
+#[must_use]
+pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
+    let kind = raw & TYPE_MASK;
+    match level {
+        _ if kind & 1 == 0 => EntryKind::Invalid,
+        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr(raw & ADDRESS)),
+        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr(raw & ADDRESS & !(span_bytes(level) - 1))),
+        3 if kind == shape(format).page => EntryKind::Page(PhysAddr(raw & ADDRESS)),
+        _ => EntryKind::Reserved,
+    }
+}
+
+/// Bits 47 to 12 of an entry, whatever its kind.
+#[must_use]
+pub const fn entry_address(raw: u64) -> PhysAddr {
+    PhysAddr(raw & ADDRESS)
+}
+
+/// What a leaf entry lets the GPU do.
+#[inline]
+#[must_use]
+pub fn entry_rights(format: MmuFormat, raw: u64) -> Rights {
+    let (read, write) = (shape(format).rights)(raw);
+    Rights {
+        read,
+        write,
+        execute: raw & NOT_EXECUTABLE == 0,
+    }
+}
+
+/// The memory-attribute index of a leaf entry, 0 to 7.
+#[inline]
+#[must_use]
+pub const fn entry_attr_index(raw: u64) -> u8 {
+    (raw >> 2 & 7) as u8
+}
+
+/// Whether the hardware accepts the leaf entry's access flag: formats without one always do.
+#[inline]
+#[must_use]
+pub fn has_access_flag(format: MmuFormat, raw: u64) -> bool {
+    !shape(format).access_flag || raw & ACCESS_FLAG != 0
+}
+
+/// A 4 KiB page entry at level 3, inner-shareable. The low 12 bits of `pa` and bits over 47 are dropped, as is
+/// an attribute index over 7. AArch64 tables cannot give a page write without read: such rights become read and write.
+#[must_use]
+pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: u8) -> u64 {
+    let s = shape(format);
+    let nx = if rights.execute { 0 } else { NOT_EXECUTABLE };
+    let af = if s.access_flag { ACCESS_FLAG } else { 0 };
+    pa.0 & ADDRESS | s.page | u64::from(attr_index & 7) << 2 | (s.encode_rights)(rights) | s.shareable | af | nx
+}
+
+/// An entry that points at the table at `pa`, for levels 0 to 2.
+#[must_use]
+pub fn encode_table(format: MmuFormat, pa: PhysAddr) -> u64 {
+    let af = if shape(format).access_flag { ACCESS_FLAG } else { 0 };
+    pa.0 & ADDRESS | TABLE | af
+}
+
+/// What a driver writes to the root register of an address space for the top table at `root`.
+#[must_use]
+pub fn root_register(format: MmuFormat, root: PhysAddr) -> u64 {
+    root.0 & ADDRESS | shape(format).root_bits
+}
+
+/// The top table that a root register's value names, low control bits removed.
+#[must_use]
+pub fn root_from_register(_format: MmuFormat, value: u64) -> PhysAddr {
+    PhysAddr(value & ADDRESS)
+}

@@ -1,0 +1,435 @@
+//! The walker: one address, all leaves, all tables; bounded on hostile tables.
+
+use super::format::{
+    EntryKind, LEVELS, PAGE_BYTES, VA_BITS, entry_attr_index, entry_kind, entry_rights, has_access_flag, index_at,
+    span_bytes,
+};
+use super::{Leaf, PhysMemory, Rights};
+use crate::recording::{GpuVa, MmuFormat, PhysAddr};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Most tables that a traversal enters.
+pub const MAX_TABLES: usize = 1 << 16;
+/// Most pages and blocks that a traversal visits: 32 GiB where all are 4 KiB pages. One page image can stand in any
+/// number of frames, so the size of a file does not bound this.
+pub const MAX_LEAVES: u64 = 1 << 23;
+
+/// Why an address does not translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WalkFault {
+    /// The entry at this level is invalid.
+    #[error("nothing is mapped (level {level})")]
+    NotMapped {
+        /// Level of the entry, 0 to 3.
+        level: u8,
+    },
+    /// The table lies where there is no content.
+    #[error("the level {level} table at {at} has no content")]
+    TableMissing {
+        /// Level of the table, 0 to 3.
+        level: u8,
+        /// Address of the table.
+        at: PhysAddr,
+    },
+    /// The entry has a type that its level does not know.
+    #[error("entry {raw:#x} has no meaning at level {level}")]
+    BadEntry {
+        /// Level of the entry, 0 to 3.
+        level: u8,
+        /// The entry.
+        raw: u64,
+    },
+    /// The leaf lacks the access flag, which the hardware reports as a fault of its own.
+    #[error("entry {raw:#x} at level {level} lacks the access flag")]
+    NoAccessFlag {
+        /// Level of the entry, 0 to 3.
+        level: u8,
+        /// The entry.
+        raw: u64,
+    },
+    /// The address has more bits than the tables translate.
+    #[error("the address has more than {VA_BITS} bits")]
+    AddressTooWide,
+}
+
+/// One entry that a walk read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkStep {
+    /// Level, 0 to 3.
+    pub level: u8,
+    /// Index in the table, 0 to 511.
+    pub index: u16,
+    /// Where the entry stands.
+    pub entry_at: PhysAddr,
+    /// The entry.
+    pub raw: u64,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// A walk told step by step, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The entries read, from the top.
+    pub steps: Vec<WalkStep>,
+    /// Where it ended.
+    pub result: Result<Leaf, WalkFault>,
+}
+
+/// Translates one address. Reads at most four words and allocates nothing.
+///
+/// # Errors
+/// The fault that ends the walk.
+#[inline]
+pub fn translate(
+    format: MmuFormat,
+    root: PhysAddr,
+    va: GpuVa,
+    mem: &(impl PhysMemory + ?Sized),
+) -> Result<Leaf, WalkFault> {
+    walk_with(format, root, va, mem, |_| {})
+}
+
+/// Translates one address and tells every entry on the way.
+#[must_use]
+pub fn walk(format: MmuFormat, root: PhysAddr, va: GpuVa, mem: &(impl PhysMemory + ?Sized)) -> Walk {
+    let mut steps = Vec::with_capacity(usize::from(LEVELS));
+    let result = walk_with(format, root, va, mem, |s| steps.push(s));
+    Walk { steps, result }
+}
+
+#[inline]
+fn walk_with(
+    format: MmuFormat,
+    root: PhysAddr,
+    va: GpuVa,
+    mem: &(impl PhysMemory + ?Sized),
+    mut step: impl FnMut(WalkStep),
+) -> Result<Leaf, WalkFault> {
+    if va.0 >> VA_BITS != 0 {
+        return Err(WalkFault::AddressTooWide);
+    }
+    let mut table = PhysAddr(root.0 & !(PAGE_BYTES - 1));
+    let mut level = 0;
+    loop {
+        let index = index_at(level, va.0);
+        let entry_at = PhysAddr(table.0 | u64::from(index) << 3);
+        let raw = mem
+            .read_u64(entry_at)
+            .ok_or(WalkFault::TableMissing { level, at: table })?;
+        let kind = entry_kind(format, level, raw);
+        step(WalkStep {
+            level,
+            index,
+            entry_at,
+            raw,
+            kind,
+        });
+        match kind {
+            EntryKind::Invalid => return Err(WalkFault::NotMapped { level }),
+            EntryKind::Reserved => return Err(WalkFault::BadEntry { level, raw }),
+            // A table is never found at the last level, so this ends.
+            EntryKind::Table(next) => table = next,
+            EntryKind::Page(pa) | EntryKind::Block(pa) => {
+                if !has_access_flag(format, raw) {
+                    return Err(WalkFault::NoAccessFlag { level, raw });
+                }
+                return Ok(leaf(format, level, va.0 & !(span_bytes(level) - 1), pa, raw));
+            }
+        }
+        level += 1;
+    }
+}
+
+#[inline]
+fn leaf(format: MmuFormat, level: u8, va: u64, pa: PhysAddr, raw: u64) -> Leaf {
+    Leaf {
+        va: GpuVa(va),
+        pa,
+        bytes: span_bytes(level),
+        rights: entry_rights(format, raw),
+        attr_index: entry_attr_index(raw),
+        raw,
+        level,
+    }
+}
+
+/// Why a whole table cannot be traversed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MmuError {
+    /// A table is reached a second time: it is shared, or the tables loop.
+    #[error("the level {level} table at {at}, for addresses from {va}, was reached before: tables are shared or loop")]
+    Shared {
+        /// Level at which it was reached again.
+        level: u8,
+        /// Address of the table.
+        at: PhysAddr,
+        /// First address that it would translate.
+        va: GpuVa,
+    },
+    /// A table lies where there is no content.
+    #[error("the level {level} table at {at}, for addresses from {va}, has no content")]
+    TableMissing {
+        /// Level of the table.
+        level: u8,
+        /// Address of the table.
+        at: PhysAddr,
+        /// First address that it would translate.
+        va: GpuVa,
+    },
+    /// An entry has a type that its level does not know.
+    #[error("entry {raw:#x} for {va} has no meaning at level {level}")]
+    BadEntry {
+        /// Level of the entry.
+        level: u8,
+        /// First address that the entry covers.
+        va: GpuVa,
+        /// The entry.
+        raw: u64,
+    },
+    /// There are more tables than a traversal enters.
+    #[error("more than {MAX_TABLES} tables")]
+    TooManyTables,
+    /// There are more pages and blocks than a traversal visits.
+    #[error("more than {MAX_LEAVES} pages and blocks are mapped")]
+    TooManyLeaves,
+}
+
+/// A table that a traversal entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableRef {
+    /// Level, 0 to 3.
+    pub level: u8,
+    /// Address of the table.
+    pub at: PhysAddr,
+    /// First address that it translates.
+    pub va: GpuVa,
+}
+
+/// What a traversal tells its user.
+pub(super) enum Found {
+    /// A table, before its entries.
+    Table(TableRef),
+    /// A page or block.
+    Leaf(Leaf),
+    /// Something that cannot be followed. Going on skips it.
+    Problem(MmuError),
+}
+
+/// Goes through all tables, addresses rising, until `visit` breaks.
+pub(super) fn traverse(
+    format: MmuFormat,
+    root: PhysAddr,
+    mem: &(impl PhysMemory + ?Sized),
+    visit: &mut dyn FnMut(Found) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let root = PhysAddr(root.0 & !(PAGE_BYTES - 1));
+    let mut seen = Seen::default();
+    table(
+        format,
+        TableRef {
+            level: 0,
+            at: root,
+            va: GpuVa(0),
+        },
+        mem,
+        &mut seen,
+        visit,
+    )
+}
+
+/// What a traversal has met so far.
+#[derive(Default)]
+struct Seen {
+    tables: HashSet<u64>,
+    leaves: u64,
+}
+
+/// Depth is bounded: a table entry is only found above the last level.
+fn table(
+    format: MmuFormat,
+    this: TableRef,
+    mem: &(impl PhysMemory + ?Sized),
+    seen: &mut Seen,
+    visit: &mut dyn FnMut(Found) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let TableRef { level, at, va } = this;
+    if seen.tables.len() >= MAX_TABLES {
+        visit(Found::Problem(MmuError::TooManyTables))?;
+        return ControlFlow::Break(());
+    }
+    if !seen.tables.insert(at.frame()) {
+        return visit(Found::Problem(MmuError::Shared { level, at, va }));
+    }
+    let page = mem.table(at.frame());
+    if page.is_none() && mem.read_u64(at).is_none() {
+        return visit(Found::Problem(MmuError::TableMissing { level, at, va }));
+    }
+    visit(Found::Table(this))?;
+    for index in 0..512u64 {
+        let entry_va = GpuVa(va.0 | index << span_bytes(level).trailing_zeros());
+        let raw = match page {
+            Some(p) => p.as_chunks::<8>().0.get(index as usize).map(|b| u64::from_le_bytes(*b)),
+            None => mem.read_u64(PhysAddr(at.0 | index << 3)),
+        };
+        let Some(raw) = raw else {
+            visit(Found::Problem(MmuError::TableMissing {
+                level,
+                at,
+                va: entry_va,
+            }))?;
+            continue;
+        };
+        match entry_kind(format, level, raw) {
+            EntryKind::Invalid => {}
+            EntryKind::Reserved => visit(Found::Problem(MmuError::BadEntry {
+                level,
+                va: entry_va,
+                raw,
+            }))?,
+            EntryKind::Table(at) => {
+                table(
+                    format,
+                    TableRef {
+                        level: level + 1,
+                        at,
+                        va: entry_va,
+                    },
+                    mem,
+                    seen,
+                    visit,
+                )?;
+            }
+            EntryKind::Page(pa) | EntryKind::Block(pa) => {
+                seen.leaves += 1;
+                if seen.leaves > MAX_LEAVES {
+                    visit(Found::Problem(MmuError::TooManyLeaves))?;
+                    return ControlFlow::Break(());
+                }
+                visit(Found::Leaf(leaf(format, level, entry_va.0, pa, raw)))?;
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Visits every leaf, addresses rising, until `visit` breaks. A leaf without access flag is visited too.
+///
+/// # Errors
+/// At the first table or entry that cannot be followed; what was visited before it stays visited.
+/// [`super::scan`] goes on instead and lists the problems.
+pub fn for_each_leaf(
+    format: MmuFormat,
+    root: PhysAddr,
+    mem: &(impl PhysMemory + ?Sized),
+    visit: &mut dyn FnMut(Leaf) -> ControlFlow<()>,
+) -> Result<(), MmuError> {
+    let mut result = Ok(());
+    let _ = traverse(format, root, mem, &mut |found| match found {
+        Found::Leaf(l) => visit(l),
+        Found::Table(_) => ControlFlow::Continue(()),
+        Found::Problem(e) => {
+            result = Err(e);
+            ControlFlow::Break(())
+        }
+    });
+    result
+}
+
+/// Visits every table, each before those that it points at.
+///
+/// # Errors
+/// At the first table or entry that cannot be followed.
+pub fn for_each_table(
+    format: MmuFormat,
+    root: PhysAddr,
+    mem: &(impl PhysMemory + ?Sized),
+    visit: &mut dyn FnMut(TableRef),
+) -> Result<(), MmuError> {
+    let mut result = Ok(());
+    let _ = traverse(format, root, mem, &mut |found| {
+        match found {
+            Found::Leaf(_) => {}
+            Found::Table(t) => visit(t),
+            Found::Problem(e) => {
+                result = Err(e);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    result
+}
+
+/// A run of pages, one after another by address, with the same rights and attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub va: GpuVa,
+    /// Number of 4 KiB pages; a block counts as all that it covers.
+    pub pages: u64,
+    /// What the GPU may do there.
+    pub rights: Rights,
+    /// Index into the memory attributes, 0 to 7.
+    pub attr_index: u8,
+    /// Where the run lies, when its pages follow each other there too.
+    pub contiguous_pa: Option<PhysAddr>,
+}
+
+impl Mapping {
+    /// Size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.pages.saturating_mul(PAGE_BYTES)
+    }
+
+    /// One past the last address.
+    #[must_use]
+    pub fn end(&self) -> GpuVa {
+        GpuVa(self.va.0.saturating_add(self.bytes()))
+    }
+
+    /// Whether an address lies in the run.
+    #[must_use]
+    pub fn contains(&self, va: GpuVa) -> bool {
+        self.va <= va && va < self.end()
+    }
+}
+
+/// Folds leaves, addresses rising, into mappings.
+pub(super) fn fold(runs: &mut Vec<Mapping>, leaf: &Leaf) {
+    let pages = leaf.bytes / PAGE_BYTES;
+    if let Some(last) = runs.last_mut()
+        && last.end() == leaf.va
+        && last.rights == leaf.rights
+        && last.attr_index == leaf.attr_index
+    {
+        let next = last.contiguous_pa.and_then(|p| p.checked_add(last.bytes()));
+        if next != Some(leaf.pa) {
+            last.contiguous_pa = None;
+        }
+        last.pages += pages;
+        return;
+    }
+    runs.push(Mapping {
+        va: leaf.va,
+        pages,
+        rights: leaf.rights,
+        attr_index: leaf.attr_index,
+        contiguous_pa: Some(leaf.pa),
+    });
+}
+
+/// All mappings, addresses rising.
+///
+/// # Errors
+/// At the first table or entry that cannot be followed; [`super::scan`] goes on instead.
+pub fn mappings(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Result<Vec<Mapping>, MmuError> {
+    let mut runs = Vec::new();
+    for_each_leaf(format, root, mem, &mut |leaf| {
+        fold(&mut runs, &leaf);
+        ControlFlow::Continue(())
+    })?;
+    Ok(runs)
+}

@@ -1,0 +1,371 @@
+//! A column of an event table: plain values in one or more chunks, owned or mapped from a file.
+
+use bytemuck::Pod;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that outlive the chunk made on them, such as a mapped file.
+pub trait SharedBytes: Send + Sync {
+    /// The bytes. Must give the same slice at every call.
+    fn bytes(&self) -> &[u8];
+}
+
+enum Data<T> {
+    Owned(Vec<T>),
+    Mapped { bytes: Arc<dyn SharedBytes>, start: usize },
+    Constant(Vec<T>),
+}
+
+/// A run of values of a column.
+struct Chunk<T> {
+    /// Row of the first value.
+    start: usize,
+    len: usize,
+    data: Data<T>,
+}
+
+/// Rows in a constant chunk's shared block: a constant run of any length lends slices of at most this many.
+const CONSTANT_BLOCK: usize = 4096;
+
+impl<T: Pod> Chunk<T> {
+    fn get(&self, at: usize) -> T {
+        match &self.data {
+            Data::Owned(v) => v[at],
+            Data::Mapped { .. } => self.mapped()[at],
+            Data::Constant(v) => v[0],
+        }
+    }
+
+    fn mapped(&self) -> &[T] {
+        match &self.data {
+            Data::Mapped { bytes, start } => {
+                let end = start + self.len * size_of::<T>();
+                // Bounds and alignment were checked when the chunk was made.
+                bytemuck::cast_slice(&bytes.bytes()[*start..end])
+            }
+            Data::Owned(v) | Data::Constant(v) => v,
+        }
+    }
+}
+
+/// Why bytes cannot be lent as a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ColumnError {
+    /// The chunk reaches past the end of the bytes.
+    #[error("a column chunk of {len} rows at byte {start:#x} reaches past the end of {available} bytes")]
+    OutOfRange {
+        /// First byte of the chunk.
+        start: usize,
+        /// Rows asked for.
+        len: usize,
+        /// Bytes there are.
+        available: usize,
+    },
+    /// The chunk's first byte is not aligned for its values.
+    #[error("a column chunk at byte {start:#x} is not aligned to its {align}-byte values")]
+    Misaligned {
+        /// First byte of the chunk.
+        start: usize,
+        /// Alignment needed.
+        align: usize,
+    },
+}
+
+/// A run of a column's rows, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a, T> {
+    /// Values one after another.
+    Plain(&'a [T]),
+    /// One value for every row.
+    Constant {
+        /// The value.
+        value: T,
+        /// Rows.
+        rows: usize,
+    },
+}
+
+impl<T> Part<'_, T> {
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Plain(values) => values.len(),
+            Self::Constant { rows, .. } => *rows,
+        }
+    }
+}
+
+/// A column of plain little-endian values. Cloning it is cheap and shares the values.
+pub struct Column<T> {
+    chunks: Arc<Vec<Chunk<T>>>,
+    len: usize,
+}
+
+impl<T> Clone for Column<T> {
+    fn clone(&self) -> Self {
+        Self {
+            chunks: Arc::clone(&self.chunks),
+            len: self.len,
+        }
+    }
+}
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Arc::new(Vec::new()),
+            len: 0,
+        }
+    }
+}
+
+impl<T: Pod> std::fmt::Debug for Column<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Column({} rows, {} chunks)", self.len, self.chunks.len())
+    }
+}
+
+impl<T: Pod> From<Vec<T>> for Column<T> {
+    fn from(values: Vec<T>) -> Self {
+        let mut b = ColumnBuilder::new();
+        b.push_owned(values);
+        b.finish()
+    }
+}
+
+impl<T: Pod> Column<T> {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn chunk_of(&self, row: usize) -> Option<&Chunk<T>> {
+        if row >= self.len {
+            return None;
+        }
+        let at = match self.chunks.len() {
+            1 => 0,
+            _ => self.chunks.partition_point(|c| c.start <= row) - 1,
+        };
+        self.chunks.get(at)
+    }
+
+    /// The value of a row, or `None` past the end.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Option<T> {
+        let c = self.chunk_of(row)?;
+        Some(c.get(row - c.start))
+    }
+
+    /// The rows of `range` (clipped to the column) as slices, in order. Their lengths say nothing about how the
+    /// column is stored: zip columns by row, not by slice.
+    pub fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[T]> + '_ {
+        let end = range.end.min(self.len);
+        let mut row = range.start;
+        std::iter::from_fn(move || {
+            if row >= end {
+                return None;
+            }
+            let c = self.chunk_of(row)?;
+            let stop = end.min(c.start + c.len);
+            let s = match &c.data {
+                Data::Constant(block) => &block[..(stop - row).min(block.len())],
+                _ => &c.mapped()[row - c.start..stop - c.start],
+            };
+            row += s.len();
+            Some(s)
+        })
+    }
+
+    /// The rows of `range` (clipped to the column) as they are stored, in order: a constant run of any length is one
+    /// part.
+    pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = Part<'_, T>> + '_ {
+        let end = range.end.min(self.len);
+        let mut row = range.start;
+        std::iter::from_fn(move || {
+            if row >= end {
+                return None;
+            }
+            let c = self.chunk_of(row)?;
+            let stop = end.min(c.start + c.len);
+            let part = match &c.data {
+                Data::Constant(_) => Part::Constant {
+                    value: c.get(row - c.start),
+                    rows: stop - row,
+                },
+                _ => Part::Plain(&c.mapped()[row - c.start..stop - c.start]),
+            };
+            row = stop;
+            Some(part)
+        })
+    }
+
+    /// The rows of `range` (clipped to the column), one after another.
+    pub fn iter_range(&self, range: Range<usize>) -> impl Iterator<Item = T> + '_ {
+        self.slices(range).flat_map(|s| s.iter().copied())
+    }
+
+    /// All rows, one after another.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        self.iter_range(0..self.len)
+    }
+}
+
+/// Puts a [`Column`] together from chunks.
+pub struct ColumnBuilder<T> {
+    chunks: Vec<Chunk<T>>,
+    len: usize,
+}
+
+impl<T: Pod> Default for ColumnBuilder<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Pod> ColumnBuilder<T> {
+    /// No rows yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            len: 0,
+        }
+    }
+
+    fn push(&mut self, len: usize, data: Data<T>) {
+        if len > 0 {
+            self.chunks.push(Chunk {
+                start: self.len,
+                len,
+                data,
+            });
+            self.len += len;
+        }
+    }
+
+    /// Adds values that the column will own.
+    pub fn push_owned(&mut self, values: Vec<T>) {
+        self.push(values.len(), Data::Owned(values));
+    }
+
+    /// Adds `len` rows of one value, at no cost per row. Runs of the same value that follow each other become one.
+    pub fn push_constant(&mut self, value: T, len: usize) {
+        if let Some(Chunk {
+            len: rows,
+            data: Data::Constant(block),
+            ..
+        }) = self.chunks.last_mut()
+            && block
+                .first()
+                .is_some_and(|v| bytemuck::bytes_of(v) == bytemuck::bytes_of(&value))
+        {
+            *rows += len;
+            self.len += len;
+            block.resize((*rows).min(CONSTANT_BLOCK), value);
+            return;
+        }
+        self.push(len, Data::Constant(vec![value; len.min(CONSTANT_BLOCK)]));
+    }
+
+    /// Lends `len` rows that start at byte `start` of `bytes`.
+    ///
+    /// # Errors
+    /// When they reach past the end, or are not aligned for `T` in memory.
+    pub fn push_mapped(&mut self, bytes: Arc<dyn SharedBytes>, start: usize, len: usize) -> Result<(), ColumnError> {
+        let all = bytes.bytes();
+        let out = ColumnError::OutOfRange {
+            start,
+            len,
+            available: all.len(),
+        };
+        let size = len.checked_mul(size_of::<T>()).ok_or(out)?;
+        let end = start.checked_add(size).ok_or(out)?;
+        let part = all.get(start..end).ok_or(out)?;
+        if bytemuck::try_cast_slice::<u8, T>(part).is_err() {
+            return Err(ColumnError::Misaligned {
+                start,
+                align: align_of::<T>(),
+            });
+        }
+        self.push(len, Data::Mapped { bytes, start });
+        Ok(())
+    }
+
+    /// The column.
+    #[must_use]
+    pub fn finish(self) -> Column<T> {
+        Column {
+            chunks: Arc::new(self.chunks),
+            len: self.len,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bytes(Vec<u64>);
+    impl SharedBytes for Bytes {
+        fn bytes(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+
+    #[test]
+    fn chunks_of_three_kinds_read_as_one_column() {
+        let mut b = ColumnBuilder::<u32>::new();
+        b.push_owned(vec![1, 2, 3]);
+        b.push_constant(7, 3);
+        b.push_constant(7, 0);
+        b.push_constant(7, 4997);
+        let mapped: Arc<dyn SharedBytes> = Arc::new(Bytes(vec![0x0000_000b_0000_000a]));
+        b.push_mapped(Arc::clone(&mapped), 0, 2).unwrap();
+        let c = b.finish();
+        assert_eq!(c.len(), 5005);
+        let all: Vec<u32> = c.iter().collect();
+        assert_eq!(all.len(), 5005);
+        assert_eq!((all[2], all[3], all[5002], all[5003], all[5004]), (3, 7, 7, 10, 11));
+        for (i, v) in all.iter().enumerate() {
+            assert_eq!(c.get(i), Some(*v));
+        }
+        assert_eq!(c.get(5005), None);
+        assert_eq!(c.iter_range(2..4).collect::<Vec<_>>(), [3, 7]);
+        let parts: Vec<Part<'_, u32>> = c.parts(1..5004).collect();
+        assert_eq!(
+            parts,
+            [
+                Part::Plain(&[2, 3]),
+                Part::Constant { value: 7, rows: 5000 },
+                Part::Plain(&[10])
+            ]
+        );
+    }
+
+    #[test]
+    fn a_chunk_outside_or_misaligned_is_refused() {
+        let mapped: Arc<dyn SharedBytes> = Arc::new(Bytes(vec![0, 0]));
+        let mut b = ColumnBuilder::<u32>::new();
+        assert!(matches!(
+            b.push_mapped(Arc::clone(&mapped), 8, 3),
+            Err(ColumnError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            b.push_mapped(Arc::clone(&mapped), 0, usize::MAX),
+            Err(ColumnError::OutOfRange { .. })
+        ));
+        assert!(matches!(
+            b.push_mapped(mapped, 2, 1),
+            Err(ColumnError::Misaligned { .. })
+        ));
+    }
+}

@@ -1,0 +1,297 @@
+//! The event table: one narrow row an event, accesses in columns of their own, every other kind in a side table.
+
+use super::column::{Column, ColumnBuilder};
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
+
+/// What an event is. The numbers are part of the `.kine` format and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A read of a space; the payload is a row of the access columns.
+    Read = 1,
+    /// A write to a space; the payload is a row of the access columns.
+    Write = 2,
+    /// An interrupt that a recorder or a replay saw; the payload is a row of [`Events::interrupts`].
+    Interrupt = 3,
+    /// A note that the recorder or a person left; the payload is an index into [`Events::marks`].
+    Mark = 4,
+    /// Work handed to the GPU where the recording has no register accesses; a row of [`Events::submits`].
+    Submit = 5,
+}
+
+impl EventKind {
+    /// The kind with this number in a file.
+    #[must_use]
+    pub fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Read,
+            2 => Self::Write,
+            3 => Self::Interrupt,
+            4 => Self::Mark,
+            5 => Self::Submit,
+            _ => return None,
+        })
+    }
+}
+
+/// A row of the interrupt table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct InterruptRow {
+    /// Interrupt line of the device: see [`super::InterruptLine`].
+    pub line: u32,
+    /// The interrupt's status bits when it was taken.
+    pub status: u32,
+}
+
+/// A row of the submit table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SubmitRow {
+    /// GPU address of the first job of the chain.
+    pub head_va: u64,
+    /// Address space, an index into the recording's list.
+    pub address_space: u32,
+    /// Job slot.
+    pub slot: u32,
+}
+
+/// An access, put together from its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Space, an index into the recording's list.
+    pub space: u8,
+    /// Whether it writes.
+    pub write: bool,
+    /// Byte offset in the space.
+    pub offset: u32,
+    /// Width in bytes: 1, 2, 4 or 8.
+    pub width: u8,
+    /// Value read or written, zero-extended.
+    pub value: u64,
+}
+
+/// The rows of a recording's events. Order is the index, never the time.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// [`EventKind`] as its number.
+    pub kind: Column<u8>,
+    /// Space, an index into the recording's list; 0 where the kind has none.
+    pub space: Column<u8>,
+    /// Nanoseconds on the recorder's clock; see [`super::Identity::clock`]. May repeat or run backwards.
+    pub time: Column<u64>,
+    /// Thread id on the recorded machine, 0 when unknown.
+    pub thread: Column<u32>,
+    /// Row in the columns or the side table of the kind.
+    pub payload: Column<u32>,
+    /// Accesses: byte offset in the space.
+    pub offset: Column<u32>,
+    /// Accesses: width in bytes.
+    pub width: Column<u8>,
+    /// Accesses: value, zero-extended.
+    pub value: Column<u64>,
+    /// Interrupts.
+    pub interrupts: Column<InterruptRow>,
+    /// Submits of recordings without register accesses.
+    pub submits: Column<SubmitRow>,
+    /// Texts of marks.
+    pub marks: Vec<String>,
+}
+
+impl Events {
+    /// Number of events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kind.len()
+    }
+
+    /// Whether there are no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kind.is_empty()
+    }
+
+    /// The kind of an event; `None` past the end, or where the file holds a kind that this version does not know.
+    #[must_use]
+    pub fn kind(&self, event: usize) -> Option<EventKind> {
+        EventKind::from_raw(self.kind.get(event)?)
+    }
+
+    /// The access that an event is, if it is one.
+    #[must_use]
+    pub fn access(&self, event: usize) -> Option<Access> {
+        let write = match self.kind(event)? {
+            EventKind::Read => false,
+            EventKind::Write => true,
+            _ => return None,
+        };
+        let row = self.payload.get(event)? as usize;
+        Some(Access {
+            space: self.space.get(event)?,
+            write,
+            offset: self.offset.get(row)?,
+            width: self.width.get(row)?,
+            value: self.value.get(row)?,
+        })
+    }
+
+    /// The accesses among the events of `range` (clipped), each with its event, in order. Walks the columns side by
+    /// side, so that it costs far less than looking each event up.
+    pub fn accesses(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = (usize, Access)> + '_ {
+        let mut kinds = self.kind.iter_range(range.clone());
+        let mut spaces = self.space.iter_range(range.clone());
+        let mut payloads = self.payload.iter_range(range.clone());
+        let rows = |from: usize| {
+            let all = from..self.offset.len();
+            (
+                self.offset.iter_range(all.clone()),
+                self.width.iter_range(all.clone()),
+                self.value.iter_range(all),
+            )
+        };
+        let (mut next_row, mut columns) = (0, rows(0));
+        let mut event = range.start;
+        std::iter::from_fn(move || {
+            loop {
+                let (kind, space, payload) = (kinds.next()?, spaces.next()?, payloads.next()? as usize);
+                event += 1;
+                let write = match EventKind::from_raw(kind) {
+                    Some(EventKind::Read) => false,
+                    Some(EventKind::Write) => true,
+                    _ => continue,
+                };
+                if payload != next_row {
+                    columns = rows(payload);
+                }
+                next_row = payload + 1;
+                let (Some(offset), Some(width), Some(value)) = (columns.0.next(), columns.1.next(), columns.2.next())
+                else {
+                    continue;
+                };
+                return Some((
+                    event - 1,
+                    Access {
+                        space,
+                        write,
+                        offset,
+                        width,
+                        value,
+                    },
+                ));
+            }
+        })
+    }
+
+    /// The interrupt that an event is, if it is one.
+    #[must_use]
+    pub fn interrupt(&self, event: usize) -> Option<InterruptRow> {
+        match self.kind(event)? {
+            EventKind::Interrupt => self.interrupts.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+}
+
+/// Collects events one by one, in memory. For millions of events give whole columns to [`Events`] instead.
+#[derive(Debug, Default)]
+pub struct EventsBuilder {
+    kind: Vec<u8>,
+    space: Vec<u8>,
+    time: Vec<u64>,
+    thread: Vec<u32>,
+    payload: Vec<u32>,
+    offset: Vec<u32>,
+    width: Vec<u8>,
+    value: Vec<u64>,
+    interrupts: Vec<InterruptRow>,
+    submits: Vec<SubmitRow>,
+    marks: Vec<String>,
+}
+
+impl EventsBuilder {
+    /// No events yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of events so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kind.len()
+    }
+
+    /// Whether there are no events yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kind.is_empty()
+    }
+
+    fn row(&mut self, kind: EventKind, space: u8, time: u64, thread: u32, payload: usize) {
+        self.kind.push(kind as u8);
+        self.space.push(space);
+        self.time.push(time);
+        self.thread.push(thread);
+        self.payload.push(payload as u32);
+    }
+
+    /// Adds a read or a write.
+    pub fn access(&mut self, time: u64, thread: u32, access: Access) {
+        let kind = if access.write {
+            EventKind::Write
+        } else {
+            EventKind::Read
+        };
+        self.row(kind, access.space, time, thread, self.offset.len());
+        self.offset.push(access.offset);
+        self.width.push(access.width);
+        self.value.push(access.value);
+    }
+
+    /// Adds an interrupt.
+    pub fn interrupt(&mut self, time: u64, row: InterruptRow) {
+        self.row(EventKind::Interrupt, 0, time, 0, self.interrupts.len());
+        self.interrupts.push(row);
+    }
+
+    /// Adds a submit.
+    pub fn submit(&mut self, time: u64, row: SubmitRow) {
+        self.row(EventKind::Submit, 0, time, 0, self.submits.len());
+        self.submits.push(row);
+    }
+
+    /// Adds a note.
+    pub fn mark(&mut self, time: u64, text: impl Into<String>) {
+        self.row(EventKind::Mark, 0, time, 0, self.marks.len());
+        self.marks.push(text.into());
+    }
+
+    /// The events as columns.
+    #[must_use]
+    pub fn finish(self) -> Events {
+        fn column<T: Pod + PartialEq>(values: Vec<T>) -> Column<T> {
+            match values.first() {
+                Some(first) if values.iter().all(|v| v == first) => {
+                    let mut b = ColumnBuilder::new();
+                    b.push_constant(*first, values.len());
+                    b.finish()
+                }
+                _ => values.into(),
+            }
+        }
+        Events {
+            kind: self.kind.into(),
+            space: column(self.space),
+            time: self.time.into(),
+            thread: column(self.thread),
+            payload: self.payload.into(),
+            offset: self.offset.into(),
+            width: column(self.width),
+            value: self.value.into(),
+            interrupts: self.interrupts.into(),
+            submits: self.submits.into(),
+            marks: self.marks,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Who and what a recording is of: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
+
+use super::ids::{GpuVa, PhysAddr};
+use serde::{Deserialize, Serialize};
+
+/// Where a recording comes from. Empty strings are facts that the source does not hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Raw GPU id register, 0 when unknown.
+    pub gpu_id: u32,
+    /// GPU in the field's words, `Mali-G71`.
+    pub gpu_name: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// Board or machine.
+    pub board: String,
+    /// Tool that made the recording, with its version.
+    pub tool: String,
+    /// Form of the source: `gpureplay`, `raw-memory`, `outcome`, `driver-mali`, …
+    pub source: String,
+    /// When it was made: RFC 3339, or empty.
+    pub when: String,
+    /// What the event times mean.
+    pub clock: Clock,
+}
+
+/// What the time column of the events means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clock {
+    /// Nanoseconds since the first event.
+    #[default]
+    SinceStart,
+    /// Nanoseconds on the recorded machine's monotonic clock.
+    Monotonic,
+    /// Virtual nanoseconds of a software device.
+    Virtual,
+}
+
+/// A window that accesses go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Name, unique in the recording: `gpu`, `bar0`, …
+    pub name: String,
+    /// What it is.
+    pub kind: SpaceKind,
+    /// Size in bytes; accesses beyond it are findings.
+    pub bytes: u64,
+}
+
+/// What a space is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpaceKind {
+    /// Device registers.
+    Registers,
+    /// Framebuffer memory.
+    Framebuffer,
+    /// x86 port I/O.
+    Ports,
+    /// PCI configuration space.
+    Config,
+}
+
+/// Format of a page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MmuFormat {
+    /// Armv8 stage-1 tables with a 4 KiB granule, as Arm's own driver uses them on Bifrost.
+    Aarch64_4k,
+    /// The Mali LPAE-derived format, as mainline Linux uses it.
+    MaliLpae,
+}
+
+/// A page-table root and how to read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressSpace {
+    /// Hardware address-space number.
+    pub number: u8,
+    /// Format of the tables.
+    pub format: MmuFormat,
+    /// Physical address of the top table.
+    pub root: PhysAddr,
+    /// Memory attributes that entries index, one byte each.
+    pub memattr: u64,
+    /// The translation-configuration register, as the source tells it.
+    pub transcfg: u64,
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BufferRole {
+    /// Given to the work.
+    Input,
+    /// Made by the work.
+    Output,
+    /// Shared between CPU and GPU, role unknown.
+    Shared,
+    /// Constant parameters of the work.
+    Weights,
+    /// Shader code.
+    Shader,
+    /// Job descriptors.
+    Descriptor,
+}
+
+impl BufferRole {
+    /// The role's name in JSON, tables and the window.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Shared => "shared",
+            Self::Weights => "weights",
+            Self::Shader => "shader",
+            Self::Descriptor => "descriptor",
+        }
+    }
+}
+
+/// Type of a buffer's elements, little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ElementType {
+    /// Unsigned 8 bits: raw bytes.
+    U8,
+    /// Signed 8 bits.
+    I8,
+    /// Unsigned 16 bits.
+    U16,
+    /// Signed 16 bits.
+    I16,
+    /// Unsigned 32 bits.
+    U32,
+    /// Signed 32 bits.
+    I32,
+    /// Unsigned 64 bits.
+    U64,
+    /// Signed 64 bits.
+    I64,
+    /// IEEE binary16.
+    F16,
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary64.
+    F64,
+}
+
+impl ElementType {
+    /// All types, in the order in which a person is offered them.
+    pub const ALL: [Self; 11] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+    ];
+
+    /// Bytes an element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 | Self::F16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// Short name: `f32`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+/// A named range of GPU memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffer {
+    /// Name, unique in the recording.
+    pub name: String,
+    /// What it is for.
+    pub role: BufferRole,
+    /// Address space, an index into the recording's list.
+    pub address_space: u32,
+    /// First byte.
+    pub va: GpuVa,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Type of the elements, as far as it is known; a person may view it as another.
+    pub element: ElementType,
+}
+
+/// A range that the driver allocated, as the source tells it. Regions may overlap: sources do not always tell
+/// when one was given back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// Address space, an index into the recording's list.
+    pub address_space: u32,
+    /// First byte.
+    pub start: GpuVa,
+    /// One past the last byte.
+    pub end: GpuVa,
+    /// Pages that had memory behind them, from the start on.
+    pub committed_pages: u64,
+    /// The driver's flags, raw.
+    pub flags: u64,
+    /// Whether the source holds the contents.
+    pub has_content: bool,
+}
+
+/// Events that a recorder knows it missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostEvents {
+    /// The event before which they are missing.
+    pub before_event: u64,
+    /// How many; `None` when the recorder knows only that there were some.
+    pub count: Option<u64>,
+    /// What the recorder said.
+    pub reason: String,
+}
+
+/// Interrupt lines of a Mali job-manager GPU; other devices number their own from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u32)]
+pub enum InterruptLine {
+    /// Job slots.
+    Job = 0,
+    /// Address-space faults.
+    Mmu = 1,
+    /// Reset, power, caches, counters.
+    Gpu = 2,
+}
+
+impl InterruptLine {
+    /// The line with this number.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Job,
+            1 => Self::Mmu,
+            2 => Self::Gpu,
+            _ => return None,
+        })
+    }
+
+    /// The line's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Mmu => "mmu",
+            Self::Gpu => "gpu",
+        }
+    }
+}

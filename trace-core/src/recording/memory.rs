@@ -1,0 +1,373 @@
+//! Page images by content, and snapshots that say which page was where at an event.
+
+use super::ids::PhysAddr;
+use super::runs::{FrameRole, PageRun, RunsBuilder, overlay};
+use crate::PAGE_SIZE;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::column::{Column, SharedBytes};
+
+/// A page image.
+pub type Page = [u8; PAGE_SIZE];
+
+/// The page of zeros.
+pub static ZERO_PAGE: Page = [0; PAGE_SIZE];
+
+/// BLAKE3 digest of a page image.
+pub type Digest = [u8; 32];
+
+/// Index of a page image in a [`PageStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// The page of zeros: always there, never stored.
+    pub const ZERO: Self = Self(0);
+}
+
+/// Page images, each stored once. Id 0 is the page of zeros.
+#[derive(Clone, Default)]
+pub struct PageStore {
+    inner: Arc<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    /// Digest of page `i + 1`.
+    digests: Column<Digest>,
+    data: PageData,
+}
+
+/// Page images that lie one after another in shared bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageRun {
+    /// How many.
+    pub pages: u64,
+    /// First byte of the first one.
+    pub start: u64,
+}
+
+enum PageData {
+    Owned(Vec<Box<Page>>),
+    /// Runs with the index of their first page, by that index.
+    Mapped {
+        bytes: Arc<dyn SharedBytes>,
+        runs: Vec<(u64, ImageRun)>,
+    },
+}
+
+impl Default for PageData {
+    fn default() -> Self {
+        Self::Owned(Vec::new())
+    }
+}
+
+impl std::fmt::Debug for PageStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PageStore({} pages)", self.inner.digests.len())
+    }
+}
+
+impl PageStore {
+    /// A store over mapped bytes: page `i + 1` has `digests[i]` and lies at byte `offsets[i]`.
+    /// Returns `None` when the two lists differ in length or a page would reach past the end.
+    #[must_use]
+    pub fn mapped(bytes: Arc<dyn SharedBytes>, digests: Vec<Digest>, offsets: Vec<u64>) -> Option<Self> {
+        let runs = offsets.into_iter().map(|start| ImageRun { pages: 1, start }).collect();
+        Self::mapped_runs(bytes, digests.into(), runs)
+    }
+
+    /// A store over runs of images in mapped bytes, in the order of their ids, which begin at 1. Costs nothing per
+    /// page. Returns `None` when there are not as many images as digests, or a run would reach past the end.
+    #[must_use]
+    pub fn mapped_runs(bytes: Arc<dyn SharedBytes>, digests: Column<Digest>, runs: Vec<ImageRun>) -> Option<Self> {
+        let end = bytes.bytes().len() as u64;
+        let mut first = 0u64;
+        let mut placed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let size = run.pages.checked_mul(PAGE_SIZE as u64)?;
+            run.start.checked_add(size).filter(|e| *e <= end)?;
+            placed.push((first, run));
+            first = first.checked_add(run.pages)?;
+        }
+        if digests.len() as u64 != first {
+            return None;
+        }
+        Some(Self {
+            inner: Arc::new(Pages {
+                digests,
+                data: PageData::Mapped { bytes, runs: placed },
+            }),
+        })
+    }
+
+    /// Number of stored page images, the page of zeros not counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.digests.len()
+    }
+
+    /// Whether no page but that of zeros is stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The image of a page, or `None` for an id that the store does not have.
+    #[must_use]
+    pub fn page(&self, id: PageId) -> Option<&Page> {
+        if id == PageId::ZERO {
+            return Some(&ZERO_PAGE);
+        }
+        let at = id.0 as usize - 1;
+        match &self.inner.data {
+            PageData::Owned(v) => v.get(at).map(|p| &**p),
+            PageData::Mapped { bytes, runs } => {
+                let at = at as u64;
+                let (first, run) = runs.get(runs.partition_point(|(first, _)| *first <= at).checked_sub(1)?)?;
+                let index = at.checked_sub(*first).filter(|i| *i < run.pages)?;
+                // In range: the whole run was compared with the length when the store was made.
+                let start = (run.start + index * PAGE_SIZE as u64) as usize;
+                bytes.bytes().get(start..start + PAGE_SIZE)?.try_into().ok()
+            }
+        }
+    }
+
+    /// The digest of a page, or `None` for an id that the store does not have.
+    #[must_use]
+    pub fn digest(&self, id: PageId) -> Option<Digest> {
+        if id == PageId::ZERO {
+            return Some(zero_digest());
+        }
+        self.inner.digests.get(id.0 as usize - 1)
+    }
+}
+
+/// BLAKE3 digest of the page of zeros.
+#[must_use]
+pub fn zero_digest() -> Digest {
+    static DIGEST: std::sync::OnceLock<Digest> = std::sync::OnceLock::new();
+    *DIGEST.get_or_init(|| *blake3::hash(&ZERO_PAGE).as_bytes())
+}
+
+/// Which page was in which physical frame from an event on: the runs that differ from the parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The state holds before this event (0: at the start; the number of events: at the end).
+    pub event: u64,
+    /// Index of the snapshot that this one changes; `None` for a full one.
+    pub parent: Option<u32>,
+    /// Sorted by frame, not overlapping.
+    pub runs: Vec<PageRun>,
+}
+
+/// Most parents that a look-up passes before it meets a full snapshot.
+pub const MAX_PARENTS: usize = 64;
+
+/// The memory of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Page images.
+    pub pages: PageStore,
+    /// Snapshots, sorted by event; parents come before their children.
+    pub snapshots: Arc<Vec<Snapshot>>,
+}
+
+/// Memory as it was at one event.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryView<'a> {
+    memory: &'a Memory,
+    snapshot: Option<usize>,
+}
+
+impl Memory {
+    /// Memory as the last snapshot at or before `event` tells it. Before the first snapshot, the first one is used:
+    /// a source that dumps memory once, late, tells nothing better.
+    #[must_use]
+    pub fn at(&self, event: u64) -> MemoryView<'_> {
+        let n = self.snapshots.partition_point(|s| s.event <= event);
+        let snapshot = if self.snapshots.is_empty() {
+            None
+        } else {
+            Some(n.saturating_sub(1))
+        };
+        MemoryView { memory: self, snapshot }
+    }
+
+    /// Memory at the end of the recording.
+    #[must_use]
+    pub fn last(&self) -> MemoryView<'_> {
+        self.at(u64::MAX)
+    }
+}
+
+impl<'a> MemoryView<'a> {
+    /// The page of a frame; `None` when the recording does not hold the frame's contents.
+    #[must_use]
+    pub fn page_id(&self, frame: u64) -> Option<PageId> {
+        let mut at = self.snapshot?;
+        for _ in 0..=MAX_PARENTS {
+            let s = self.memory.snapshots.get(at)?;
+            let n = s.runs.partition_point(|r| r.first_frame <= frame);
+            if let Some(id) = n.checked_sub(1).and_then(|i| s.runs[i].page(frame)) {
+                return Some(id);
+            }
+            let parent = s.parent? as usize;
+            if parent >= at {
+                return None;
+            }
+            at = parent;
+        }
+        None
+    }
+
+    /// The image in a frame; `None` when the recording does not hold it.
+    #[must_use]
+    pub fn frame(&self, frame: u64) -> Option<&'a Page> {
+        self.memory.pages.page(self.page_id(frame)?)
+    }
+
+    /// Reads a little-endian 64-bit word that does not cross a page; `None` without content.
+    #[must_use]
+    pub fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let bytes = self.frame(at.frame())?.get(at.in_page()..at.in_page() + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// All runs that hold at this event, sorted by frame, not overlapping.
+    #[must_use]
+    pub fn runs(&self) -> Vec<PageRun> {
+        let mut chain = Vec::new();
+        let mut at = self.snapshot;
+        while let Some(i) = at {
+            let Some(s) = self.memory.snapshots.get(i) else { break };
+            chain.push(s);
+            at = s
+                .parent
+                .map(|p| p as usize)
+                .filter(|p| *p < i && chain.len() <= MAX_PARENTS);
+        }
+        let mut chain = chain.into_iter();
+        let newest = chain.next().map(|s| s.runs.clone()).unwrap_or_default();
+        chain.fold(newest, |newer, older| overlay(&newer, &older.runs))
+    }
+}
+
+/// Collects page images and where they were.
+#[derive(Default)]
+pub struct MemoryBuilder {
+    digests: Vec<Digest>,
+    pages: Vec<Box<Page>>,
+    by_digest: HashMap<Digest, PageId>,
+    snapshots: Vec<Snapshot>,
+}
+
+impl MemoryBuilder {
+    /// No pages yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores an image once, and gives its id.
+    pub fn add_page(&mut self, page: &Page) -> PageId {
+        if *page == ZERO_PAGE {
+            return PageId::ZERO;
+        }
+        let digest = *blake3::hash(page).as_bytes();
+        if let Some(id) = self.by_digest.get(&digest) {
+            return *id;
+        }
+        self.pages.push(Box::new(*page));
+        self.digests.push(digest);
+        let id = PageId(self.pages.len() as u32);
+        self.by_digest.insert(digest, id);
+        id
+    }
+
+    /// Adds a full snapshot from frames in any order; the last one given for a frame counts.
+    pub fn add_snapshot(&mut self, event: u64, frames: impl IntoIterator<Item = (u64, PageId, FrameRole)>) {
+        let sorted: std::collections::BTreeMap<u64, (PageId, FrameRole)> =
+            frames.into_iter().map(|(f, p, r)| (f, (p, r))).collect();
+        let mut runs = RunsBuilder::default();
+        for (f, (p, role)) in sorted {
+            runs.push(f, p, role);
+        }
+        self.snapshots.push(Snapshot {
+            event,
+            parent: None,
+            runs: runs.finish(),
+        });
+    }
+
+    /// The memory.
+    #[must_use]
+    pub fn finish(mut self) -> Memory {
+        self.snapshots.sort_by_key(|s| s.event);
+        Memory {
+            pages: PageStore {
+                inner: Arc::new(Pages {
+                    digests: self.digests.into(),
+                    data: PageData::Owned(self.pages),
+                }),
+            },
+            snapshots: Arc::new(self.snapshots),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_stored_once_and_runs_fold() {
+        let mut b = MemoryBuilder::new();
+        let p = |v: u8| Box::new([v; PAGE_SIZE]);
+        let ids: Vec<PageId> = [1u8, 2, 3, 0, 0, 3].iter().map(|v| b.add_page(&p(*v))).collect();
+        assert_eq!(ids, [1, 2, 3, 0, 0, 3].map(PageId));
+        b.add_snapshot(
+            0,
+            ids.iter()
+                .enumerate()
+                .map(|(i, id)| (100 + i as u64, *id, FrameRole::Data)),
+        );
+        let m = b.finish();
+        assert_eq!(m.snapshots[0].runs.len(), 3);
+        for (i, id) in ids.iter().enumerate() {
+            assert_eq!(m.at(0).page_id(100 + i as u64), Some(*id));
+        }
+        assert_eq!(m.at(0).page_id(106), None);
+        assert_eq!(m.at(0).read_u64(PhysAddr(101 * 4096 + 8)), Some(0x0202_0202_0202_0202));
+        assert_eq!(m.pages.len(), 3);
+    }
+
+    #[test]
+    fn a_child_snapshot_changes_its_parent() {
+        let mut b = MemoryBuilder::new();
+        let (one, two) = (b.add_page(&[1; PAGE_SIZE]), b.add_page(&[2; PAGE_SIZE]));
+        b.add_snapshot(0, [(5, one, FrameRole::Data), (6, one, FrameRole::Data)]);
+        let mut m = b.finish();
+        let mut s = (*m.snapshots).clone();
+        let run = PageRun {
+            first_frame: 6,
+            count: 1,
+            first_page: two,
+            repeat: false,
+            role: FrameRole::Data,
+        };
+        s.push(Snapshot {
+            event: 10,
+            parent: Some(0),
+            runs: vec![run],
+        });
+        m.snapshots = Arc::new(s);
+        assert_eq!(m.at(9).page_id(6), Some(one));
+        assert_eq!(m.at(10).page_id(6), Some(two));
+        assert_eq!(m.at(10).page_id(5), Some(one));
+        assert_eq!(m.at(10).runs().len(), 1, "pages 1 and 2 in frames 5 and 6 are one run");
+    }
+}

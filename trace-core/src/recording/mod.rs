@@ -1,0 +1,83 @@
+//! The recording: events, memory, address spaces and identity. Read-only once made; cloning shares the data.
+
+mod column;
+mod events;
+mod identity;
+mod ids;
+mod memory;
+mod runs;
+
+pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
+pub use events::{Access, EventKind, Events, EventsBuilder, InterruptRow, SubmitRow};
+pub use identity::{
+    AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,
+    Space, SpaceKind,
+};
+pub use ids::{GpuVa, PhysAddr, RegOffset};
+pub use memory::{
+    Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot, ZERO_PAGE,
+    zero_digest,
+};
+pub use runs::{FrameRole, PageRun, RunsBuilder};
+
+use crate::check::Finding;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Events, memory, address spaces and identity.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// What is told about it apart from events and memory.
+    pub facts: Facts,
+    /// What happened, in order.
+    pub events: Events,
+    /// Page images and snapshots.
+    pub memory: Memory,
+    /// Named bytes that other parts of the program attached, the outcome of a replay for one. Stored with the
+    /// recording; what they mean is theirs to know.
+    pub extras: BTreeMap<String, Vec<u8>>,
+}
+
+/// What a recording says of itself, apart from its events and memory. Stored as one record: a field is never
+/// reordered, new ones go to the end of a new version of the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// GPU, driver, board, tool, when.
+    pub identity: Identity,
+    /// Windows that accesses go to.
+    pub spaces: Vec<Space>,
+    /// Page-table roots.
+    pub address_spaces: Vec<AddressSpace>,
+    /// Named ranges of GPU memory.
+    pub buffers: Vec<Buffer>,
+    /// Ranges that the driver allocated.
+    pub regions: Vec<Region>,
+    /// Events known to be missing.
+    pub lost: Vec<LostEvents>,
+    /// What the importer or recorder noticed and could not use.
+    pub findings: Vec<Finding>,
+    /// Page images in the source, repeats and zeros included; 0 when memory was not dumped.
+    pub source_pages: u64,
+    /// Those of them that are all zero.
+    pub source_zero_pages: u64,
+}
+
+impl Recording {
+    /// The buffer of this name.
+    #[must_use]
+    pub fn buffer(&self, name: &str) -> Option<&Buffer> {
+        self.facts.buffers.iter().find(|b| b.name == name)
+    }
+
+    /// Nanoseconds between the earliest and the latest event.
+    #[must_use]
+    pub fn span_ns(&self) -> u64 {
+        let mut ends = (u64::MAX, 0);
+        for s in self.events.time.slices(0..self.events.len()) {
+            for t in s {
+                ends = (ends.0.min(*t), ends.1.max(*t));
+            }
+        }
+        ends.1.saturating_sub(ends.0)
+    }
+}

@@ -1,0 +1,326 @@
+//! Fields of a value of up to any number of bits, and the codec that reads them.
+
+use std::fmt::Write as _;
+
+/// Fields of a register, a page-table entry or a descriptor.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// Name, unique in its map.
+    pub name: String,
+    /// Size in bits: 32 for registers, 64 for entries, more for descriptors.
+    pub bits: u32,
+    /// Fields by rising first bit, not overlapping.
+    pub fields: Vec<Field>,
+    /// What a value without a set field is called: `idle`. Empty: `0`.
+    pub zero: String,
+    /// What it is, in a sentence.
+    pub doc: String,
+}
+
+/// Bits of a layout that mean something together.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Name, unique in its layout.
+    pub name: String,
+    /// First bit.
+    pub lo: u32,
+    /// Last bit, at most 63 further on.
+    pub hi: u32,
+    /// What the bits are.
+    pub kind: FieldKind,
+    /// What the field is, in a sentence; may be empty.
+    pub doc: String,
+    /// How a short description tells the field, `{}` standing for its value; empty: not told unless the field is the
+    /// only one.
+    pub say: String,
+}
+
+/// What the bits of a field are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A count or an index.
+    Number,
+    /// A count stored minus one.
+    NumberPlusOne,
+    /// A power of two, stored as its logarithm.
+    PowerOfTwo,
+    /// Bits without a shorter form.
+    Hex,
+    /// One bit a thing; the first bit stands for the thing of this number.
+    Set {
+        /// Number of the thing that the field's first bit stands for.
+        first: u32,
+    },
+    /// One of several named values.
+    Enum(Vec<(u64, String)>),
+    /// An address, stored without its low bits.
+    Address {
+        /// How far to shift the field's value left.
+        shift: u32,
+    },
+    /// A switch.
+    Bool,
+}
+
+/// A field with its value.
+#[derive(Clone, Debug)]
+pub struct FieldValue<'a> {
+    /// The field.
+    pub field: &'a Field,
+    /// Its bits, shifted down to bit 0.
+    pub value: u64,
+    /// What they mean: `clean+invalidate`, `0x1000`.
+    pub text: String,
+}
+
+/// Bits that no field describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Which 64-bit word of the value, 0 for the first.
+    pub word: u32,
+    /// The bits of the word that no field describes.
+    pub mask: u64,
+    /// Their value, in place.
+    pub value: u64,
+}
+
+/// A value taken apart.
+#[derive(Clone, Debug)]
+pub struct Decoded<'a> {
+    /// All fields, in order.
+    pub fields: Vec<FieldValue<'a>>,
+    /// What no field describes, one a 64-bit word that has such bits.
+    pub unknown: Vec<Unknown>,
+}
+
+impl Decoded<'_> {
+    /// The bits of the first word that no field describes, as they stand in the value.
+    #[must_use]
+    pub fn unknown_value(&self) -> u64 {
+        self.unknown.first().filter(|u| u.word == 0).map_or(0, |u| u.value)
+    }
+
+    /// Which bits of the first word no field describes.
+    #[must_use]
+    pub fn unknown_mask(&self) -> u64 {
+        self.unknown.first().filter(|u| u.word == 0).map_or(0, |u| u.mask)
+    }
+
+    /// The value of a field.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.fields.iter().find(|f| f.field.name == name).map(|f| f.value)
+    }
+
+    /// The text of a field.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.fields
+            .iter()
+            .find(|f| f.field.name == name)
+            .map(|f| f.text.as_str())
+    }
+}
+
+/// `n` low bits set.
+fn low_bits(n: u32) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+impl Field {
+    /// Bits of the field, 1 to 64.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.hi.saturating_sub(self.lo).saturating_add(1)
+    }
+
+    /// The field's bits of a value of at most 64 bits, shifted down.
+    #[must_use]
+    pub fn extract(&self, value: u64) -> u64 {
+        value.checked_shr(self.lo).unwrap_or(0) & low_bits(self.width())
+    }
+
+    /// The field's bits of a little-endian value of any size; bits past its end are 0.
+    #[must_use]
+    pub fn extract_bytes(&self, bytes: &[u8]) -> u64 {
+        let first = (self.lo / 8) as usize;
+        let mut wide = 0u128;
+        for i in 0..9usize {
+            let byte = first.checked_add(i).and_then(|at| bytes.get(at)).copied().unwrap_or(0);
+            wide |= u128::from(byte) << (8 * i);
+        }
+        (wide >> (self.lo % 8)) as u64 & low_bits(self.width())
+    }
+
+    /// The bits of a 64-bit value with the field set to `to`; bits of `to` that do not fit are dropped.
+    #[must_use]
+    pub fn insert(&self, value: u64, to: u64) -> u64 {
+        let mask = low_bits(self.width()).checked_shl(self.lo).unwrap_or(0);
+        value & !mask | to.checked_shl(self.lo).unwrap_or(0) & mask
+    }
+
+    /// What the field's bits mean.
+    #[must_use]
+    pub fn text(&self, value: u64) -> String {
+        match &self.kind {
+            FieldKind::Number => value.to_string(),
+            FieldKind::NumberPlusOne => value.saturating_add(1).to_string(),
+            FieldKind::PowerOfTwo => match 1u128.checked_shl(value.min(127) as u32) {
+                Some(n) => n.to_string(),
+                None => format!("2^{value}"),
+            },
+            FieldKind::Hex => format!("{value:#x}"),
+            FieldKind::Set { first } => set_text(value, *first),
+            FieldKind::Enum(names) => match names.iter().find(|(v, _)| *v == value) {
+                Some((_, name)) => name.clone(),
+                None => format!("unknown {value:#x}"),
+            },
+            FieldKind::Address { shift } => format!("{:#x}", value.checked_shl(*shift).unwrap_or(0)),
+            FieldKind::Bool => if value == 0 { "no" } else { "yes" }.to_owned(),
+        }
+    }
+
+    /// What a short description says of the field: nothing when the field says nothing, or is 0 and says nothing of it.
+    fn told(&self, value: u64) -> Option<String> {
+        if self.say.is_empty() {
+            return None;
+        }
+        let zero_means = matches!(
+            self.kind,
+            FieldKind::Number | FieldKind::NumberPlusOne | FieldKind::PowerOfTwo
+        ) || matches!(&self.kind, FieldKind::Enum(names) if names.iter().any(|(v, n)| *v == 0 && !n.is_empty()));
+        if value == 0 && !zero_means {
+            return None;
+        }
+        let text = self.text(value);
+        (!text.is_empty()).then(|| self.say.replace("{}", &text))
+    }
+}
+
+/// `1`, `0 to 7`, `0 to 3, 5`; `none`.
+fn set_text(value: u64, first: u32) -> String {
+    let mut out = String::new();
+    let mut bit = 0;
+    while bit < 64 {
+        if value >> bit & 1 == 0 {
+            bit += 1;
+            continue;
+        }
+        let run = (value >> bit).trailing_ones();
+        let from = u64::from(first) + u64::from(bit);
+        if !out.is_empty() {
+            out.push_str(", ");
+        }
+        // Writing to a string cannot fail.
+        let _ = match run {
+            1 => write!(out, "{from}"),
+            2 => write!(out, "{from}, {}", from + 1),
+            _ => write!(out, "{from} to {}", from + u64::from(run) - 1),
+        };
+        bit += run;
+    }
+    if out.is_empty() { "none".to_owned() } else { out }
+}
+
+impl Layout {
+    /// The field of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// The bits of a 64-bit word of the value that fields describe.
+    fn known(&self, word: u32) -> u64 {
+        let base = u64::from(word) * 64;
+        let mut mask = 0;
+        for f in &self.fields {
+            let (lo, end) = (u64::from(f.lo).max(base), (u64::from(f.hi) + 1).min(base + 64));
+            if lo < end {
+                mask |= low_bits((end - lo) as u32) << (lo - base);
+            }
+        }
+        mask
+    }
+
+    /// The bits of a 64-bit word that belong to the layout.
+    fn inside(&self, word: u32) -> u64 {
+        let base = word.saturating_mul(64);
+        low_bits(self.bits.saturating_sub(base))
+    }
+
+    /// Takes a value apart; bits past 64 read as 0.
+    #[must_use]
+    pub fn decode(&self, value: u64) -> Decoded<'_> {
+        self.decode_bytes(&value.to_le_bytes())
+    }
+
+    /// Takes a little-endian value of any size apart; bits past its end read as 0.
+    #[must_use]
+    pub fn decode_bytes(&self, bytes: &[u8]) -> Decoded<'_> {
+        let fields = self
+            .fields
+            .iter()
+            .map(|field| {
+                let value = field.extract_bytes(bytes);
+                FieldValue {
+                    field,
+                    value,
+                    text: field.text(value),
+                }
+            })
+            .collect();
+        let mut unknown = Vec::new();
+        for word in 0..self.bits.div_ceil(64) {
+            let mask = self.inside(word) & !self.known(word);
+            if mask != 0 {
+                let at = word as usize * 8;
+                let mut raw = [0; 8];
+                for (to, from) in raw.iter_mut().zip(bytes.iter().skip(at)) {
+                    *to = *from;
+                }
+                unknown.push(Unknown {
+                    word,
+                    mask,
+                    value: u64::from_le_bytes(raw) & mask,
+                });
+            }
+        }
+        Decoded { fields, unknown }
+    }
+
+    /// One short line for a table: `start`, `slot 1 done`, `clean+invalidate · AS 0`. Never longer than 120 characters.
+    #[must_use]
+    pub fn describe(&self, value: u64) -> String {
+        if value == 0 && !self.zero.is_empty() {
+            return self.zero.clone();
+        }
+        let mut parts: Vec<String> = Vec::new();
+        if let [only] = self.fields.as_slice()
+            && only.say.is_empty()
+        {
+            parts.push(only.text(only.extract(value)));
+        } else {
+            parts.extend(self.fields.iter().filter_map(|f| f.told(f.extract(value))));
+        }
+        let rest = value & !self.known(0);
+        if rest != 0 {
+            parts.push(if parts.is_empty() {
+                format!("{rest:#x}")
+            } else {
+                format!("+{rest:#x}")
+            });
+        }
+        if parts.is_empty() {
+            return if value == 0 {
+                "0".to_owned()
+            } else {
+                format!("{value:#x}")
+            };
+        }
+        let line = parts.join(" · ");
+        match line.char_indices().nth(119) {
+            Some((at, _)) if line.chars().count() > 120 => format!("{}…", &line[..at]),
+            _ => line,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The maps that are embedded, and what can be asked of a map.
+
+use super::parse::{RegisterMapError, parse};
+use super::{Layout, Register};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Names and meanings of a device's registers, entries and descriptors. Immutable once made.
+#[derive(Debug, Default)]
+pub struct RegisterMap {
+    pub(super) name: String,
+    pub(super) doc: String,
+    pub(super) window_bytes: u64,
+    pub(super) gpus: Vec<Gpu>,
+    /// By rising offset.
+    pub(super) registers: Vec<Register>,
+    /// Index into `registers` plus one for each word of the window, 0 where there is none.
+    pub(super) by_word: Vec<u16>,
+    pub(super) by_name: HashMap<String, u16>,
+    pub(super) layouts: Vec<Layout>,
+    pub(super) enums: Vec<(String, Vec<(u64, String)>)>,
+}
+
+/// A GPU that a map describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gpu {
+    /// Upper half of the id register, under the map's mask.
+    pub product: u32,
+    pub mask: u32,
+    pub name: String,
+}
+
+macro_rules! embedded {
+    ($folder:literal: $($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../assets/registers/", $folder, "/", $file)))),*]
+    };
+}
+
+/// Files of the map of Mali job-manager GPUs.
+pub(super) const MALI_JM: &[(&str, &str)] = embedded!("mali-jm":
+    "map.toml",
+    "exceptions.toml",
+    "gpu_control.toml",
+    "job_control.toml",
+    "job_slot.toml",
+    "mmu.toml",
+    "address_space.toml",
+    "aarch64-4k-entry.toml",
+    "mali-lpae-entry.toml",
+    "job-header.toml",
+    "write-value.toml",
+    "cache-flush.toml",
+    "compute-invocation.toml",
+    "draw.toml",
+    "renderer-state.toml",
+);
+
+/// All embedded maps. One that does not parse is left out; a test parses each.
+static MAPS: LazyLock<Vec<RegisterMap>> = LazyLock::new(|| {
+    let mut maps = Vec::new();
+    for files in [MALI_JM] {
+        match parse(files) {
+            Ok(m) => maps.push(m),
+            Err(e) => tracing::error!("an embedded register map is damaged, {e}"),
+        }
+    }
+    maps
+});
+
+/// The name of the GPU that a raw id register tells, `Mali-G71`; `None` for one that no map knows.
+#[must_use]
+pub fn gpu_name(gpu_id: u32) -> Option<&'static str> {
+    MAPS.iter().find_map(|m| m.gpu_name(gpu_id))
+}
+
+impl RegisterMap {
+    /// The embedded map for the GPU that a raw id register tells. The product is compared, revisions are not.
+    #[must_use]
+    pub fn for_gpu(gpu_id: u32) -> Option<&'static Self> {
+        MAPS.iter().find(|m| m.gpu_name(gpu_id).is_some())
+    }
+
+    /// The embedded map of this name, `mali-jm`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        MAPS.iter().find(|m| m.name == name)
+    }
+
+    /// Reads a map from its files, given as name and text.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the file and the register or field.
+    pub fn parse(files: &[(&str, &str)]) -> Result<Self, RegisterMapError> {
+        parse(files)
+    }
+
+    /// The map's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the map describes, in a sentence.
+    #[must_use]
+    pub fn doc(&self) -> &str {
+        &self.doc
+    }
+
+    /// Bytes in the register window.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// The name of the GPU that a raw id register tells, where this map describes it.
+    #[must_use]
+    pub fn gpu_name(&self, gpu_id: u32) -> Option<&str> {
+        let upper = gpu_id >> 16;
+        self.gpus
+            .iter()
+            .find(|g| upper & g.mask == g.product)
+            .map(|g| g.name.as_str())
+    }
+
+    /// The register at a byte offset; `None` between registers, and inside one.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, offset: u32) -> Option<&Register> {
+        if offset & 3 != 0 {
+            return None;
+        }
+        let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
+        self.registers.get(slot.checked_sub(1)?)
+    }
+
+    /// The register of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Register> {
+        self.registers.get(usize::from(*self.by_name.get(name)?))
+    }
+
+    /// All registers by rising offset.
+    pub fn registers(&self) -> impl Iterator<Item = &Register> {
+        self.registers.iter()
+    }
+
+    /// The layout of this name: of an entry or descriptor (`aarch64-4k-entry`, `job-header`), of a register, or of a
+    /// 64-bit register without its half (`AS0_TRANSTAB`).
+    #[must_use]
+    pub fn layout(&self, name: &str) -> Option<&Layout> {
+        if let Some(l) = self.layouts.iter().find(|l| l.name == name) {
+            return Some(l);
+        }
+        if let Some(r) = self.named(name) {
+            return Some(&r.layout);
+        }
+        self.named(&format!("{name}_LO")).and_then(|r| r.wide.as_deref())
+    }
+
+    /// Entries and descriptors, in the order of the files.
+    pub fn layouts(&self) -> impl Iterator<Item = &Layout> {
+        self.layouts.iter()
+    }
+
+    /// The name of a value in an enumeration of the map, `exception` for one.
+    #[must_use]
+    pub fn enum_name(&self, enumeration: &str, value: u64) -> Option<&str> {
+        let (_, values) = self.enums.iter().find(|(n, _)| n == enumeration)?;
+        values.iter().find(|(v, _)| *v == value).map(|(_, n)| n.as_str())
+    }
+}

@@ -1,0 +1,496 @@
+//! From TOML files to a map: arrays expanded, 64-bit registers split, everything checked.
+
+use super::map::{Gpu, RegisterMap};
+use super::raw::{RawBlock, RawField, RawFile, RawRegister};
+use super::{AccessRule, Field, FieldKind, Half, Layout, ReadRule, Register, Replay, Role};
+use crate::recording::InterruptLine;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Largest register window that a map may have.
+const MAX_WINDOW: u64 = 1 << 26;
+/// Largest layout in bits.
+const MAX_BITS: u32 = 1 << 16;
+
+/// What is wrong with the files of a map.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {place}: {reason}")]
+pub struct RegisterMapError {
+    /// The file.
+    pub file: String,
+    /// The register, field or enumeration, or the line of a TOML error.
+    pub place: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Where something is, for errors.
+struct At<'a> {
+    file: &'a str,
+    place: String,
+}
+
+impl At<'_> {
+    fn err(&self, reason: impl Into<String>) -> RegisterMapError {
+        RegisterMapError {
+            file: self.file.to_owned(),
+            place: self.place.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+type Enums = BTreeMap<String, Vec<(u64, String)>>;
+
+pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapError> {
+    let mut raw = Vec::with_capacity(files.len());
+    for (file, text) in files {
+        let f: RawFile = toml::from_str(text).map_err(|e| {
+            let line = e
+                .span()
+                .and_then(|s| text.get(..s.start))
+                .map(|t| t.matches('\n').count() + 1);
+            At {
+                file,
+                place: line.map_or_else(|| "TOML".to_owned(), |l| format!("line {l}")),
+            }
+            .err(e.message())
+        })?;
+        raw.push((*file, f));
+    }
+    let mut map = RegisterMap::default();
+    head(&mut map, &raw)?;
+    let enums = enumerations(&raw)?;
+    for (file, f) in &raw {
+        registers(&mut map, file, f, &enums)?;
+        for l in &f.layout {
+            let at = At {
+                file,
+                place: l.name.clone(),
+            };
+            if map.layouts.iter().any(|known| known.name == l.name) {
+                return Err(at.err("a layout of this name exists already"));
+            }
+            if l.provenance.is_empty() {
+                return Err(at.err("provenance is empty"));
+            }
+            let mut layout = fields(&at, &l.fields, l.bits, &enums)?;
+            layout.name.clone_from(&l.name);
+            layout.zero.clone_from(&l.zero);
+            layout.doc.clone_from(&l.doc);
+            map.layouts.push(layout);
+        }
+    }
+    index(&mut map)?;
+    map.enums = enums.into_iter().collect();
+    Ok(map)
+}
+
+/// The `[map]` table, which exactly one file holds.
+fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), RegisterMapError> {
+    let mut found = files.iter().filter_map(|(file, f)| Some((*file, f.map.as_ref()?)));
+    let none = At {
+        file: "",
+        place: "map".to_owned(),
+    };
+    let (file, m) = found.next().ok_or_else(|| none.err("no file has a [map] table"))?;
+    if let Some((file, _)) = found.next() {
+        return Err(At {
+            file,
+            place: "map".to_owned(),
+        }
+        .err("a second [map] table"));
+    }
+    let at = At {
+        file,
+        place: "map".to_owned(),
+    };
+    if m.window == 0 || !m.window.is_multiple_of(4) || m.window > MAX_WINDOW {
+        return Err(at.err(format!(
+            "a window of {:#x} bytes; it must be a multiple of 4 up to {MAX_WINDOW:#x}",
+            m.window
+        )));
+    }
+    map.name.clone_from(&m.name);
+    map.doc.clone_from(&m.doc);
+    map.window_bytes = m.window;
+    map.by_word = vec![0; (m.window / 4) as usize];
+    for g in &m.gpu {
+        if g.id & m.id_mask != g.id {
+            return Err(at.err(format!("{} has bits outside id_mask", g.name)));
+        }
+        map.gpus.push(Gpu {
+            product: g.id,
+            mask: m.id_mask,
+            name: g.name.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// All enumerations; their names are shared by the files of a map.
+fn enumerations(files: &[(&str, RawFile)]) -> Result<Enums, RegisterMapError> {
+    let mut all = Enums::new();
+    for (file, f) in files {
+        for (name, values) in &f.enums {
+            let at = At {
+                file,
+                place: format!("enum.{name}"),
+            };
+            let mut list = Vec::with_capacity(values.len());
+            for (key, text) in values {
+                let value = number(key).ok_or_else(|| at.err(format!("{key} is not a number")))?;
+                if list.iter().any(|(v, _)| *v == value) {
+                    return Err(at.err(format!("{value:#x} has two names")));
+                }
+                list.push((value, text.clone()));
+            }
+            list.sort_unstable();
+            if all.insert(name.clone(), list).is_some() {
+                return Err(at.err("an enumeration of this name exists already"));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn registers(map: &mut RegisterMap, file: &str, f: &RawFile, enums: &Enums) -> Result<(), RegisterMapError> {
+    let Some(block) = &f.block else {
+        return match f.register.first() {
+            None => Ok(()),
+            Some(r) => Err(At {
+                file,
+                place: r.name.clone(),
+            }
+            .err("the file has registers and no [block] table")),
+        };
+    };
+    let at = At {
+        file,
+        place: "block".to_owned(),
+    };
+    if block.count > 256 || (block.count > 1 && block.stride == 0) {
+        return Err(at.err("a block repeats at most 256 times and then needs a stride"));
+    }
+    if block.provenance.is_empty() {
+        return Err(at.err("provenance is empty"));
+    }
+    for instance in 0..block.count.max(1) {
+        let base = u64::from(block.base) + u64::from(instance) * u64::from(block.stride);
+        let index = if block.count > 0 {
+            u8::try_from(instance).ok()
+        } else {
+            None
+        };
+        for r in &f.register {
+            let at = At {
+                file,
+                place: r.name.clone(),
+            };
+            if r.count > 256 || (r.count > 1 && r.stride == 0) {
+                return Err(at.err("a register repeats at most 256 times and then needs a stride"));
+            }
+            let number = if r.count > 0 { 0..r.count } else { 0..1 };
+            for n in number {
+                let name = match index {
+                    Some(i) => r.name.replace("{n}", &i.to_string()),
+                    None => r.name.replace("{n}", &n.to_string()),
+                };
+                let offset = base + u64::from(r.offset) + u64::from(n) * u64::from(r.stride);
+                add(map, &at, block, r, name, index, offset, enums)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds one register, or the two halves of a wide one.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one call, all of it what a register is made of"
+)]
+fn add(
+    map: &mut RegisterMap,
+    at: &At<'_>,
+    block: &RawBlock,
+    raw: &RawRegister,
+    name: String,
+    index: Option<u8>,
+    offset: u64,
+    enums: &Enums,
+) -> Result<(), RegisterMapError> {
+    let bits = if raw.wide { 64 } else { 32 };
+    let bytes = u64::from(bits / 8);
+    if !offset.is_multiple_of(4) || offset + bytes > map.window_bytes {
+        return Err(at.err(format!("offset {offset:#x} is not aligned or not in the window")));
+    }
+    let offset = u32::try_from(offset).map_err(|_| at.err("the offset is too large"))?;
+    let (access, replay) = (access(at, raw)?, replay(at, raw)?);
+    let mut layout = fields(at, &raw.fields, bits, enums)?;
+    layout.name.clone_from(&name);
+    layout.zero.clone_from(&raw.zero);
+    layout.doc.clone_from(&raw.doc);
+    let register = |name: String, offset: u32, layout: Layout| Register {
+        name,
+        block: block.name.clone(),
+        index,
+        offset,
+        access,
+        replay: replay.clone(),
+        layout,
+        doc: raw.doc.clone(),
+        pair: None,
+        wide: None,
+        identity: raw.identity,
+        provenance: raw.provenance.clone().unwrap_or_else(|| block.provenance.clone()),
+    };
+    if !raw.wide {
+        map.registers.push(register(name, offset, layout));
+        return Ok(());
+    }
+    let wide = Arc::new(layout);
+    let (lo, hi) = (format!("{name}_LO"), format!("{name}_HI"));
+    let mut low = register(lo.clone(), offset, half(&wide, lo, 0));
+    low.pair = Some(Half::Low {
+        high_offset: offset + 4,
+    });
+    low.wide = Some(Arc::clone(&wide));
+    let mut high = register(hi.clone(), offset + 4, half(&wide, hi, 32));
+    high.pair = Some(Half::High { low_offset: offset });
+    high.wide = Some(wide);
+    map.registers.push(low);
+    map.registers.push(high);
+    Ok(())
+}
+
+/// The fields of a 64-bit register that lie in the 32 bits from `from` on, cut to them.
+fn half(wide: &Layout, name: String, from: u32) -> Layout {
+    let mut layout = Layout {
+        name,
+        bits: 32,
+        fields: Vec::new(),
+        zero: wide.zero.clone(),
+        doc: wide.doc.clone(),
+    };
+    for f in &wide.fields {
+        let (lo, hi) = (f.lo.max(from), f.hi.min(from + 31));
+        if lo > hi {
+            continue;
+        }
+        let cut = lo - f.lo;
+        let whole = lo == f.lo && hi == f.hi;
+        let kind = match &f.kind {
+            FieldKind::Set { first } => FieldKind::Set {
+                first: first.saturating_add(cut),
+            },
+            FieldKind::Address { shift } => FieldKind::Address {
+                shift: shift.saturating_add(cut),
+            },
+            k if whole => k.clone(),
+            _ => FieldKind::Hex,
+        };
+        layout.fields.push(Field {
+            lo: lo - from,
+            hi: hi - from,
+            kind,
+            ..f.clone()
+        });
+    }
+    layout
+}
+
+fn access(at: &At<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError> {
+    Ok(match raw.access.as_str() {
+        "ro" => AccessRule::ReadOnly,
+        "wo" => AccessRule::WriteOnly,
+        "rw" => AccessRule::ReadWrite,
+        other => return Err(at.err(format!("access {other} is none of ro, wo, rw"))),
+    })
+}
+
+fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
+    let writable = raw.access != "ro";
+    let write = match (writable, raw.replay) {
+        (true, None) => return Err(at.err("a register that can be written must say whether it may be replayed")),
+        (false, Some(true)) => return Err(at.err("a read-only register cannot be replayed")),
+        (_, said) => said.unwrap_or(false),
+    };
+    if raw.values.is_some() && !write {
+        return Err(at.err("values are told for a register that may not be replayed"));
+    }
+    let read = match (raw.read.as_deref(), raw.mask) {
+        (None | Some("equal"), None) => ReadRule::Equal,
+        (Some("masked"), Some(mask)) => ReadRule::Masked(mask),
+        (Some("until"), None) => ReadRule::Until,
+        (Some("feeds"), None) => ReadRule::Feeds,
+        (Some("any"), None) => ReadRule::Any,
+        (Some("masked"), None) => return Err(at.err("read rule masked needs a mask")),
+        (_, Some(_)) => return Err(at.err("a mask is told without the read rule masked")),
+        (Some(other), None) => {
+            return Err(at.err(format!("read rule {other} is none of equal, masked, until, feeds, any")));
+        }
+    };
+    let reason_needed = read == ReadRule::Any || writable && !write;
+    if reason_needed && raw.reason.is_empty() {
+        return Err(at.err("a reason is needed: it may not be written, or its reads are not compared"));
+    }
+    let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;
+    Ok(Replay {
+        write,
+        values: raw.values.clone(),
+        read,
+        role,
+        reason: raw.reason.clone(),
+    })
+}
+
+fn role(at: &At<'_>, name: &str) -> Result<Role, RegisterMapError> {
+    let line = |text: &str| {
+        Ok(match text {
+            "job" => InterruptLine::Job,
+            "mmu" => InterruptLine::Mmu,
+            "gpu" => InterruptLine::Gpu,
+            other => return Err(at.err(format!("interrupt line {other} is none of job, mmu, gpu"))),
+        })
+    };
+    if let Some((what, of)) = name.split_once(':') {
+        return Ok(match what {
+            "irq-status" => Role::IrqStatus(line(of)?),
+            "irq-rawstat" => Role::IrqRawstat(line(of)?),
+            "irq-clear" => Role::IrqClear(line(of)?),
+            "irq-mask" => Role::IrqMask(line(of)?),
+            other => return Err(at.err(format!("no role {other}"))),
+        });
+    }
+    ROLES
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, r)| *r)
+        .ok_or_else(|| at.err(format!("no role {name}")))
+}
+
+/// Names of roles in the files, but for those of interrupts.
+const ROLES: &[(&str, Role)] = &[
+    ("root", Role::Root),
+    ("transcfg", Role::TransCfg),
+    ("memattr", Role::MemAttr),
+    ("lockaddr", Role::LockAddr),
+    ("as-command", Role::AsCommand),
+    ("as-status", Role::AsStatus),
+    ("fault-status", Role::FaultStatus),
+    ("fault-address", Role::FaultAddress),
+    ("job-head", Role::JobHead),
+    ("job-affinity", Role::JobAffinity),
+    ("job-config", Role::JobConfig),
+    ("job-command", Role::JobCommand),
+    ("flush-id", Role::FlushId),
+    ("job-current", Role::JobCurrent),
+    ("job-tail", Role::JobTail),
+    ("job-stop", Role::JobStop),
+    ("job-status", Role::JobStatus),
+    ("latest-flush", Role::LatestFlush),
+    ("gpu-command", Role::GpuCommand),
+    ("gpu-status", Role::GpuStatus),
+    ("gpu-fault-status", Role::GpuFaultStatus),
+    ("gpu-fault-address", Role::GpuFaultAddress),
+    ("power-on", Role::PowerOn),
+    ("power-off", Role::PowerOff),
+    ("power-ready", Role::PowerReady),
+    ("power-transition", Role::PowerTransition),
+    ("perf-base", Role::PerfBase),
+    ("perf-config", Role::PerfConfig),
+];
+
+/// Fields of a layout of `bits` bits, checked against it and each other.
+fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
+    if bits == 0 || bits > MAX_BITS {
+        return Err(at.err(format!("{bits} bits; 1 to {MAX_BITS} are possible")));
+    }
+    let mut fields: Vec<Field> = Vec::with_capacity(raw.len());
+    for f in raw {
+        let bad = |reason: &str| at.err(format!("field {}: {reason}", f.name));
+        let (hi, lo) = f.bits.split_once(':').unwrap_or((&f.bits, &f.bits));
+        let (Ok(hi), Ok(lo)) = (hi.parse::<u32>(), lo.parse::<u32>()) else {
+            return Err(bad("bits must be \"7\" or \"7:0\""));
+        };
+        if lo > hi || hi - lo > 63 || hi >= bits {
+            return Err(bad("its bits are reversed, wider than 64 or outside the register"));
+        }
+        let kind = match (f.kind.as_deref(), &f.enumeration) {
+            (None, Some(e)) => FieldKind::Enum(enums.get(e).ok_or_else(|| bad("no enumeration of this name"))?.clone()),
+            (Some(_), Some(_)) => return Err(bad("it has both a kind and an enumeration")),
+            (None | Some("hex"), None) => FieldKind::Hex,
+            (Some("number"), None) => FieldKind::Number,
+            (Some("number+1"), None) => FieldKind::NumberPlusOne,
+            (Some("power-of-two"), None) => FieldKind::PowerOfTwo,
+            (Some("set"), None) => FieldKind::Set { first: f.first },
+            (Some("bool"), None) if lo == hi => FieldKind::Bool,
+            (Some("bool"), None) => return Err(bad("a switch has one bit")),
+            (Some("address"), None) if f.shift < 64 => FieldKind::Address { shift: f.shift },
+            (Some("address"), None) => return Err(bad("it is shifted by more than 63")),
+            (Some(_), None) => return Err(bad("no kind of this name")),
+        };
+        if f.shift != 0 && !matches!(kind, FieldKind::Address { .. }) {
+            return Err(bad("only an address is shifted"));
+        }
+        if f.first != 0 && !matches!(kind, FieldKind::Set { .. }) {
+            return Err(bad("only a set has a first number"));
+        }
+        fields.push(Field {
+            name: f.name.clone(),
+            lo,
+            hi,
+            kind,
+            doc: f.doc.clone(),
+            say: f.say.clone(),
+        });
+    }
+    fields.sort_by_key(|f| f.lo);
+    for pair in fields.windows(2) {
+        if let [a, b] = pair
+            && b.lo <= a.hi
+        {
+            return Err(at.err(format!("fields {} and {} overlap", a.name, b.name)));
+        }
+    }
+    let mut names: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some([name, _]) = names.array_windows().find(|[a, b]| a == b) {
+        return Err(at.err(format!("two fields are called {name}")));
+    }
+    Ok(Layout {
+        bits,
+        fields,
+        ..Layout::default()
+    })
+}
+
+/// Sorts the registers and fills the look-up tables; two in one place or of one name are an error.
+fn index(map: &mut RegisterMap) -> Result<(), RegisterMapError> {
+    map.registers.sort_by_key(|r| r.offset);
+    for (i, r) in map.registers.iter().enumerate() {
+        let at = At {
+            file: "",
+            place: r.name.clone(),
+        };
+        let number = u16::try_from(i)
+            .ok()
+            .filter(|n| *n < u16::MAX)
+            .ok_or_else(|| at.err("too many registers"))?;
+        if map.by_name.insert(r.name.clone(), number).is_some() {
+            return Err(at.err("two registers have this name"));
+        }
+        match map.by_word.get_mut(r.offset as usize / 4) {
+            Some(word) if *word == 0 => *word = number + 1,
+            _ => return Err(at.err(format!("another register is at {:#x}", r.offset))),
+        }
+    }
+    Ok(())
+}

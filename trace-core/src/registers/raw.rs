@@ -1,0 +1,114 @@
+//! The files of a map as TOML has them, before anything is checked.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A file of a map.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFile {
+    pub map: Option<RawMap>,
+    pub block: Option<RawBlock>,
+    #[serde(default)]
+    pub register: Vec<RawRegister>,
+    #[serde(default)]
+    pub layout: Vec<RawLayout>,
+    #[serde(default, rename = "enum")]
+    pub enums: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// The `[map]` table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMap {
+    pub name: String,
+    pub window: u64,
+    pub doc: String,
+    pub id_mask: u32,
+    #[serde(default)]
+    pub gpu: Vec<RawGpu>,
+}
+
+/// A GPU that the map is for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGpu {
+    pub id: u32,
+    pub name: String,
+}
+
+/// The `[block]` table: where the registers of the file are.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBlock {
+    pub name: String,
+    pub base: u32,
+    #[serde(default)]
+    pub stride: u32,
+    #[serde(default)]
+    pub count: u32,
+    pub provenance: String,
+}
+
+/// A register, or an array of them, or a 64-bit pair.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRegister {
+    pub name: String,
+    pub offset: u32,
+    pub access: String,
+    pub doc: String,
+    #[serde(default)]
+    pub wide: bool,
+    #[serde(default)]
+    pub count: u32,
+    #[serde(default)]
+    pub stride: u32,
+    #[serde(default)]
+    pub identity: bool,
+    pub replay: Option<bool>,
+    pub values: Option<Vec<u64>>,
+    pub read: Option<String>,
+    pub mask: Option<u64>,
+    pub role: Option<String>,
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub zero: String,
+    #[serde(default)]
+    pub fields: Vec<RawField>,
+    pub provenance: Option<String>,
+}
+
+/// An entry or a descriptor.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLayout {
+    pub name: String,
+    pub bits: u32,
+    pub doc: String,
+    #[serde(default)]
+    pub zero: String,
+    #[serde(default)]
+    pub fields: Vec<RawField>,
+    pub provenance: String,
+}
+
+/// A field.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawField {
+    pub name: String,
+    pub bits: String,
+    pub kind: Option<String>,
+    #[serde(rename = "enum")]
+    pub enumeration: Option<String>,
+    #[serde(default)]
+    pub shift: u32,
+    #[serde(default)]
+    pub first: u32,
+    #[serde(default)]
+    pub doc: String,
+    #[serde(default)]
+    pub say: String,
+}

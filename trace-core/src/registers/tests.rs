@@ -1,0 +1,451 @@
+//! Tests of the codec and of the embedded map.
+
+use super::map::MALI_JM;
+use super::*;
+use crate::test_recordings::recordings;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn mali() -> &'static RegisterMap {
+    RegisterMap::by_name("mali-jm").unwrap()
+}
+
+#[test]
+fn the_embedded_map_parses() {
+    let map = RegisterMap::parse(MALI_JM).unwrap();
+    assert_eq!(map.window_bytes(), 0x4000);
+    for r in map.registers() {
+        assert_eq!(map.at(r.offset).unwrap().name, r.name);
+        assert_eq!(map.named(&r.name).unwrap().offset, r.offset);
+        assert!(!r.doc.is_empty() && !r.provenance.is_empty(), "{}", r.name);
+        match r.pair {
+            Some(Half::Low { high_offset }) => {
+                let high = map.at(high_offset).unwrap();
+                assert_eq!(high.pair, Some(Half::High { low_offset: r.offset }));
+                assert_eq!(high.name.strip_suffix("_HI"), r.name.strip_suffix("_LO"));
+            }
+            Some(Half::High { low_offset }) => {
+                assert_eq!(
+                    map.at(low_offset).unwrap().pair,
+                    Some(Half::Low { high_offset: r.offset })
+                );
+            }
+            None => {}
+        }
+    }
+    assert!(map.at(0x3ffc).is_none() && map.at(0x1).is_none() && map.at(0x4000).is_none());
+    assert!(map.at(u32::MAX).is_none());
+}
+
+#[test]
+fn arrays_have_every_member() {
+    let map = mali();
+    for (name, offset) in [
+        ("JS15_FEATURES", 0xfc),
+        ("TEXTURE_FEATURES_3", 0xbc),
+        ("JS0_HEAD_LO", 0x1800),
+        ("JS1_HEAD_NEXT_LO", 0x18c0),
+        ("JS1_COMMAND_NEXT", 0x18e0),
+        ("JS15_FLUSH_ID_NEXT", 0x1ff0),
+        ("AS0_STATUS", 0x2428),
+        ("AS15_FAULTEXTRA_HI", 0x27fc),
+        ("STACK_PWRTRANS_HI", 0xe44),
+    ] {
+        assert_eq!(map.named(name).map(|r| r.offset), Some(offset), "{name}");
+    }
+    assert_eq!(map.named("JS1_HEAD_NEXT_LO").unwrap().index, Some(1));
+    assert_eq!(map.named("AS7_STATUS").unwrap().index, Some(7));
+}
+
+#[test]
+fn gpus_are_known_by_product_and_not_by_revision() {
+    assert_eq!(gpu_name(0x60a0_0002), Some("Mali-G71"));
+    for (id, name) in [
+        (0x6221_0000, "Mali-G72"),
+        (0x7090_1234, "Mali-G51"),
+        (0x7211_0000, "Mali-G76"),
+        (0x7402_0000, "Mali-G52"),
+        (0x7093_0000, "Mali-G31"),
+    ] {
+        assert_eq!(gpu_name(id), Some(name));
+        assert_eq!(RegisterMap::for_gpu(id).unwrap().name(), "mali-jm");
+    }
+    assert!(RegisterMap::for_gpu(0).is_none());
+    assert!(RegisterMap::for_gpu(0xa867_0000).is_none());
+    assert!(RegisterMap::by_name("mali").is_none());
+}
+
+#[test]
+fn values_are_told_in_a_short_line() {
+    let map = mali();
+    for (name, value, told) in [
+        ("GPU_COMMAND", 1, "soft reset"),
+        ("GPU_COMMAND", 0x77, "unknown 0x77"),
+        ("JS1_COMMAND_NEXT", 1, "start"),
+        ("JOB_IRQ_STATUS", 2, "slot 1 done"),
+        ("JOB_IRQ_STATUS", 0, "none"),
+        ("JOB_IRQ_RAWSTAT", 0x2_0001, "slot 0 done · slot 1 failed"),
+        ("GPU_IRQ_STATUS", 0x100, "reset completed"),
+        ("GPU_IRQ_MASK", 0x101, "GPU fault · reset completed"),
+        ("GPU_IRQ_MASK", 0x102, "reset completed · +0x2"),
+        ("AS0_STATUS", 0, "idle"),
+        ("AS0_STATUS", 1, "active"),
+        ("AS0_COMMAND", 5, "flush memory"),
+        ("AS0_TRANSTAB_LO", 0x0d87_4000, "root 0xd874000"),
+        ("AS0_TRANSTAB_HI", 2, "root 0x200000000"),
+        (
+            "AS0_TRANSCFG_LO",
+            0x4200_0006,
+            "AArch64 4 KiB · tables cached · read-allocate",
+        ),
+        (
+            "AS0_TRANSCFG_LO",
+            0x4200_0001,
+            "unmapped · tables cached · read-allocate",
+        ),
+        ("AS0_LOCKADDR_LO", 0xae10_0013, "2^20 bytes · from 0xae100000"),
+        (
+            "AS0_FAULTSTATUS",
+            0x0007_03c3,
+            "TRANSLATION_FAULT level 3 · on write · source 0x7",
+        ),
+        ("AS0_FAULTSTATUS", 0, "none"),
+        (
+            "JS1_CONFIG_NEXT",
+            0x87b00,
+            "AS 0 · clean+invalidate before · chain flag · clean+invalidate after · flush reduction · priority 8",
+        ),
+        ("SHADER_READY_LO", 0xff, "cores 0 to 7 up"),
+        ("SHADER_READY_HI", 1, "cores 32 up"),
+        (
+            "L2_FEATURES",
+            0x0713_0206,
+            "64-byte lines · 4 ways · 524288 bytes · 128-bit bus",
+        ),
+        ("MMU_FEATURES", 0x2830, "48-bit virtual · 40-bit physical"),
+        ("LATEST_FLUSH", 7, "7"),
+        ("JS1_STATUS", 0x42, "JOB_READ_FAULT"),
+        ("COHERENCY_ENABLE", 0x1f, "none"),
+        ("SHADER_CONFIG", 0, "default"),
+        ("SHADER_CONFIG", 0x10, "0x10"),
+    ] {
+        assert_eq!(map.named(name).unwrap().describe(value), told, "{name}");
+    }
+}
+
+#[test]
+fn fields_and_the_unknown_remainder_make_the_whole_value() {
+    let layout = &mali().named("JS1_CONFIG_NEXT").unwrap().layout;
+    let d = layout.decode(0xff08_7b0f);
+    assert_eq!(d.value("address_space"), Some(15));
+    assert_eq!(d.text("start_flush"), Some("clean+invalidate"));
+    assert_eq!(d.unknown_mask(), 0xff00_00f0);
+    assert_eq!(d.unknown_value(), 0xff00_0000);
+    assert_eq!(d.value("no such field"), None);
+    let header = mali().layout("job-header").unwrap();
+    let mut bytes = [0u8; 32];
+    bytes[16] = 1 | 4 << 1;
+    bytes[17] = 1 | 1 << 2;
+    bytes[24..].copy_from_slice(&0xffff_b8f5_b040u64.to_le_bytes());
+    let d = header.decode_bytes(&bytes);
+    assert_eq!(d.text("type"), Some("compute"));
+    assert_eq!(d.text("next"), Some("0xffffb8f5b040"));
+    assert_eq!(d.text("barrier"), Some("yes"));
+    let unknown = d.unknown.iter().find(|u| u.word == 2).unwrap();
+    assert_eq!((unknown.mask, unknown.value), (0x2400, 0x400));
+}
+
+/// The wide register's fields, read from its halves, give the same bits.
+#[test]
+fn halves_hold_the_fields_of_the_whole() {
+    let map = mali();
+    let wide = map.layout("AS0_LOCKADDR").unwrap();
+    let value = 0xffff_ae10_0013u64;
+    let d = wide.decode(value);
+    assert_eq!((d.value("size_log2"), d.text("size_log2")), (Some(0x13), Some("20")));
+    assert_eq!(d.text("base"), Some("0xffffae100000"));
+    let (lo, hi) = (
+        map.named("AS0_LOCKADDR_LO").unwrap(),
+        map.named("AS0_LOCKADDR_HI").unwrap(),
+    );
+    assert_eq!(lo.layout.decode(value & 0xffff_ffff).text("base"), Some("0xae100000"));
+    assert_eq!(hi.layout.decode(value >> 32).text("base"), Some("0xffff00000000"));
+    for r in map.registers().filter(|r| r.pair.is_some()) {
+        let whole: u32 = r.wide.as_ref().unwrap().fields.iter().map(Field::width).sum();
+        let base = r.name.rsplit_once('_').unwrap().0;
+        let halves: u32 = ["_LO", "_HI"]
+            .iter()
+            .flat_map(|h| &map.named(&format!("{base}{h}")).unwrap().layout.fields)
+            .map(Field::width)
+            .sum();
+        assert_eq!(whole, halves, "{}", r.name);
+    }
+}
+
+#[test]
+fn what_may_be_replayed_and_what_not() {
+    let map = mali();
+    for name in [
+        "PWR_KEY",
+        "PWR_OVERRIDE0",
+        "PWR_OVERRIDE1",
+        "PRFCNT_BASE_LO",
+        "GPU_IRQ_RAWSTAT",
+        "JS1_COMMAND",
+    ] {
+        let r = map.named(name).unwrap();
+        assert!(!r.replay.write && !r.replay.reason.is_empty(), "{name}");
+    }
+    assert_eq!(map.named("PRFCNT_BASE_HI").unwrap().replay.role, Some(Role::PerfBase));
+    let command = &map.named("GPU_COMMAND").unwrap().replay;
+    assert!(command.allows(1) && command.allows(8) && !command.allows(4) && !command.allows(9));
+    assert!(!map.named("GPU_ID").unwrap().replay.write);
+    assert_eq!(map.named("AS0_STATUS").unwrap().replay.read, ReadRule::Until);
+    assert_eq!(map.named("AS3_TRANSTAB_HI").unwrap().replay.role, Some(Role::Root));
+    assert_eq!(
+        map.named("JOB_IRQ_STATUS").unwrap().replay.role,
+        Some(Role::IrqStatus(InterruptLine::Job))
+    );
+    // Nothing is left out of the comparison but the flush id and free-running counters.
+    let outside: Vec<&str> = map
+        .registers()
+        .filter(|r| matches!(r.replay.read, ReadRule::Any | ReadRule::Feeds))
+        .map(|r| r.name.as_str())
+        .collect();
+    assert_eq!(
+        outside,
+        [
+            "LATEST_FLUSH",
+            "CYCLE_COUNT_LO",
+            "CYCLE_COUNT_HI",
+            "TIMESTAMP_LO",
+            "TIMESTAMP_HI"
+        ]
+    );
+}
+
+#[test]
+fn damaged_files_are_told_with_their_place() {
+    let head = ("map.toml", "[map]\nname='t'\nwindow=0x100\ndoc='d'\nid_mask=0xffff\n");
+    let block = "[block]\nname='B'\nbase=0\nprovenance='p'\n";
+    for (text, reason) in [
+        ("[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'", "no [block]"),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='xx'\ndoc='d'",
+            "none of ro, wo, rw",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='rw'\ndoc='d'",
+            "must say whether it may be replayed",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='rw'\nreplay=false\ndoc='d'",
+            "a reason is needed",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\nread='any'\ndoc='d'",
+            "a reason is needed",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\nread='masked'\ndoc='d'",
+            "needs a mask",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\nreplay=true\ndoc='d'",
+            "read-only",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=2\naccess='ro'\ndoc='d'",
+            "not aligned",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0xfc\nwide=true\naccess='ro'\ndoc='d'",
+            "not in the window",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\ncount=300\nstride=4\naccess='ro'\ndoc='d'",
+            "256",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nrole='king'",
+            "no role king",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{name='f',bits='40:3'}]",
+            "outside",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{name='f',bits='3:5'}]",
+            "reversed",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{name='f',bits='3:0',enum='e'}]",
+            "no enumeration",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{name='f',bits='3:0'},{name='g',bits='3'}]",
+            "overlap",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\n[[register]]\nname='B'\noffset=0\naccess='ro'\ndoc='d'",
+            "another register",
+        ),
+        (
+            "BLOCK[[register]]\nname='A'\noffset=0\naccess='ro'\ndoc='d'\n[[register]]\nname='A'\noffset=4\naccess='ro'\ndoc='d'",
+            "have this name",
+        ),
+        ("[enum.e]\nx='y'", "not a number"),
+        ("[enum.e]\n1='a'\n0x1='b'", "two names"),
+        ("[[layout]]\nname='l'\nbits=0\ndoc='d'\nprovenance='p'", "0 bits"),
+        ("colour = 3", "unknown field"),
+    ] {
+        let text = text.replace("BLOCK", block);
+        let e = RegisterMap::parse(&[head, ("x.toml", &text)]).unwrap_err();
+        assert!(e.to_string().contains(reason), "{e} should tell {reason}");
+    }
+    assert!(RegisterMap::parse(&[]).is_err());
+    assert!(RegisterMap::parse(&[head, head]).is_err());
+    let e = RegisterMap::parse(&[head, ("x.toml", "a\nb = = 3")]).unwrap_err();
+    assert_eq!((e.file.as_str(), e.place.as_str()), ("x.toml", "line 1"));
+}
+
+/// The name that the authors' timeline gives an access: the component after those of block and slot or address space.
+fn oracle_name(components: &str) -> Option<String> {
+    let mut prefix = String::new();
+    for part in components.split('|').map(str::trim).filter(|p| !p.is_empty()).skip(1) {
+        if let Some(n) = part.strip_prefix("JOB_SLOT") {
+            prefix = format!("JS{n}");
+        } else if let Some(n) = part.strip_prefix("MMU_AS") {
+            prefix = format!("AS{n}");
+        } else {
+            let name = part.split_once('(').map_or(part, |(n, _)| n.trim());
+            return Some(match (prefix.is_empty(), name.split_once('_')) {
+                (false, Some((_, rest))) => format!("{prefix}_{rest}"),
+                _ => name.to_owned(),
+            });
+        }
+    }
+    None
+}
+
+#[test]
+fn every_name_agrees_with_the_published_timelines() {
+    let Some(folder) = recordings("gpureplay") else { return };
+    let map = RegisterMap::for_gpu(0x60a0_0002).unwrap();
+    for (file, lines, reads, compared) in [
+        ("mnist/mnist_integrated", 2977, 2603, 2580),
+        ("alexnet/alexnet_integrated", 8542, 7652, 7592),
+    ] {
+        let text = String::from_utf8_lossy(&std::fs::read(folder.join(file)).unwrap()).into_owned();
+        let mut counts = (0, 0, 0);
+        let mut access: BTreeMap<&str, String> = BTreeMap::new();
+        for line in text
+            .lines()
+            .filter(|l| l.split('\t').nth(1).is_some_and(|s| s.trim() == "IO"))
+        {
+            let what = line.split('\t').nth(3).unwrap();
+            let words: Vec<&str> = what.split_whitespace().collect();
+            let at = words.iter().position(|w| *w == "reg").unwrap();
+            let offset = u32::from_str_radix(words[at + 1].trim_start_matches("0x"), 16).unwrap();
+            let value = u64::from_str_radix(words[at + 3], 16).unwrap();
+            let write = words[at - 1] == "W";
+            let register = map
+                .at(offset)
+                .unwrap_or_else(|| panic!("{offset:#x} is unknown, {line}"));
+            let rest = what
+                .split_once("val ")
+                .unwrap()
+                .1
+                .split_once(char::is_whitespace)
+                .unwrap()
+                .1;
+            assert_eq!(Some(&register.name), oracle_name(rest).as_ref(), "{line}");
+            // The decoded command, where the timeline tells it, agrees with ours.
+            let last = rest.split('|').map(str::trim).rfind(|p| !p.is_empty()).unwrap();
+            if let Some((_, command)) = last.split_once("_COMMAND_") {
+                access.insert(Box::leak(command.to_owned().into_boxed_str()), register.describe(value));
+            }
+            counts.0 += 1;
+            if write {
+                assert!(register.replay.allows(value), "{line}");
+            } else {
+                counts.1 += 1;
+                counts.2 += u32::from(!matches!(register.replay.read, ReadRule::Any | ReadRule::Feeds));
+            }
+        }
+        assert_eq!(counts, (lines, reads, compared), "{file}");
+        let commands: Vec<(&str, &str)> = access.iter().map(|(a, b)| (*a, b.as_str())).collect();
+        assert_eq!(
+            commands,
+            [
+                ("FLUSH_MEM", "flush memory"),
+                ("FLUSH_PT", "flush page tables"),
+                ("LOCK", "lock"),
+                ("SOFT_RESET", "soft reset"),
+                ("START", "start"),
+                ("UPDATE", "update"),
+            ]
+        );
+    }
+}
+
+fn any_field(bits: u32) -> impl Strategy<Value = (Field, u64)> {
+    (0..bits, 0u32..64, any::<u64>()).prop_map(move |(lo, more, v)| {
+        let field = Field {
+            name: "f".to_owned(),
+            lo,
+            hi: (lo + more).min(bits - 1),
+            kind: FieldKind::Hex,
+            doc: String::new(),
+            say: String::new(),
+        };
+        (field, v)
+    })
+}
+
+proptest! {
+    /// Bits put in come out, wherever the field lies, and agree with bit-by-bit reading.
+    #[test]
+    fn extraction_agrees_with_reading_bit_by_bit((field, _) in any_field(192), bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        let mut slow = 0u64;
+        for (i, bit) in (field.lo..=field.hi).enumerate() {
+            let byte = bytes.get(bit as usize / 8).copied().unwrap_or(0);
+            slow |= u64::from(byte >> (bit % 8) & 1) << i;
+        }
+        prop_assert_eq!(field.extract_bytes(&bytes), slow);
+        if field.hi < 64 {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(&bytes) {
+                *to = *from;
+            }
+            prop_assert_eq!(field.extract(u64::from_le_bytes(word)), slow);
+        }
+    }
+
+    #[test]
+    fn what_is_inserted_is_extracted((field, v) in any_field(64), old in any::<u64>()) {
+        let value = field.insert(old, v);
+        let mask = if field.width() == 64 { u64::MAX } else { (1 << field.width()) - 1 };
+        prop_assert_eq!(field.extract(value), v & mask);
+        prop_assert_eq!(value & !(mask << field.lo), old & !(mask << field.lo));
+    }
+
+    /// Any value of any register has a short line and takes apart into all its bits.
+    #[test]
+    fn any_value_can_be_told(at in 0usize..1000, value in any::<u64>()) {
+        let map = mali();
+        let register = map.registers().nth(at % map.registers().count()).unwrap();
+        let value = value & 0xffff_ffff;
+        let line = register.describe(value);
+        prop_assert!(!line.is_empty() && line.chars().count() <= 120 && !line.contains('\n'));
+        let d = register.layout.decode(value);
+        let known = d.fields.iter().fold(0, |v, f| v | f.value << f.field.lo);
+        prop_assert_eq!(known | d.unknown_value(), value);
+    }
+
+    /// Text that is no map is an error and never a panic.
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        let _ = RegisterMap::parse(&[("x.toml", &text)]);
+    }
+}

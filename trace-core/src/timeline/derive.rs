@@ -1,0 +1,274 @@
+//! Jobs, interrupts and phases, from the few events that the scan kept.
+
+use super::scan::{Class, Classes, Mark, What, group_end, scan};
+use super::{InferredInterrupt, JobSpan, Phase, PhaseName, Timeline};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Events, GpuVa, InterruptLine, Recording};
+use crate::registers::RegisterMap;
+use std::collections::VecDeque;
+
+/// The job command that starts a chain.
+const COMMAND_START: u64 = 1;
+/// Job slots that a status word has bits for.
+const SLOTS: usize = 16;
+/// Bits [3:0] of TRANSCFG when nothing is translated or mapped.
+const MODE_UNMAPPED: u64 = 1;
+
+/// Derives what the events tell.
+///
+/// A *job* begins at the write that starts a slot, and ends at the first interrupt of its slot that follows; a slot
+/// works on its jobs in order. An *interrupt* is a handler's read of a status register that is not 0, or an
+/// interrupt event of the recording; where the one follows the other on the same line they are one.
+///
+/// The *phases*: boot ends with the status reads after the interrupt of the last power-up before the first job.
+/// Compute begins with the first job after which the driver no longer commands the address space while no job runs:
+/// as long as it still maps memory between jobs it is setting up. The rule looks at no times, so it gives the same
+/// on a recording and on its replay at any pace. Teardown begins where translation is switched off after the last
+/// job.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Timeline, Cancelled> {
+    let classes = Classes::new(recording, map);
+    let found = scan(recording, &classes, progress)?;
+    let mut work = Work::new(&recording.events, &classes);
+    for mark in &found.marks {
+        work.take(mark);
+    }
+    let phases = work.phases(recording.events.len() as u64);
+    let mut interrupts = work.interrupts;
+    interrupts.extend(work.waiting.into_iter().flatten());
+    interrupts.sort_by_key(|i| i.event);
+    Ok(Timeline {
+        polls: found.polls,
+        interrupts,
+        jobs: work.jobs,
+        gaps: found.gaps,
+        phases,
+    })
+}
+
+/// What a job slot is at.
+#[derive(Default)]
+struct Slot {
+    head_low: u64,
+    head_high: u64,
+    /// Event of the first write of the head since the last start.
+    head_event: Option<u64>,
+    /// Jobs that it was given and has not ended.
+    running: VecDeque<usize>,
+}
+
+struct Work<'a> {
+    events: &'a Events,
+    classes: &'a Classes,
+    slots: [Slot; SLOTS],
+    jobs: Vec<JobSpan>,
+    /// For each job, the first event of its submit.
+    prepared: Vec<u64>,
+    interrupts: Vec<InferredInterrupt>,
+    /// Interrupt events whose handler has not read its status yet, by line.
+    waiting: [Option<InferredInterrupt>; 3],
+    running: usize,
+    /// Whether an address space was commanded while no job ran, since the last submit.
+    idle_command: bool,
+    /// The last job before which that was so.
+    last_prepared_job: usize,
+    power_pending: bool,
+    boot_end: Option<u64>,
+    translation_on: Option<u64>,
+    teardown: Option<u64>,
+}
+
+impl<'a> Work<'a> {
+    fn new(events: &'a Events, classes: &'a Classes) -> Self {
+        Self {
+            events,
+            classes,
+            slots: Default::default(),
+            jobs: Vec::new(),
+            prepared: Vec::new(),
+            interrupts: Vec::new(),
+            waiting: [None; 3],
+            running: 0,
+            idle_command: false,
+            last_prepared_job: 0,
+            power_pending: false,
+            boot_end: None,
+            translation_on: None,
+            teardown: None,
+        }
+    }
+
+    fn take(&mut self, mark: &Mark) {
+        match mark.what {
+            What::Handler { line, value, last } => {
+                // What an interrupt event told already, its handler tells once more.
+                let told = self.waiting.get_mut(line as usize).and_then(Option::take);
+                let event = told.map_or(mark.event, |w| w.event);
+                let time = if told.is_some() {
+                    self.time(event, mark.time)
+                } else {
+                    mark.time
+                };
+                let new = value & !told.map_or(0, |w| w.status);
+                self.interrupt(
+                    InferredInterrupt {
+                        event,
+                        last,
+                        line,
+                        status: value,
+                    },
+                    new,
+                    time,
+                );
+            }
+            What::Interrupt { line, status } => {
+                let new = InferredInterrupt {
+                    event: mark.event,
+                    last: mark.event,
+                    line,
+                    status,
+                };
+                let before = self.waiting.get_mut(line as usize).and_then(|w| w.replace(new));
+                self.interrupts.extend(before);
+                // The job has ended here, whether or not a handler reads the status.
+                self.end_jobs(line, status, mark.event, mark.time);
+            }
+            What::Submit { head, slot } => self.submit(mark, slot, GpuVa(head), mark.event),
+            What::Write { class, value } => self.write(mark, class, value),
+        }
+    }
+
+    fn time(&self, event: u64, otherwise: u64) -> u64 {
+        usize::try_from(event)
+            .ok()
+            .and_then(|e| self.events.time.get(e))
+            .unwrap_or(otherwise)
+    }
+
+    fn write(&mut self, mark: &Mark, class: Class, value: u64) {
+        match class {
+            Class::HeadLow(n) | Class::HeadHigh(n) => {
+                if let Some(slot) = self.slots.get_mut(usize::from(n)) {
+                    slot.head_event.get_or_insert(mark.event);
+                    let half = if matches!(class, Class::HeadLow(_)) {
+                        &mut slot.head_low
+                    } else {
+                        &mut slot.head_high
+                    };
+                    *half = value & 0xffff_ffff;
+                }
+            }
+            Class::Command(n) if value == COMMAND_START => {
+                let Some(slot) = self.slots.get_mut(usize::from(n)) else {
+                    return;
+                };
+                let head = GpuVa(slot.head_high << 32 | slot.head_low);
+                let prepared = slot.head_event.take().unwrap_or(mark.event);
+                self.submit(mark, n, head, prepared);
+            }
+            Class::AsCommand if self.running == 0 => self.idle_command = true,
+            Class::TransCfg if value & 0xf == MODE_UNMAPPED => self.off(mark.event),
+            Class::RootLow if value == 0 => self.off(mark.event),
+            Class::TransCfg | Class::RootLow => {
+                self.translation_on.get_or_insert(mark.event);
+            }
+            Class::PowerOn if self.jobs.is_empty() => self.power_pending = true,
+            _ => {}
+        }
+    }
+
+    /// Translation was switched off; it counts when no job follows.
+    fn off(&mut self, event: u64) {
+        if !self.jobs.is_empty() {
+            self.teardown.get_or_insert(event);
+        }
+    }
+
+    fn submit(&mut self, mark: &Mark, slot: u8, head: GpuVa, prepared: u64) {
+        let index = self.jobs.len();
+        self.jobs.push(JobSpan {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            slot,
+            submit_event: mark.event,
+            done_event: None,
+            head_va: head,
+            submit_ns: mark.time,
+            done_ns: None,
+            failed: false,
+        });
+        self.prepared.push(prepared);
+        if std::mem::take(&mut self.idle_command) {
+            self.last_prepared_job = index;
+        }
+        self.teardown = None;
+        if let Some(s) = self.slots.get_mut(usize::from(slot)) {
+            s.running.push_back(index);
+            self.running += 1;
+        }
+    }
+
+    fn interrupt(&mut self, interrupt: InferredInterrupt, new: u64, time: u64) {
+        self.interrupts.push(interrupt);
+        self.end_jobs(interrupt.line, new, interrupt.event, time);
+        if interrupt.line == InterruptLine::Gpu && self.power_pending && self.jobs.is_empty() {
+            self.boot_end = Some(group_end(self.events, self.classes, interrupt.last));
+        }
+    }
+
+    fn end_jobs(&mut self, line: InterruptLine, status: u64, event: u64, time: u64) {
+        if line != InterruptLine::Job {
+            return;
+        }
+        for (n, slot) in self.slots.iter_mut().enumerate() {
+            let failed = status >> (16 + n) & 1 == 1;
+            if status >> n & 1 == 0 && !failed {
+                continue;
+            }
+            if let Some(job) = slot.running.pop_front().and_then(|i| self.jobs.get_mut(i)) {
+                self.running = self.running.saturating_sub(1);
+                (job.done_event, job.done_ns, job.failed) = (Some(event), Some(time), failed);
+            }
+        }
+    }
+
+    fn phases(&self, events: u64) -> Vec<Phase> {
+        let Some(end) = events.checked_sub(1) else {
+            return Vec::new();
+        };
+        let first_job = self.prepared.first().copied();
+        let after_boot = match (self.boot_end, self.translation_on, first_job) {
+            (Some(last), _, _) => last + 1,
+            (None, Some(on), Some(job)) => on.min(job),
+            (None, None, Some(job)) => job,
+            (None, _, None) => events,
+        };
+        let compute = self.prepared.get(self.last_prepared_job).copied().unwrap_or(events);
+        let teardown = self.teardown.unwrap_or(events);
+        let starts = [
+            (PhaseName::Boot, 0),
+            (PhaseName::Setup, after_boot),
+            (PhaseName::Compute, compute),
+            (PhaseName::Teardown, teardown),
+        ];
+        let mut phases = Vec::new();
+        for (i, (name, first)) in starts.iter().enumerate() {
+            let next = starts
+                .get(i + 1..)
+                .into_iter()
+                .flatten()
+                .map(|s| s.1)
+                .min()
+                .unwrap_or(events);
+            if *first < next && *first <= end {
+                phases.push(Phase {
+                    name: *name,
+                    first: *first,
+                    last: next.min(events) - 1,
+                });
+            }
+        }
+        phases
+    }
+}

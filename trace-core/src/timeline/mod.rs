@@ -1,0 +1,133 @@
+//! Derived facts: polls, interrupts, jobs, gaps, phases. All of it can be made again from the events.
+
+mod derive;
+mod pyramid;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use derive::derive;
+pub use pyramid::{Axis, Bin, Merged, Pyramid, merge_spans};
+pub use store::SECTION;
+
+use crate::recording::{GpuVa, InterruptLine};
+use serde::{Deserialize, Serialize};
+
+/// A time without an event that is longer than this, in nanoseconds, is a [`Gap`], and ends a [`Poll`].
+pub const GAP_NS: u64 = 10_000_000;
+
+/// Changes when the same events give another [`Timeline`]; derived data of another version is made again.
+pub const ANALYSIS_VERSION: u32 = 1;
+
+/// What [`derive`] finds in a recording. Every list is in the order of the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Runs of reads that wait for something.
+    pub polls: Vec<Poll>,
+    /// Interrupts, by the reads of their handlers.
+    pub interrupts: Vec<InferredInterrupt>,
+    /// Jobs, one a submit.
+    pub jobs: Vec<JobSpan>,
+    /// Times without an event.
+    pub gaps: Vec<Gap>,
+    /// What the driver was doing; the phases that there are, in order, without holes.
+    pub phases: Vec<Phase>,
+}
+
+/// A run of reads that waits for a condition, or repeats a group of status reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Poll {
+    /// First event.
+    pub first: u64,
+    /// Last event, inclusive.
+    pub last: u64,
+    /// Reads in it, at least 2.
+    pub reads: u64,
+    /// Register, or the first one of the group.
+    pub offset: u32,
+    /// What the last read of that register gave.
+    pub value_at_end: u64,
+    /// Whether it repeats a group of registers rather than one.
+    pub group: bool,
+}
+
+/// An interrupt, found by what its handler read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InferredInterrupt {
+    /// First read of the handler, or the interrupt event itself where the recording has one.
+    pub event: u64,
+    /// Last event of the handler, inclusive.
+    pub last: u64,
+    /// Line of the GPU.
+    pub line: InterruptLine,
+    /// Status bits that the handler read.
+    pub status: u64,
+}
+
+/// A job from its submit to its interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpan {
+    /// Number of the submit, from 0.
+    pub index: u32,
+    /// Job slot.
+    pub slot: u8,
+    /// The event that handed it to the GPU.
+    pub submit_event: u64,
+    /// The interrupt handler's first event; `None` when it never ended.
+    pub done_event: Option<u64>,
+    /// GPU address of the first job of the chain.
+    pub head_va: GpuVa,
+    /// Time of the submit.
+    pub submit_ns: u64,
+    /// Time of the handler's first event.
+    pub done_ns: Option<u64>,
+    /// Whether the interrupt said that the slot failed.
+    pub failed: bool,
+}
+
+/// A time without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The event before it.
+    pub after_event: u64,
+    /// Nanoseconds to the next event.
+    pub ns: u64,
+}
+
+/// What the driver was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Which phase.
+    pub name: PhaseName,
+    /// First event.
+    pub first: u64,
+    /// Last event, inclusive.
+    pub last: u64,
+}
+
+/// The phases of a driver's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PhaseName {
+    /// Identify, reset, power up.
+    Boot,
+    /// Jobs between which the driver still changes the address space.
+    Setup,
+    /// Jobs that follow one another without that.
+    Compute,
+    /// Translation switched off, and what follows.
+    Teardown,
+}
+
+impl PhaseName {
+    /// The phase's name in JSON, tables and the window.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Boot => "boot",
+            Self::Setup => "setup",
+            Self::Compute => "compute",
+            Self::Teardown => "teardown",
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The parallel pass over all events: finds runs of reads, gaps, and the few events that tell of jobs and interrupts.
+
+use super::{GAP_NS, Gap, Poll};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, SpaceKind};
+use crate::registers::{RegisterMap, Role};
+use rayon::prelude::*;
+
+/// Events that one worker looks at in one go.
+const BLOCK: usize = 1 << 16;
+
+/// What a register is to this pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Nothing that this pass looks for.
+    Plain,
+    /// Status that drivers read in groups.
+    Group,
+    HeadLow(u8),
+    HeadHigh(u8),
+    Command(u8),
+    Status(InterruptLine),
+    /// Registers that a handler goes on with after its first read.
+    Handler(InterruptLine),
+    AsCommand,
+    TransCfg,
+    RootLow,
+    PowerOn,
+}
+
+/// The class of each register of a map, by word.
+pub(super) struct Classes {
+    words: Vec<Class>,
+    /// The space whose accesses are the GPU's registers.
+    space: Option<u8>,
+}
+
+impl Classes {
+    pub(super) fn new(recording: &Recording, map: &RegisterMap) -> Self {
+        let mut words = vec![Class::Plain; (map.window_bytes() / 4) as usize];
+        for r in map.registers() {
+            let low = !matches!(r.pair, Some(crate::registers::Half::High { .. }));
+            let slot = r.index.unwrap_or(0);
+            let class = match r.replay.role {
+                Some(Role::JobHead) if low => Class::HeadLow(slot),
+                Some(Role::JobHead) => Class::HeadHigh(slot),
+                Some(Role::JobCommand) => Class::Command(slot),
+                Some(Role::IrqStatus(line)) => Class::Status(line),
+                Some(Role::IrqClear(line) | Role::IrqRawstat(line)) => Class::Handler(line),
+                Some(Role::FaultStatus | Role::FaultAddress) => Class::Handler(InterruptLine::Mmu),
+                Some(Role::GpuFaultStatus | Role::GpuFaultAddress) => Class::Handler(InterruptLine::Gpu),
+                Some(Role::AsCommand) => Class::AsCommand,
+                Some(Role::TransCfg) if low => Class::TransCfg,
+                Some(Role::Root) if low => Class::RootLow,
+                Some(Role::PowerOn) => Class::PowerOn,
+                Some(Role::PowerReady | Role::PowerTransition) => Class::Group,
+                None if r.block == "JOB_CONTROL" => Class::Handler(InterruptLine::Job),
+                _ => Class::Plain,
+            };
+            if let Some(word) = words.get_mut((r.offset / 4) as usize) {
+                *word = class;
+            }
+        }
+        let space = recording
+            .facts
+            .spaces
+            .iter()
+            .position(|s| s.kind == SpaceKind::Registers);
+        Self {
+            words,
+            space: space.and_then(|s| u8::try_from(s).ok()),
+        }
+    }
+
+    pub(super) fn of(&self, offset: u32) -> Class {
+        if !offset.is_multiple_of(4) {
+            return Class::Plain;
+        }
+        self.words.get((offset / 4) as usize).copied().unwrap_or(Class::Plain)
+    }
+}
+
+/// One event that tells something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) event: u64,
+    pub(super) time: u64,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// The first read of an interrupt handler; `last` is the handler's last event.
+    Handler {
+        line: InterruptLine,
+        value: u64,
+        last: u64,
+    },
+    Write {
+        class: Class,
+        value: u64,
+    },
+    Interrupt {
+        line: InterruptLine,
+        status: u64,
+    },
+    Submit {
+        head: u64,
+        slot: u8,
+    },
+}
+
+/// What the pass found, in the order of the events.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) polls: Vec<Poll>,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// A block of events with its columns side by side, so that the pass need not look rows up one by one.
+struct Block {
+    first: usize,
+    kind: Vec<u8>,
+    space: Vec<u8>,
+    time: Vec<u64>,
+    offset: Vec<u32>,
+    value: Vec<u64>,
+}
+
+impl Block {
+    /// Events `first..end` (clipped); offset and value are 0 where the event is no access.
+    fn load(events: &Events, first: usize, end: usize) -> Self {
+        let end = end.min(events.len());
+        let kind: Vec<u8> = gather(&events.kind, first..end);
+        let payload: Vec<u32> = gather(&events.payload, first..end);
+        let row = payload.first().copied().unwrap_or(0) as usize;
+        let accesses_only = kind
+            .iter()
+            .all(|k| *k == EventKind::Read as u8 || *k == EventKind::Write as u8);
+        let consecutive = accesses_only && payload.iter().enumerate().all(|(i, p)| *p as usize == row + i);
+        let (offset, value) = if consecutive {
+            let rows = row..row + payload.len();
+            (gather(&events.offset, rows.clone()), gather(&events.value, rows))
+        } else {
+            let mut columns = (vec![0; kind.len()], vec![0; kind.len()]);
+            for (e, a) in events.accesses(first..end) {
+                if let (Some(o), Some(v)) = (columns.0.get_mut(e - first), columns.1.get_mut(e - first)) {
+                    (*o, *v) = (a.offset, a.value);
+                }
+            }
+            columns
+        };
+        Self {
+            first,
+            space: gather(&events.space, first..end),
+            time: gather(&events.time, first..end),
+            kind,
+            offset,
+            value,
+        }
+    }
+
+    fn len(&self) -> usize {
+        // A damaged recording may have columns of different lengths; what all of them have is looked at.
+        self.kind
+            .len()
+            .min(self.space.len())
+            .min(self.time.len())
+            .min(self.offset.len())
+            .min(self.value.len())
+    }
+
+    /// The events as runs see them.
+    fn seen(&self, classes: &Classes) -> impl Iterator<Item = Seen> {
+        let rows = self
+            .kind
+            .iter()
+            .zip(&self.space)
+            .zip(&self.time)
+            .zip(self.offset.iter().zip(&self.value));
+        rows.enumerate()
+            .map(|(i, (((kind, space), time), (offset, value)))| Seen {
+                event: self.first + i,
+                key: key(classes, *kind, *space, *offset),
+                offset: *offset,
+                value: *value,
+                time: *time,
+            })
+    }
+}
+
+/// The rows of a range of a column.
+fn gather<T: bytemuck::Pod>(column: &Column<T>, range: std::ops::Range<usize>) -> Vec<T> {
+    let mut rows = Vec::with_capacity(range.end.min(column.len()).saturating_sub(range.start));
+    for part in column.slices(range) {
+        rows.extend_from_slice(part);
+    }
+    rows
+}
+
+/// What makes reads one run: the same register, or any of the group's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    None,
+    Register(u8, u32),
+    Group,
+}
+
+/// Different registers that a run tells apart; more than any driver reads in one group.
+const REGISTERS: usize = 32;
+
+/// An event as a run sees it.
+#[derive(Clone, Copy)]
+struct Seen {
+    event: usize,
+    key: Key,
+    offset: u32,
+    value: u64,
+    time: u64,
+}
+
+/// A run of reads as it grows.
+struct Run {
+    first: usize,
+    last: Seen,
+    offset: u32,
+    value: u64,
+    /// Whether a register came again.
+    again: bool,
+    /// The registers so far; the first [`REGISTERS`] of them.
+    registers: [u32; REGISTERS],
+    distinct: usize,
+}
+
+impl Run {
+    fn new(first: Seen) -> Self {
+        let registers = [first.offset; REGISTERS];
+        let Seen {
+            event, offset, value, ..
+        } = first;
+        Self {
+            first: event,
+            last: first,
+            offset,
+            value,
+            again: false,
+            registers,
+            distinct: 1,
+        }
+    }
+
+    fn take(&mut self, next: Seen) {
+        self.last = next;
+        if next.offset == self.offset {
+            self.value = next.value;
+            self.again = true;
+        } else if self.registers.iter().take(self.distinct).any(|r| *r == next.offset) {
+            self.again = true;
+        } else if let Some(free) = self.registers.get_mut(self.distinct) {
+            *free = next.offset;
+            self.distinct += 1;
+        }
+    }
+
+    fn poll(&self) -> Option<Poll> {
+        if !self.again {
+            return None;
+        }
+        Some(Poll {
+            first: self.first as u64,
+            last: self.last.event as u64,
+            reads: (self.last.event - self.first + 1) as u64,
+            offset: self.offset,
+            value_at_end: self.value,
+            group: self.distinct > 1,
+        })
+    }
+}
+
+fn key(classes: &Classes, kind: u8, space: u8, offset: u32) -> Key {
+    if kind != EventKind::Read as u8 {
+        Key::None
+    } else if classes.space == Some(space) && classes.of(offset) == Class::Group {
+        Key::Group
+    } else {
+        Key::Register(space, offset)
+    }
+}
+
+/// Whether an event goes on with the run of the one before it.
+fn goes_on(before: Seen, now: Seen) -> bool {
+    before.key != Key::None && before.key == now.key && now.time.saturating_sub(before.time) <= GAP_NS
+}
+
+/// Looks at all events.
+pub(super) fn scan(recording: &Recording, classes: &Classes, progress: &Progress) -> Result<Found, Cancelled> {
+    let events = &recording.events;
+    let blocks = events.len().div_ceil(BLOCK);
+    let found: Vec<Result<Found, Cancelled>> = (0..blocks)
+        .into_par_iter()
+        .map(|b| {
+            progress.check()?;
+            Ok(scan_block(events, classes, b * BLOCK))
+        })
+        .collect();
+    let mut all = Found::default();
+    for f in found {
+        let f = f?;
+        all.polls.extend(f.polls);
+        all.gaps.extend(f.gaps);
+        all.marks.extend(f.marks);
+    }
+    Ok(all)
+}
+
+/// Looks at the events of one block; a run belongs to the block in which it begins.
+fn scan_block(events: &Events, classes: &Classes, first: usize) -> Found {
+    let mut found = Found::default();
+    let block = Block::load(events, first, first + BLOCK);
+    let before = first.checked_sub(1).map(|e| Block::load(events, e, first));
+    let mut before = before.and_then(|b| b.seen(classes).next());
+    let mut run: Option<Run> = None;
+    // Whether the events so far go on with a run that another block began.
+    let mut elsewhere = true;
+    for now in block.seen(classes) {
+        let gap = before.map_or(0, |b| now.time.saturating_sub(b.time));
+        if gap > GAP_NS {
+            found.gaps.push(Gap {
+                after_event: (now.event as u64).saturating_sub(1),
+                ns: gap,
+            });
+        }
+        match before {
+            Some(b) if goes_on(b, now) => {
+                if !elsewhere {
+                    run.get_or_insert_with(|| Run::new(b)).take(now);
+                }
+            }
+            _ => {
+                elsewhere = false;
+                found.polls.extend(run.take().and_then(|r| r.poll()));
+            }
+        }
+        before = Some(now);
+        mark(events, classes, &block, now, &mut found.marks);
+    }
+    if let Some(last) = before.filter(|b| !elsewhere && b.key != Key::None) {
+        let mut run = run.unwrap_or_else(|| Run::new(last));
+        finish_elsewhere(events, classes, &mut run, block.first + block.len());
+        found.polls.extend(run.poll());
+    }
+    found
+}
+
+/// Follows a run past the end of its block.
+fn finish_elsewhere(events: &Events, classes: &Classes, run: &mut Run, mut from: usize) {
+    // Most runs end within a few events; long ones are followed in long steps.
+    let mut step = REGISTERS;
+    while from < events.len() {
+        for now in Block::load(events, from, from + step).seen(classes) {
+            if !goes_on(run.last, now) {
+                return;
+            }
+            run.take(now);
+        }
+        from += step;
+        step = BLOCK;
+    }
+}
+
+/// Keeps the event if it tells of a job, an interrupt or a phase.
+#[inline]
+fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mut Vec<Mark>) {
+    let Seen {
+        event,
+        offset,
+        value,
+        time,
+        ..
+    } = now;
+    let at = event - block.first;
+    let (Some(kind), Some(space)) = (block.kind.get(at).copied(), block.space.get(at).copied()) else {
+        return;
+    };
+    let what = match EventKind::from_raw(kind) {
+        Some(way @ (EventKind::Read | EventKind::Write)) => {
+            if classes.space != Some(space) {
+                return;
+            }
+            let class = classes.of(offset);
+            let write = way == EventKind::Write;
+            match class {
+                Class::Plain | Class::Group | Class::Handler(_) => return,
+                Class::Status(_) if write || value == 0 => return,
+                Class::Status(line) => What::Handler {
+                    line,
+                    value,
+                    last: handler_end(events, classes, block, event, line),
+                },
+                _ if write => What::Write { class, value },
+                _ => return,
+            }
+        }
+        Some(EventKind::Interrupt) => {
+            let Some(row) = events.interrupt(event) else { return };
+            let Some(line) = InterruptLine::from_raw(row.line) else {
+                return;
+            };
+            What::Interrupt {
+                line,
+                status: u64::from(row.status),
+            }
+        }
+        Some(EventKind::Submit) => {
+            let row = events.payload.get(event).and_then(|p| events.submits.get(p as usize));
+            let Some(row) = row else { return };
+            What::Submit {
+                head: row.head_va,
+                slot: u8::try_from(row.slot).unwrap_or(u8::MAX),
+            }
+        }
+        Some(EventKind::Mark) | None => return,
+    };
+    marks.push(Mark {
+        event: event as u64,
+        time,
+        what,
+    });
+}
+
+/// Last event of the handler that begins at `event`: as long as the registers are those of the line's handler.
+fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, line: InterruptLine) -> u64 {
+    /// Longer than any handler between two looks at the status.
+    const LONGEST: usize = 16;
+    let mut last = event;
+    for e in event + 1..event + LONGEST {
+        let at = e - block.first;
+        let next = match (block.kind.get(at), block.space.get(at), block.offset.get(at)) {
+            (Some(k), Some(s), Some(o)) if *k == EventKind::Read as u8 || *k == EventKind::Write as u8 => {
+                Some((*s, *o))
+            }
+            (Some(_), ..) => None,
+            _ => events.access(e).map(|a| (a.space, a.offset)),
+        };
+        match next {
+            Some((space, offset)) if Some(space) == classes.space && classes.of(offset) == Class::Handler(line) => {
+                last = e;
+            }
+            _ => break,
+        }
+    }
+    last as u64
+}
+
+/// Last event from `event` on of an unbroken run of reads of the group's registers.
+pub(super) fn group_end(events: &Events, classes: &Classes, event: u64) -> u64 {
+    let mut last = event;
+    while let Some(a) = usize::try_from(last + 1).ok().and_then(|e| events.access(e)) {
+        let gap = match (time(events, last), time(events, last + 1)) {
+            (Some(a), Some(b)) => b.saturating_sub(a),
+            _ => break,
+        };
+        if a.write || Some(a.space) != classes.space || classes.of(a.offset) != Class::Group || gap > GAP_NS {
+            break;
+        }
+        last += 1;
+    }
+    last
+}
+
+fn time(events: &Events, event: u64) -> Option<u64> {
+    events.time.get(usize::try_from(event).ok()?)
+}

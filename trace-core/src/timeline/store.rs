@@ -1,0 +1,234 @@
+//! A timeline as bytes: what a `.kine` file keeps of it as derived data, five tables of 64-bit words.
+
+use super::{Gap, InferredInterrupt, JobSpan, Phase, PhaseName, Poll, Timeline};
+use crate::container::{ContainerError, KineFile};
+use crate::recording::{GpuVa, InterruptLine};
+
+/// Name of the derived section that holds a [`Timeline`].
+pub const SECTION: &str = "timeline";
+
+/// Stands for an event or a time that there is not.
+const NONE: u64 = u64::MAX;
+
+/// Rows of one table as words.
+trait Row<const N: usize>: Sized {
+    fn words(&self) -> [u64; N];
+    fn from_words(words: [u64; N]) -> Option<Self>;
+}
+
+impl Row<6> for Poll {
+    fn words(&self) -> [u64; 6] {
+        [
+            self.first,
+            self.last,
+            self.reads,
+            u64::from(self.offset),
+            self.value_at_end,
+            u64::from(self.group),
+        ]
+    }
+
+    fn from_words([first, last, reads, offset, value_at_end, group]: [u64; 6]) -> Option<Self> {
+        let offset = u32::try_from(offset).ok()?;
+        (group < 2).then_some(Self {
+            first,
+            last,
+            reads,
+            offset,
+            value_at_end,
+            group: group == 1,
+        })
+    }
+}
+
+impl Row<4> for InferredInterrupt {
+    fn words(&self) -> [u64; 4] {
+        [self.event, self.last, self.line as u64, self.status]
+    }
+
+    fn from_words([event, last, line, status]: [u64; 4]) -> Option<Self> {
+        let line = InterruptLine::from_raw(u32::try_from(line).ok()?)?;
+        Some(Self {
+            event,
+            last,
+            line,
+            status,
+        })
+    }
+}
+
+impl Row<8> for JobSpan {
+    fn words(&self) -> [u64; 8] {
+        [
+            u64::from(self.index),
+            u64::from(self.slot),
+            self.submit_event,
+            self.done_event.unwrap_or(NONE),
+            self.head_va.0,
+            self.submit_ns,
+            self.done_ns.unwrap_or(NONE),
+            u64::from(self.failed),
+        ]
+    }
+
+    fn from_words([index, slot, submit_event, done, head, submit_ns, done_ns, failed]: [u64; 8]) -> Option<Self> {
+        Some(Self {
+            index: u32::try_from(index).ok()?,
+            slot: u8::try_from(slot).ok()?,
+            submit_event,
+            done_event: Some(done).filter(|d| *d != NONE),
+            head_va: GpuVa(head),
+            submit_ns,
+            done_ns: Some(done_ns).filter(|_| done != NONE),
+            failed: failed == 1,
+        })
+    }
+}
+
+impl Row<2> for Gap {
+    fn words(&self) -> [u64; 2] {
+        [self.after_event, self.ns]
+    }
+
+    fn from_words([after_event, ns]: [u64; 2]) -> Option<Self> {
+        Some(Self { after_event, ns })
+    }
+}
+
+impl Row<3> for Phase {
+    fn words(&self) -> [u64; 3] {
+        [self.name as u64, self.first, self.last]
+    }
+
+    fn from_words([name, first, last]: [u64; 3]) -> Option<Self> {
+        let all = [
+            PhaseName::Boot,
+            PhaseName::Setup,
+            PhaseName::Compute,
+            PhaseName::Teardown,
+        ];
+        let name = *all.get(usize::try_from(name).ok()?)?;
+        Some(Self { name, first, last })
+    }
+}
+
+fn put<const N: usize, R: Row<N>>(out: &mut Vec<u8>, rows: &[R]) {
+    out.extend((rows.len() as u64).to_le_bytes());
+    for row in rows {
+        for word in row.words() {
+            out.extend(word.to_le_bytes());
+        }
+    }
+}
+
+fn take<const N: usize, R: Row<N>>(words: &mut std::slice::Iter<'_, [u8; 8]>) -> Option<Vec<R>> {
+    let count = usize::try_from(u64::from_le_bytes(*words.next()?)).ok()?;
+    if count.checked_mul(N)? > words.len() {
+        return None;
+    }
+    let mut rows = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut row = [0; N];
+        for word in &mut row {
+            *word = u64::from_le_bytes(*words.next()?);
+        }
+        rows.push(R::from_words(row)?);
+    }
+    Some(rows)
+}
+
+impl Timeline {
+    /// The timeline as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let words = 5
+            + self.polls.len() * 6
+            + self.interrupts.len() * 4
+            + self.jobs.len() * 8
+            + self.gaps.len() * 2
+            + self.phases.len() * 3;
+        let mut out = Vec::with_capacity(words * 8);
+        put(&mut out, &self.polls);
+        put(&mut out, &self.interrupts);
+        put(&mut out, &self.jobs);
+        put(&mut out, &self.gaps);
+        put(&mut out, &self.phases);
+        out
+    }
+
+    /// The timeline that the bytes hold; `None` when they hold none, and it must be derived again.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut words = words.iter();
+        let timeline = Self {
+            polls: take(&mut words)?,
+            interrupts: take(&mut words)?,
+            jobs: take(&mut words)?,
+            gaps: take(&mut words)?,
+            phases: take(&mut words)?,
+        };
+        (words.len() == 0 && rest.is_empty()).then_some(timeline)
+    }
+
+    /// The timeline that a file keeps, if it is of this version of the analysis and of the file's last commit.
+    ///
+    /// # Errors
+    /// When the section cannot be read.
+    pub fn stored(file: &KineFile) -> Result<Option<Self>, ContainerError> {
+        let derived = file.derived(SECTION)?;
+        Ok(derived
+            .filter(|d| d.current && d.analysis_version == super::ANALYSIS_VERSION)
+            .and_then(|d| Self::from_bytes(d.bytes())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_comes_back_and_damage_gives_none() {
+        let t = Timeline {
+            polls: vec![Poll {
+                first: 1,
+                last: 2,
+                reads: 2,
+                offset: 8,
+                value_at_end: 7,
+                group: true,
+            }],
+            interrupts: vec![InferredInterrupt {
+                event: 3,
+                last: 4,
+                line: InterruptLine::Gpu,
+                status: 5,
+            }],
+            jobs: vec![JobSpan {
+                index: 0,
+                slot: 1,
+                submit_event: 5,
+                done_event: None,
+                head_va: GpuVa(64),
+                submit_ns: 9,
+                done_ns: None,
+                failed: true,
+            }],
+            gaps: vec![Gap { after_event: 1, ns: 2 }],
+            phases: vec![Phase {
+                name: PhaseName::Teardown,
+                first: 0,
+                last: 9,
+            }],
+        };
+        let bytes = t.to_bytes();
+        assert_eq!(Timeline::from_bytes(&bytes), Some(t));
+        for cut in 0..bytes.len() {
+            assert_eq!(Timeline::from_bytes(&bytes[..cut]), None, "cut at {cut}");
+        }
+        let mut huge = bytes.clone();
+        huge[7] = 0xff;
+        assert_eq!(Timeline::from_bytes(&huge), None);
+        assert_eq!(Timeline::from_bytes(&[bytes, vec![0; 8]].concat()), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! Derived facts of made-up recordings, and of the published ones where they are present.
+
+use super::*;
+use crate::progress::Progress;
+use crate::recording::{Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow};
+use crate::registers::RegisterMap;
+
+fn map() -> &'static RegisterMap {
+    RegisterMap::by_name("mali-jm").unwrap()
+}
+
+struct Script {
+    events: EventsBuilder,
+    time: u64,
+}
+
+impl Script {
+    fn new() -> Self {
+        Self {
+            events: EventsBuilder::new(),
+            time: 0,
+        }
+    }
+
+    fn access(&mut self, write: bool, name: &str, value: u64) -> &mut Self {
+        let offset = map().named(name).unwrap_or_else(|| panic!("no {name}")).offset;
+        self.time += 1000;
+        self.events.access(
+            self.time,
+            1,
+            Access {
+                space: 0,
+                write,
+                offset,
+                width: 4,
+                value,
+            },
+        );
+        self
+    }
+
+    fn r(&mut self, name: &str, value: u64) -> &mut Self {
+        self.access(false, name, value)
+    }
+
+    fn w(&mut self, name: &str, value: u64) -> &mut Self {
+        self.access(true, name, value)
+    }
+
+    fn job(&mut self, head: u64, status: u64) -> &mut Self {
+        self.w("JS1_HEAD_NEXT_LO", head & 0xffff_ffff)
+            .w("JS1_HEAD_NEXT_HI", head >> 32)
+            .w("JS1_COMMAND_NEXT", 1);
+        self.r("JOB_IRQ_STATUS", status)
+            .w("JOB_IRQ_CLEAR", status)
+            .r("JOB_IRQ_RAWSTAT", 0)
+    }
+
+    fn derive(&mut self) -> Timeline {
+        let mut recording = Recording {
+            events: std::mem::take(&mut self.events).finish(),
+            ..Recording::default()
+        };
+        recording.facts.spaces.push(Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+        derive(&recording, map(), &Progress::new()).unwrap()
+    }
+}
+
+#[test]
+fn a_driver_in_small_gives_all_four_phases() {
+    let mut s = Script::new();
+    s.r("GPU_ID", 0x60a0_0002)
+        .w("TILER_PWRON_LO", 1)
+        .r("GPU_IRQ_STATUS", 0x400)
+        .w("GPU_IRQ_CLEAR", 0x400);
+    s.r("L2_READY_LO", 1).r("L2_READY_HI", 0).r("L2_READY_LO", 1);
+    s.w("AS0_TRANSCFG_LO", 0x4200_0006).w("AS0_COMMAND", 1);
+    s.job(0xffff_b8f5_b040, 2);
+    s.w("AS0_COMMAND", 5)
+        .r("AS0_STATUS", 1)
+        .r("AS0_STATUS", 1)
+        .r("AS0_STATUS", 0);
+    s.job(0x1040, 2).job(0x1080, 0x0002_0000);
+    s.w("AS0_TRANSCFG_LO", 0x4200_0001).r("L2_READY_LO", 1);
+    let t = s.derive();
+    let phases: Vec<_> = t.phases.iter().map(|p| (p.name, p.first, p.last)).collect();
+    assert_eq!(
+        phases,
+        [
+            (PhaseName::Boot, 0, 6),
+            (PhaseName::Setup, 7, 18),
+            (PhaseName::Compute, 19, 30),
+            (PhaseName::Teardown, 31, 32)
+        ]
+    );
+    let jobs: Vec<_> = t
+        .jobs
+        .iter()
+        .map(|j| (j.slot, j.head_va.0, j.submit_event, j.done_event, j.failed))
+        .collect();
+    assert_eq!(
+        jobs,
+        [
+            (1, 0xffff_b8f5_b040, 11, Some(12), false),
+            (1, 0x1040, 21, Some(22), false),
+            (1, 0x1080, 27, Some(28), true)
+        ]
+    );
+    let interrupts: Vec<_> = t.interrupts.iter().map(|i| (i.line, i.event, i.last)).collect();
+    assert_eq!(
+        interrupts,
+        [
+            (InterruptLine::Gpu, 2, 3),
+            (InterruptLine::Job, 12, 14),
+            (InterruptLine::Job, 22, 24),
+            (InterruptLine::Job, 28, 30)
+        ]
+    );
+    let polls: Vec<_> = t
+        .polls
+        .iter()
+        .map(|p| (p.first, p.last, p.reads, p.value_at_end, p.group))
+        .collect();
+    assert_eq!(polls, [(4, 6, 3, 1, true), (16, 18, 3, 0, false)]);
+}
+
+#[test]
+fn interrupt_events_and_their_handlers_are_one() {
+    let mut s = Script::new();
+    s.w("JS1_HEAD_NEXT_LO", 0x40)
+        .w("JS1_COMMAND_NEXT", 1)
+        .w("JS1_HEAD_NEXT_LO", 0x80)
+        .w("JS1_COMMAND_NEXT", 1);
+    s.events.interrupt(9000, InterruptRow { line: 0, status: 2 });
+    s.r("JOB_IRQ_STATUS", 2).w("JOB_IRQ_CLEAR", 2);
+    s.events.interrupt(
+        9500,
+        InterruptRow {
+            line: 0,
+            status: 0x2_0000,
+        },
+    );
+    let t = s.derive();
+    let interrupts: Vec<_> = t.interrupts.iter().map(|i| (i.event, i.last, i.status)).collect();
+    assert_eq!(interrupts, [(4, 6, 2), (7, 7, 0x2_0000)]);
+    let jobs: Vec<_> = t
+        .jobs
+        .iter()
+        .map(|j| (j.head_va.0, j.done_event, j.done_ns, j.failed))
+        .collect();
+    assert_eq!(
+        jobs,
+        [(0x40, Some(4), Some(9000), false), (0x80, Some(7), Some(9500), true)]
+    );
+}
+
+#[test]
+fn submits_without_registers_are_jobs() {
+    let mut s = Script::new();
+    s.events.submit(
+        5,
+        SubmitRow {
+            head_va: 0x1000,
+            address_space: 0,
+            slot: 1,
+        },
+    );
+    s.events.interrupt(7, InterruptRow { line: 0, status: 2 });
+    s.events.submit(
+        8,
+        SubmitRow {
+            head_va: 0x2000,
+            address_space: 0,
+            slot: 300,
+        },
+    );
+    let t = s.derive();
+    assert_eq!(t.jobs.len(), 2);
+    assert_eq!((t.jobs[0].done_event, t.jobs[1].done_event), (Some(1), None));
+}
+
+#[test]
+fn gaps_and_block_ends_do_not_change_polls() {
+    let mut s = Script::new();
+    let n = 200_000u64;
+    for i in 0..n {
+        s.r("AS0_STATUS", u64::from(i + 1 < n));
+    }
+    s.time += 50_000_000;
+    s.r("AS0_STATUS", 0)
+        .r("AS0_STATUS", 7)
+        .w("AS0_COMMAND", 1)
+        .r("AS0_STATUS", 3);
+    let t = s.derive();
+    let polls: Vec<_> = t
+        .polls
+        .iter()
+        .map(|p| (p.first, p.last, p.reads, p.value_at_end))
+        .collect();
+    assert_eq!(polls, [(0, n - 1, n, 0), (n, n + 1, 2, 7)]);
+    assert_eq!(
+        t.gaps,
+        [Gap {
+            after_event: n - 1,
+            ns: 50_001_000
+        }]
+    );
+}
+
+#[test]
+fn nothing_gives_nothing() {
+    assert_eq!(Script::new().derive(), Timeline::default());
+}

@@ -1,0 +1,182 @@
+//! Recordings made from a number: the same number gives the same recording.
+
+use std::sync::Arc;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::recording::{
+    Access, AddressSpace, Buffer, BufferRole, Clock, ElementType, EventsBuilder, Facts, FrameRole, Identity,
+    InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space, SpaceKind, SubmitRow,
+};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
+
+/// A small generator of numbers, so that tests need no crate for it.
+pub struct Numbers(u64);
+
+impl Numbers {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+}
+
+pub fn facts() -> Facts {
+    Facts {
+        identity: Identity {
+            gpu_id: 0x6000_0011,
+            gpu_name: "Mali-G71".to_owned(),
+            driver: "r9p0".to_owned(),
+            board: "a board".to_owned(),
+            tool: "a test".to_owned(),
+            source: "test".to_owned(),
+            when: "2026-01-02T03:04:05Z".to_owned(),
+            clock: Clock::Monotonic,
+        },
+        spaces: vec![Space {
+            name: "gpu".to_owned(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        }],
+        address_spaces: vec![AddressSpace {
+            number: 0,
+            format: MmuFormat::Aarch64_4k,
+            root: PhysAddr(0x1000),
+            memattr: 0x4c,
+            transcfg: 6,
+        }],
+        buffers: vec![Buffer {
+            name: "input".to_owned(),
+            role: BufferRole::Input,
+            address_space: 0,
+            va: GpuVa(0x10_0000),
+            bytes: 64,
+            element: ElementType::F32,
+        }],
+        regions: vec![Region {
+            address_space: 0,
+            start: GpuVa(0x10_0000),
+            end: GpuVa(0x10_2000),
+            committed_pages: 2,
+            flags: 0xf,
+            has_content: true,
+        }],
+        lost: vec![LostEvents {
+            before_event: 3,
+            count: Some(2),
+            reason: "the ring was full".to_owned(),
+        }],
+        findings: vec![Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3)],
+        source_pages: 4,
+        source_zero_pages: 1,
+    }
+}
+
+/// A recording with events of every kind, pages, snapshots with parents, extras.
+pub fn recording(seed: u64, events: usize) -> Recording {
+    let mut n = Numbers::new(seed);
+    let mut b = EventsBuilder::new();
+    for i in 0..events {
+        let time = 1000 * i as u64 + n.below(900);
+        match n.below(10) {
+            0 => b.interrupt(
+                time,
+                InterruptRow {
+                    line: n.below(3) as u32,
+                    status: n.next() as u32,
+                },
+            ),
+            1 => b.mark(time, format!("mark {i} é")),
+            2 => b.submit(
+                time,
+                SubmitRow {
+                    head_va: n.next(),
+                    address_space: 0,
+                    slot: n.below(3) as u32,
+                },
+            ),
+            _ => {
+                let access = Access {
+                    space: 0,
+                    write: n.below(2) == 0,
+                    offset: (n.below(0x1000) * 4) as u32,
+                    width: 4,
+                    value: n.next() & 0xffff_ffff,
+                };
+                b.access(time, 77, access);
+            }
+        }
+    }
+    let mut m = MemoryBuilder::new();
+    let mut page = |v: u64| {
+        let mut p = [0u8; PAGE_SIZE];
+        for (i, c) in p.chunks_exact_mut(8).enumerate() {
+            c.copy_from_slice(&(v * (i as u64 % 61)).to_le_bytes());
+        }
+        m.add_page(&p)
+    };
+    let ids: Vec<_> = [0, 3, 5, 3, 7 + seed].into_iter().map(&mut page).collect();
+    m.add_snapshot(
+        0,
+        ids.iter()
+            .enumerate()
+            .map(|(i, id)| (100 + i as u64, *id, FrameRole::Data)),
+    );
+    let mut memory = m.finish();
+    let mut snapshots = (*memory.snapshots).clone();
+    let run = PageRun {
+        first_frame: 101,
+        count: 2,
+        first_page: ids[2],
+        repeat: true,
+        role: FrameRole::Table,
+    };
+    snapshots.push(Snapshot {
+        event: events as u64 / 2,
+        parent: Some(0),
+        runs: vec![run],
+    });
+    memory.snapshots = Arc::new(snapshots);
+    let mut r = Recording {
+        facts: facts(),
+        events: b.finish(),
+        memory,
+        ..Recording::default()
+    };
+    r.extras
+        .insert("outcome".to_owned(), (0..seed % 500).map(|v| v as u8).collect());
+    r
+}
+
+/// Everything that a recording says, compared.
+pub fn assert_same(a: &Recording, b: &Recording) {
+    assert_eq!(a.facts, b.facts);
+    assert_eq!(a.extras, b.extras);
+    assert_eq!(a.events.len(), b.events.len());
+    assert_eq!(a.events.marks, b.events.marks);
+    macro_rules! column {
+        ($($name:ident),*) => {$(
+            assert!(a.events.$name.iter().eq(b.events.$name.iter()), "column {}", stringify!($name));
+        )*};
+    }
+    column!(
+        kind, space, time, thread, payload, offset, width, value, interrupts, submits
+    );
+    for i in 0..a.events.len() {
+        assert_eq!(a.events.access(i), b.events.access(i), "event {i}");
+    }
+    assert_eq!(a.memory.snapshots, b.memory.snapshots);
+    assert_eq!(a.memory.pages.len(), b.memory.pages.len());
+    for i in 0..=a.memory.pages.len() as u32 + 1 {
+        let id = trace_core::recording::PageId(i);
+        assert_eq!(a.memory.pages.page(id), b.memory.pages.page(id), "page {i}");
+        assert_eq!(a.memory.pages.digest(id), b.memory.pages.digest(id), "page {i}");
+    }
+}

@@ -1,0 +1,438 @@
+//! The frozen file: it stays readable, is made again to the byte, and is the one that `docs/format.md` dumps. The
+//! reader in `tests/format_reader.py`, written from that page alone, agrees with this one.
+//!
+//! `KINESCOPE_BLESS=1 cargo test -p trace-core --test container golden` writes file and dump anew. Only a new version
+//! of the format may need that, and then under a new name: the old file stays.
+
+use crate::generate::{assert_same, facts, recording};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, SectionKind, Writer};
+use trace_core::encode;
+use trace_core::recording::{
+    Access, EventKind, EventsBuilder, FrameRole, InterruptRow, MemoryBuilder, SubmitRow, ZERO_PAGE,
+};
+use trace_core::{PAGE_SIZE, Recording};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-tiny.kine")
+}
+
+fn bless() -> bool {
+    std::env::var_os("KINESCOPE_BLESS").is_some()
+}
+
+fn tiny_recording(events: usize) -> Recording {
+    let mut b = EventsBuilder::new();
+    let access = |write, offset, value| Access {
+        space: 0,
+        write,
+        offset,
+        width: 4,
+        value,
+    };
+    b.access(100, 0, access(false, 0x0, 0x6000_0011));
+    b.access(250, 0, access(true, 0x1860, 1));
+    b.submit(
+        300,
+        SubmitRow {
+            head_va: 0x1000_1040,
+            address_space: 0,
+            slot: 1,
+        },
+    );
+    b.interrupt(900, InterruptRow { line: 0, status: 2 });
+    b.mark(950, "it ran");
+    b.access(1000, 0, access(false, 0x1000, 2));
+    if events > 6 {
+        b.access(1100, 0, access(true, 0x1004, 2));
+        b.mark(1200, "the end");
+    }
+    let mut page = [0; PAGE_SIZE];
+    page[0x40..0x50].copy_from_slice(b"a page of memory");
+    let mut m = MemoryBuilder::new();
+    let ids = [m.add_page(&page), m.add_page(&ZERO_PAGE), m.add_page(&ZERO_PAGE)];
+    m.add_snapshot(
+        0,
+        ids.iter()
+            .enumerate()
+            .map(|(i, id)| (0x10 + i as u64, *id, FrameRole::Data)),
+    );
+    let mut r = Recording {
+        facts: facts(),
+        events: b.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    if events > 6 {
+        r.extras
+            .insert("note".to_owned(), b"kept for whoever put it here".to_vec());
+    }
+    r
+}
+
+/// Two commits: six events, then two more with an extra and a derived section.
+fn tiny() -> Vec<u8> {
+    let mut w = Writer::begin(MemorySink::default()).unwrap();
+    w.put(&tiny_recording(6)).unwrap();
+    w.commit().unwrap();
+    w.put(&tiny_recording(8)).unwrap();
+    w.derived("summary", 1, b"eight events").unwrap();
+    w.commit().unwrap();
+    w.into_sink().bytes
+}
+
+#[test]
+fn golden_file_of_version_1_stays_readable_and_is_made_again_to_the_byte() {
+    if bless() {
+        std::fs::write(golden(), tiny()).unwrap();
+    }
+    assert_same(&tiny_recording(8), &container::open(&golden()).unwrap());
+    let file = KineFile::open(&golden()).unwrap();
+    let derived = file.derived("summary").unwrap().unwrap();
+    assert_eq!(
+        (derived.bytes(), derived.analysis_version, derived.current),
+        (&b"eight events"[..], 1, true)
+    );
+    let report = container::verify(&golden()).unwrap();
+    assert_eq!((report.commits, report.problems), (2, vec![]));
+    assert!(
+        std::fs::read(golden()).unwrap() == tiny(),
+        "today's writer makes other bytes than the frozen file"
+    );
+}
+
+/// What the dump says beside each line of 16 bytes, by the line's place.
+fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
+    let mut notes = std::collections::BTreeMap::new();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let digest = |notes: &mut std::collections::BTreeMap<usize, String>, at: usize, of: &str| {
+        notes.insert(at, format!("BLAKE3 of {of}"));
+        notes.insert(at + 16, "…".to_owned());
+    };
+    notes.insert(0, "header: magic, version 1, 64 bytes".to_owned());
+    notes.insert(16, "reserved".to_owned());
+    digest(&mut notes, 32, "the header's first 32 bytes");
+    let encoded = |v: &dyn Fn() -> Result<Vec<u8>, encode::EncodeError>| v().unwrap().len();
+    macro_rules! fields {
+        ($at:expr, $($name:literal: $value:expr),* $(,)?) => {{
+            let mut at: usize = $at;
+            $(
+                let line: &mut String = notes.entry(at / 16 * 16).or_default();
+                let comma = if line.is_empty() { "" } else { ", " };
+                line.push_str(comma);
+                line.push_str($name);
+                at += encoded(&|| encode::to_bytes(&$value));
+            )*
+            at
+        }};
+    }
+    let mut record = bytes.len() - 128;
+    while record != 0 {
+        let (number, table, len, previous) = (
+            word(record + 16),
+            word(record + 24),
+            word(record + 32),
+            word(record + 40),
+        );
+        notes.insert(record, format!("commit record {number}: magic, its own place"));
+        notes.insert(record + 16, format!("number {number}, table at {table:#x}"));
+        notes.insert(
+            record + 32,
+            format!("table of {len} bytes, previous record at {previous:#x}"),
+        );
+        let complete = bytes[record + 52] == 1;
+        let flag = if complete { "complete" } else { "adds to the one before" };
+        notes.insert(record + 48, format!("version 1, flags ({flag}), reserved"));
+        digest(&mut notes, record + 64, "the table");
+        digest(&mut notes, record + 96, "the record's first 96 bytes");
+        for entry in (table..table + len).step_by(96) {
+            let number = u32::from_le_bytes(bytes[entry..entry + 4].try_into().unwrap());
+            let name = SectionKind::from_raw(number).unwrap().name();
+            notes.insert(
+                entry,
+                format!("entry: {name} ({number:#x}) version 1, at {:#x}", word(entry + 8)),
+            );
+            notes.insert(
+                entry + 16,
+                format!("{} bytes, {} rows", word(entry + 16), word(entry + 24)),
+            );
+            notes.insert(
+                entry + 32,
+                format!("first row {}, constant value {}", word(entry + 32), word(entry + 40)),
+            );
+            let encoding = Encoding::from_raw(u32::from(bytes[entry + 48])).unwrap();
+            notes.insert(
+                entry + 48,
+                format!(
+                    "{encoding:?}, {} bytes a row, reserved",
+                    u16::from(bytes[entry + 52]) + 256 * u16::from(bytes[entry + 53])
+                ),
+            );
+            digest(&mut notes, entry + 64, "its bytes");
+            let at = word(entry + 8);
+            if at != 0 {
+                notes.insert(at, format!("section {name}: {} bytes", word(entry + 16)));
+                if number == SectionKind::Facts as u32 {
+                    let f = facts();
+                    let end = fields!(at, "gpu_id": f.identity.gpu_id, "gpu_name": f.identity.gpu_name,
+                        "driver": f.identity.driver, "board": f.identity.board, "tool": f.identity.tool,
+                        "source": f.identity.source, "when": f.identity.when, "clock": f.identity.clock,
+                        "spaces": f.spaces, "address_spaces": f.address_spaces, "buffers": f.buffers,
+                        "regions": f.regions, "lost": f.lost, "findings": f.findings,
+                        "source_pages": f.source_pages, "source_zero_pages": f.source_zero_pages);
+                    assert_eq!(end, at + word(entry + 16), "the notes go to the end of the record");
+                }
+                if number == SectionKind::Snapshots as u32 {
+                    let s = &tiny_recording(6).memory.snapshots[0];
+                    fields!(at, "list of 1": 1u64, "event": s.event, "parent": s.parent, "list of 2 runs": 2u64,
+                        "run": s.runs[0], "run": s.runs[1]);
+                }
+                if number >= 0x701 {
+                    notes.insert(at + 16, "derived: content digest it was made from".to_owned());
+                    notes.insert(at + 48, "its name".to_owned());
+                    notes.insert(at + 256, "its content".to_owned());
+                }
+            }
+        }
+        record = previous;
+    }
+    notes
+}
+
+/// Lines of 16 bytes: place, hex, text, note; `*` for lines of zeros left out.
+fn dump(bytes: &[u8]) -> String {
+    let notes = annotations(bytes);
+    let mut out = String::new();
+    let mut skipping = false;
+    for (i, line) in bytes.chunks(16).enumerate() {
+        let at = i * 16;
+        let note = notes.get(&at);
+        if note.is_none() && line.iter().all(|b| *b == 0) {
+            if !skipping {
+                out.push_str("*\n");
+            }
+            skipping = true;
+            continue;
+        }
+        skipping = false;
+        let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
+        let text: String = line
+            .iter()
+            .map(|b| {
+                if b.is_ascii_graphic() || *b == b' ' {
+                    *b as char
+                } else {
+                    '.'
+                }
+            })
+            .collect();
+        let row = format!(
+            "{at:06x}  {:<47}  |{text}|  {}",
+            hex.join(" "),
+            note.map_or("", String::as_str)
+        );
+        writeln!(out, "{}", row.trim_end()).unwrap();
+    }
+    writeln!(out, "{:06x}", bytes.len()).unwrap();
+    out
+}
+
+const BEGIN: &str = "<!-- dump of v1-tiny.kine -->\n```text\n";
+const END: &str = "```\n<!-- end of dump -->";
+
+#[test]
+fn golden_dump_in_the_page_is_the_file() {
+    let page_at = root().join("docs/format.md");
+    let page = std::fs::read_to_string(&page_at).unwrap();
+    let start = page.find(BEGIN).expect("the page has a dump") + BEGIN.len();
+    let end = start + page[start..].find(END).expect("the dump ends");
+    let bytes = std::fs::read(golden()).unwrap();
+    if bless() {
+        std::fs::write(&page_at, format!("{}{}{}", &page[..start], dump(&bytes), &page[end..])).unwrap();
+        return;
+    }
+    // The bytes are compared as a person would type them in, apart from how the dump was printed.
+    let mut typed = Vec::new();
+    for line in page[start..end].lines().filter(|l| *l != "*") {
+        let at = usize::from_str_radix(&line[..6], 16).unwrap();
+        assert!(at >= typed.len());
+        typed.resize(at, 0u8);
+        let hex = line.get(8..55).unwrap_or_default();
+        typed.extend(hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).unwrap()));
+    }
+    assert!(typed == bytes, "the dump in docs/format.md is of other bytes");
+    assert_eq!(&page[start..end], dump(&bytes), "its notes are those of this file");
+}
+
+fn kind_name(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Read => "read",
+        EventKind::Write => "write",
+        EventKind::Interrupt => "interrupt",
+        EventKind::Mark => "mark",
+        EventKind::Submit => "submit",
+    }
+}
+
+/// An event as the page's reader prints it.
+fn event_as_json(r: &Recording, i: usize) -> Value {
+    let e = &r.events;
+    let kind = e.kind(i).unwrap();
+    let row = e.payload.get(i).unwrap() as usize;
+    let mut v = serde_json::json!({
+        "event": i,
+        "kind": kind_name(kind),
+        "space": e.space.get(i).unwrap(),
+        "time": e.time.get(i).unwrap(),
+        "thread": e.thread.get(i).unwrap(),
+    });
+    let more = match kind {
+        EventKind::Read | EventKind::Write => {
+            let a = e.access(i).unwrap();
+            serde_json::json!({ "offset": a.offset, "width": a.width, "value": a.value })
+        }
+        EventKind::Interrupt => {
+            let row = e.interrupts.get(row).unwrap();
+            serde_json::json!({ "line": row.line, "status": row.status })
+        }
+        EventKind::Mark => serde_json::json!({ "text": e.marks[row] }),
+        EventKind::Submit => {
+            let s = e.submits.get(row).unwrap();
+            serde_json::json!({ "head_va": s.head_va, "address_space": s.address_space, "slot": s.slot })
+        }
+    };
+    v.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    v
+}
+
+fn section_as_json(s: &SectionInfo) -> Value {
+    let hex: String = s.digest.iter().map(|b| format!("{b:02x}")).collect();
+    serde_json::json!({
+        "section": s.kind.unwrap().name(),
+        "name": s.name,
+        "version": s.version,
+        "offset": s.offset,
+        "bytes": s.bytes,
+        "first_row": s.first_row,
+        "rows": s.rows,
+        "digest": hex,
+    })
+}
+
+/// Runs the page's reader and compares every section, event, snapshot and page, and the facts.
+fn compare_with_python(path: &Path) {
+    let script = root().join("tests/format_reader.py");
+    let out = Command::new("python3")
+        .arg(&script)
+        .arg(path)
+        .output()
+        .expect("python3 is needed by this test");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let of = |key: &str| {
+        lines
+            .iter()
+            .filter(|l| l.get(key).is_some())
+            .cloned()
+            .collect::<Vec<Value>>()
+    };
+    let file = KineFile::open(path).unwrap();
+    let r = file.recording().unwrap();
+    let sections: Vec<Value> = file.sections().iter().map(section_as_json).collect();
+    assert_eq!(of("section"), sections);
+    let events: Vec<Value> = (0..r.events.len()).map(|i| event_as_json(&r, i)).collect();
+    assert_eq!(of("event"), events);
+    assert_eq!(of("facts"), [serde_json::json!({ "facts": r.facts })]);
+    let snapshots: Vec<Value> = r
+        .memory
+        .snapshots
+        .iter()
+        .map(|s| serde_json::json!({ "snapshot": s }))
+        .collect();
+    assert_eq!(of("snapshot"), snapshots);
+    let extras: Vec<Value> = r
+        .extras
+        .iter()
+        .map(|(n, b)| serde_json::json!({ "extra": n, "content": b }))
+        .collect();
+    assert_eq!(of("extra"), extras);
+    assert_eq!(of("page").len(), r.memory.pages.len());
+    for (i, p) in of("page").iter().enumerate() {
+        let id = trace_core::recording::PageId(i as u32 + 1);
+        let sum: u64 = r.memory.pages.page(id).unwrap().iter().map(|b| u64::from(*b)).sum();
+        let hex: String = r
+            .memory
+            .pages
+            .digest(id)
+            .unwrap()
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        assert_eq!(*p, serde_json::json!({ "page": i + 1, "digest": hex, "sum": sum }));
+    }
+    assert_eq!(
+        lines.len(),
+        sections.len() + events.len() + 1 + snapshots.len() + extras.len() + r.memory.pages.len()
+    );
+}
+
+#[test]
+fn golden_reader_written_from_the_page_agrees() {
+    compare_with_python(&golden());
+}
+
+#[test]
+fn golden_reader_written_from_the_page_agrees_on_other_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.kine");
+    container::write(&recording(7, 1500), &path, &Default::default()).unwrap();
+    compare_with_python(&path);
+    // Many commits, so that tables add to tables and a complete one comes again; then a torn tail.
+    let growing = folder.path().join("grows.kine");
+    let mut w = Writer::create(&growing).unwrap();
+    for n in 0..70u32 {
+        w.push(SectionKind::EventKind, &[4u8]).unwrap();
+        w.push(SectionKind::EventTime, &[u64::from(n)]).unwrap();
+        w.push(SectionKind::EventPayload, &[n]).unwrap();
+        w.push_constant(SectionKind::EventSpace, 0u8, 1).unwrap();
+        w.push_constant(SectionKind::EventThread, 9u32, 1).unwrap();
+        w.marks(&[format!("mark {n}")]).unwrap();
+        w.facts(&facts()).unwrap();
+        w.extra("count", &n.to_le_bytes()).unwrap();
+        w.commit().unwrap();
+    }
+    drop(w);
+    let mut bytes = std::fs::read(&growing).unwrap();
+    bytes.extend([0x55; 5000]);
+    std::fs::write(&growing, &bytes).unwrap();
+    compare_with_python(&growing);
+}
+
+#[test]
+fn golden_reader_refuses_what_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = tiny();
+    for (name, bytes) in [
+        ("cut", &bytes[..20_000]),
+        ("other", b"PNG, say".as_slice()),
+        ("empty", b""),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let out = Command::new("python3")
+            .arg(root().join("tests/format_reader.py"))
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(1), "{name}");
+        assert!(!out.stderr.is_empty() && out.stdout.is_empty(), "{name}");
+    }
+}

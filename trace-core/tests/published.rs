@@ -1,0 +1,355 @@
+//! The published recordings of mnist and alexnet, where they are present: every figure that is known about them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::path::PathBuf;
+use trace_core::check::{self, FindingKind, Severity};
+use trace_core::container;
+use trace_core::import::{self, gpureplay};
+use trace_core::jobs;
+use trace_core::memory::GpuMemoryView;
+use trace_core::mmu;
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, Clock, EventKind, InterruptLine, Recording, zero_digest};
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::{self, PhaseName, Timeline};
+
+fn folder(name: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/recordings")),
+        PathBuf::from,
+    );
+    let folder = root.join("gpureplay").join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: {} is not there", folder.display());
+    None
+}
+
+struct Known {
+    name: &'static str,
+    events: usize,
+    reads: usize,
+    jobs: usize,
+    setup_jobs: usize,
+    interrupts: usize,
+    pages: u64,
+    distinct: usize,
+    mapped: u64,
+    regions: usize,
+    buffers: usize,
+    moved: u64,
+}
+
+const KNOWN: [Known; 2] = [
+    Known {
+        name: "mnist",
+        events: 2977,
+        reads: 2603,
+        jobs: 23,
+        setup_jobs: 5,
+        interrupts: 26,
+        pages: 539,
+        distinct: 28,
+        mapped: 1185,
+        regions: 26,
+        buffers: 11,
+        moved: 0,
+    },
+    Known {
+        name: "alexnet",
+        events: 8542,
+        reads: 7652,
+        jobs: 60,
+        setup_jobs: 15,
+        interrupts: 63,
+        pages: 571,
+        distinct: 57,
+        mapped: 137_698,
+        regions: 64,
+        buffers: 19,
+        moved: 10,
+    },
+];
+
+fn each(test: impl Fn(&Known, &PathBuf, &Recording)) {
+    for known in &KNOWN {
+        if let Some(folder) = folder(known.name) {
+            test(known, &folder, &import::open(&folder, &Progress::new()).unwrap());
+        }
+    }
+}
+
+fn map(r: &Recording) -> &'static RegisterMap {
+    RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap()
+}
+
+fn derive(r: &Recording) -> Timeline {
+    timeline::derive(r, map(r), &Progress::new()).unwrap()
+}
+
+#[test]
+fn no_byte_is_unaccounted_for() {
+    each(|known, folder, _| {
+        let (_, tallies) =
+            gpureplay::import_with_tally(folder, &gpureplay::Options::default(), &Progress::new()).unwrap();
+        assert_eq!(tallies.len(), 5, "{}", known.name);
+        for t in tallies {
+            let bytes = std::fs::metadata(folder.join(&t.name)).unwrap().len();
+            assert_eq!((t.bytes, t.used), (bytes, bytes), "{} {}", known.name, t.name);
+        }
+    });
+}
+
+#[test]
+fn the_counts_are_those_of_the_sources() {
+    each(|known, _, r| {
+        assert_eq!(r.events.len(), known.events);
+        let reads = r.events.accesses(0..r.events.len()).filter(|(_, a)| !a.write).count();
+        assert_eq!(reads, known.reads);
+        assert_eq!((r.facts.source_pages, r.facts.source_zero_pages), (known.pages, 512));
+        assert_eq!(
+            (r.facts.regions.len(), r.facts.buffers.len()),
+            (known.regions, known.buffers)
+        );
+        assert_eq!(r.facts.identity.gpu_id, 0x60a0_0002);
+        assert_eq!(r.facts.identity.gpu_name, "Mali-G71");
+        assert_eq!(r.facts.identity.clock, Clock::Monotonic);
+        let view = r.memory.at(0);
+        let mut data: Vec<_> = view
+            .runs()
+            .iter()
+            .filter(|r| r.role == trace_core::recording::FrameRole::Data)
+            .flat_map(|run| {
+                (run.first_frame..run.end_frame())
+                    .map(|f| run.page(f).unwrap())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(data.len() as u64, known.pages, "every dumped page has its frame");
+        data.sort_unstable();
+        data.dedup();
+        assert_eq!(data.len(), known.distinct);
+        assert!(data.iter().any(|d| r.memory.pages.digest(*d) == Some(zero_digest())));
+        let space = &r.facts.address_spaces[0];
+        let mut leaves = 0;
+        mmu::for_each_leaf(space.format, space.root, &view, &mut |l| {
+            leaves += l.bytes / 4096;
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(leaves, known.mapped);
+        let n = r.facts.buffers.len();
+        assert_eq!(
+            (r.facts.buffers[n - 2].role, r.facts.buffers[n - 1].role),
+            (BufferRole::Input, BufferRole::Output)
+        );
+        let sizes = if known.name == "mnist" {
+            (6272, 64)
+        } else {
+            (618_348, 4032)
+        };
+        assert_eq!(
+            (r.buffer("input").unwrap().bytes, r.buffer("output").unwrap().bytes),
+            sizes
+        );
+    });
+}
+
+/// The authors' name of a register: `BLOCK | NAME (RO)`, or `BLOCK | MMU_AS0 | AS_NAME (RW) | value`.
+fn their_name(text: &str) -> String {
+    let parts: Vec<&str> = text
+        .split('|')
+        .map(|p| p.split(" (").next().unwrap_or(p).trim())
+        .collect();
+    for (unit, short) in [("MMU_AS", "AS"), ("JOB_SLOT", "JS")] {
+        if let Some(number) = parts[1].strip_prefix(unit) {
+            return format!("{short}{number}{}", parts[2].strip_prefix(short).unwrap());
+        }
+    }
+    parts[1].to_owned()
+}
+
+#[test]
+fn times_threads_and_names_are_those_of_the_timeline() {
+    each(|known, folder, r| {
+        let path = folder.join(format!("{}_integrated", known.name));
+        let lines = gpureplay::timeline_accesses(&path, &Progress::new()).unwrap();
+        assert_eq!(lines.len(), r.events.len());
+        let mut elsewhere = 0;
+        for (event, a) in r.events.accesses(0..r.events.len()) {
+            let same = |l: &gpureplay::TimelineAccess| {
+                l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value
+            };
+            // Where the two differ in order, a neighbour has it, at the same time.
+            let here = (r.events.time.get(event), r.events.thread.get(event));
+            let line = [event, event.saturating_sub(1), event + 1]
+                .iter()
+                .filter_map(|at| lines.get(*at))
+                .find(|l| same(l) && (Some(l.time), Some(l.thread)) == here)
+                .unwrap_or_else(|| panic!("event {event} is not in the timeline"));
+            elsewhere += u64::from(!same(&lines[event]));
+            let register = map(r)
+                .at(a.offset)
+                .unwrap_or_else(|| panic!("{:#x} is unknown", a.offset));
+            assert_eq!(register.name, their_name(&line.text), "{:?}", line.text);
+        }
+        assert_eq!(elsewhere, known.moved);
+        let moved: Vec<_> = r
+            .facts
+            .findings
+            .iter()
+            .filter(|f| f.kind == FindingKind::OrderDiffers)
+            .collect();
+        assert_eq!(moved.len(), usize::from(known.moved > 0));
+        if let Some(f) = moved.first() {
+            assert!(
+                f.message.starts_with("10 lines") && f.message.contains("5 pairs"),
+                "{}",
+                f.message
+            );
+        }
+    });
+}
+
+#[test]
+fn without_the_timeline_times_are_relative_and_agree() {
+    each(|_, folder, r| {
+        let options = gpureplay::Options { timeline: false };
+        let plain = gpureplay::import(folder, &options, &Progress::new()).unwrap();
+        assert_eq!(plain.facts.identity.clock, Clock::SinceStart);
+        let base = r.events.time.get(0).unwrap();
+        assert!(plain.events.time.iter().map(|t| t + base).eq(r.events.time.iter()));
+    });
+}
+
+#[test]
+fn jobs_interrupts_and_phases_are_found() {
+    each(|known, _, r| {
+        let t = derive(r);
+        assert_eq!(t.jobs.len(), known.jobs);
+        let of = |line| t.interrupts.iter().filter(|i| i.line == line).count();
+        assert_eq!(t.interrupts.len(), known.interrupts);
+        assert_eq!((of(InterruptLine::Job), of(InterruptLine::Gpu)), (known.jobs, 3));
+        let space = &r.facts.address_spaces[0];
+        let mut longer = 0;
+        for (i, job) in t.jobs.iter().enumerate() {
+            assert_eq!((job.index as usize, job.slot, job.failed), (i, 1, false));
+            let done = job.done_event.unwrap();
+            assert!(done > job.submit_event && t.interrupts.iter().any(|i| i.event == done));
+            let view = GpuMemoryView::new(r.memory.at(job.submit_event), space);
+            let chain = jobs::chain(&view, job.head_va);
+            assert_eq!(chain.end, jobs::ChainEnd::End, "job {i}");
+            longer += usize::from(chain.jobs.len() > 1);
+            assert!(chain.jobs.iter().all(|j| j.decoded()), "job {i}");
+        }
+        assert_eq!(longer, usize::from(known.name == "alexnet"));
+        let names: Vec<_> = t.phases.iter().map(|p| p.name).collect();
+        assert_eq!(
+            names,
+            [
+                PhaseName::Boot,
+                PhaseName::Setup,
+                PhaseName::Compute,
+                PhaseName::Teardown
+            ]
+        );
+        assert_eq!(
+            (t.phases[0].first, t.phases[0].last),
+            (0, 186),
+            "to the long gap before the application"
+        );
+        assert!(t.phases.windows(2).all(|w| w[0].last + 1 == w[1].first));
+        assert_eq!(t.phases[3].last as usize + 1, r.events.len());
+        let in_phase = |p: usize| {
+            let p = t.phases[p];
+            t.jobs
+                .iter()
+                .filter(|j| (p.first..=p.last).contains(&j.submit_event))
+                .count()
+        };
+        assert_eq!(
+            (in_phase(1), in_phase(2)),
+            (known.setup_jobs, known.jobs - known.setup_jobs)
+        );
+        assert!(t.gaps.iter().any(|g| g.ns > 8_000_000_000 && g.after_event == 186));
+        assert!(t.polls.iter().any(|p| p.group) && t.polls.iter().any(|p| !p.group));
+        for p in &t.polls {
+            assert!((p.first..=p.last).all(|e| r.events.kind(e as usize) == Some(EventKind::Read)));
+        }
+    });
+}
+
+#[test]
+fn check_finds_no_error() {
+    each(|known, _, r| {
+        let findings = check::check(r);
+        let errors: Vec<_> = findings.iter().filter(|f| f.severity == Severity::Error).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        let of = |kind| findings.iter().filter(|f| f.kind == kind).collect::<Vec<_>>();
+        let changed = of(FindingKind::FeatureChanged);
+        assert_eq!(changed.len(), 1, "{changed:?}");
+        assert!(
+            changed[0]
+                .message
+                .contains("COHERENCY_FEATURES reads 0x2 here and read 0x3"),
+            "{changed:?}"
+        );
+        assert_eq!(of(FindingKind::OverlappingRegions).is_empty(), known.name == "mnist");
+        assert!(!of(FindingKind::MappedWithoutContent).is_empty());
+        assert!(
+            of(FindingKind::UnknownRegister).is_empty(),
+            "{:?}",
+            of(FindingKind::UnknownRegister)
+        );
+        assert!(of(FindingKind::TimeBackwards).is_empty());
+    });
+}
+
+#[test]
+fn a_kine_file_keeps_the_recording_and_its_timeline() {
+    each(|_, folder, r| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.kine");
+        import::import_file_to_kine(folder, &path, &Progress::new()).unwrap();
+        let file = container::KineFile::open(&path).unwrap();
+        assert_eq!(Timeline::stored(&file).unwrap(), Some(derive(r)));
+        let back = import::open(&path, &Progress::new()).unwrap();
+        assert_eq!(back.facts, r.facts);
+        assert!(
+            back.events
+                .accesses(0..back.events.len())
+                .eq(r.events.accesses(0..r.events.len()))
+        );
+        assert_eq!(back.memory.at(0).runs(), r.memory.at(0).runs());
+        assert_eq!(check::check(&back), check::check(r));
+    });
+}
+
+#[test]
+fn the_history_comes_back_byte_for_byte() {
+    each(|_, folder, r| {
+        let mut out = Vec::new();
+        let left_out = trace_core::export::io_history(r, &mut out, &Progress::new()).unwrap();
+        assert_eq!(left_out, 0);
+        assert!(out == std::fs::read(folder.join("gr_io_history")).unwrap());
+    });
+}
+
+#[test]
+fn a_recording_does_not_differ_from_itself_and_does_from_another() {
+    each(|known, folder, r| {
+        let again = import::open(folder, &Progress::new()).unwrap();
+        assert!(trace_core::diff::diff(r, &again).is_empty());
+        if known.name == "mnist"
+            && let Some(other) = self::folder("alexnet")
+        {
+            let other = import::open(&other, &Progress::new()).unwrap();
+            let d = trace_core::diff::diff(r, &other);
+            assert_eq!(d.jobs, (23, 60));
+            assert_eq!(d.events.same + d.events.changed + d.events.only_a, 2977);
+            assert_eq!(d.events.same + d.events.changed + d.events.only_b, 8542);
+            assert_eq!(trace_core::diff::diff(&other, r), d.swapped());
+        }
+    });
+}
