@@ -1,0 +1,323 @@
+//! Boards by name: software ones in this process, those of paired agents, and agents by address.
+
+use super::error::ClientError;
+use super::lease::Lease;
+use super::session::{Client, Endpoint};
+use crate::device::DeviceInfo;
+use crate::serve::{Factory, Options, Server};
+use crate::wire::{KeyStore, Peer};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long [`list`] waits for an agent.
+const ASK_LIMIT: Duration = Duration::from_secs(2);
+
+/// The software boards that this program brings along, by the part of their name after `software:`. Clones share the
+/// servers behind them, so that pages pushed once stay known.
+#[derive(Clone, Default)]
+pub struct Factories {
+    made: BTreeMap<String, Factory>,
+    servers: Arc<Mutex<BTreeMap<String, Server>>>,
+}
+
+impl std::fmt::Debug for Factories {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Factories({})", self.names().join(", "))
+    }
+}
+
+impl Factories {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the board `software:MODEL`.
+    #[must_use]
+    pub fn with(mut self, model: &str, factory: Factory) -> Self {
+        self.made.insert(model.to_owned(), factory);
+        self
+    }
+
+    /// Names of the boards, `software:…`, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.made.keys().map(|m| format!("software:{m}")).collect()
+    }
+
+    /// The server in this process that has the board.
+    fn server(&self, model: &str) -> Result<Server, ClientError> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(model) {
+            return Ok(server.clone());
+        }
+        let factory = self.made.get(model).ok_or_else(|| ClientError::NoBoard {
+            name: format!("software:{model}"),
+            known: self.names().join(", "),
+        })?;
+        let server =
+            Server::new(&[Arc::clone(factory)], None, Options::default()).map_err(|e| ClientError::OutOfOrder {
+                device: model.to_owned(),
+                reason: e.to_string(),
+            })?;
+        servers.insert(model.to_owned(), server.clone());
+        Ok(server)
+    }
+
+    /// Opens `software:MODEL` (given with or without `software:`), which needs no key store.
+    ///
+    /// # Errors
+    /// When there is no such board or this process holds it already.
+    pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
+        let server = self.server(name.strip_prefix("software:").unwrap_or(name))?;
+        let client = Client::in_process(&server)?;
+        let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
+        client.lease(&device)
+    }
+}
+
+/// How a board can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It is in this process.
+    Here,
+    /// Its agent answers and nobody holds it.
+    Free,
+    /// Its agent answers; the client of this name holds it.
+    Busy(String),
+    /// It cannot be had now; why.
+    Away(String),
+}
+
+/// A board that a person can choose.
+#[derive(Clone, Debug)]
+pub struct Board {
+    /// What [`open`] takes; for an agent that does not answer `agent:NAME`.
+    pub name: String,
+    /// What it is, for a person.
+    pub description: String,
+    /// What the device says of itself, when it was reached.
+    pub info: Option<DeviceInfo>,
+    /// How it can be had.
+    pub reach: Reach,
+}
+
+/// What a board's name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// `software:MODEL`.
+    Software(String),
+    /// `agent:NAME/DEVICE`.
+    Paired {
+        /// The agent's name in the key store.
+        agent: String,
+        /// Its device.
+        device: String,
+    },
+    /// `agent://HOST:PORT/DEVICE`.
+    Tcp {
+        /// Host and port.
+        address: String,
+        /// Its device.
+        device: String,
+    },
+    /// `agent:///PATH.sock/DEVICE`.
+    Unix {
+        /// The socket.
+        path: PathBuf,
+        /// Its device.
+        device: String,
+    },
+}
+
+/// Reads a board's name.
+///
+/// # Errors
+/// When it has no known form.
+pub fn parse(name: &str) -> Result<Named, ClientError> {
+    let bad = |reason: &str| ClientError::BoardName {
+        name: name.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if let Some(model) = name.strip_prefix("software:") {
+        return if model.is_empty() {
+            Err(bad("the model is missing"))
+        } else {
+            Ok(Named::Software(model.to_owned()))
+        };
+    }
+    let rest = name
+        .strip_prefix("agent:")
+        .ok_or_else(|| bad("it begins with neither `software:` nor `agent:`"))?;
+    let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
+    let device = device.to_owned();
+    if device.is_empty() {
+        return Err(bad("the device is missing"));
+    }
+    match place.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => Ok(Named::Unix {
+            path: PathBuf::from(path),
+            device,
+        }),
+        Some("") | None if place.is_empty() || place == "//" || place == "/" => Err(bad("the agent is missing")),
+        Some(address) => match Endpoint::parse(address) {
+            Endpoint::Tcp(address) => Ok(Named::Tcp { address, device }),
+            _ => Err(bad("the address holds a `/`")),
+        },
+        None if place.contains('/') => Err(bad("an agent's name holds no `/`")),
+        None => Ok(Named::Paired {
+            agent: place.to_owned(),
+            device,
+        }),
+    }
+}
+
+/// Opens a board: `software:MODEL`, `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE`, `agent:///PATH.sock/DEVICE`.
+///
+/// # Errors
+/// When the name has no known form, or the board cannot be reached or had.
+pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
+    match parse(name)? {
+        Named::Software(model) => factories.open(&model),
+        Named::Paired { agent, device } => {
+            let peer = match keys.by_name(&agent)?.filter(|p| !p.address.is_empty()) {
+                Some(peer) => peer,
+                None => {
+                    let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
+                    return Err(ClientError::UnknownAgent {
+                        name: agent,
+                        known: known.join(", "),
+                    });
+                }
+            };
+            Client::connect(&Endpoint::parse(&peer.address), keys, Some(&agent))?.lease(&device)
+        }
+        Named::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
+        Named::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
+    }
+}
+
+/// All boards that are known: software ones and those of paired agents. Asks the agents at the same time, for about
+/// two seconds.
+///
+/// # Errors
+/// When the key store cannot be read.
+pub fn list(factories: &Factories, keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
+    let mut boards: Vec<Board> = factories.made.keys().map(|model| software(factories, model)).collect();
+    let peers: Vec<Peer> = keys.peers()?.into_iter().filter(|p| !p.address.is_empty()).collect();
+    let found: Vec<Vec<Board>> = std::thread::scope(|scope| {
+        let asked: Vec<_> = peers.iter().map(|p| scope.spawn(move || of_agent(p, keys))).collect();
+        asked.into_iter().map(|a| a.join().unwrap_or_default()).collect()
+    });
+    boards.extend(found.into_iter().flatten());
+    Ok(boards)
+}
+
+fn software(factories: &Factories, model: &str) -> Board {
+    let name = format!("software:{model}");
+    match factories.server(model) {
+        Ok(server) => {
+            let info = server.devices().into_iter().next();
+            let description = info.as_ref().map(|i| i.description.clone()).unwrap_or_default();
+            Board {
+                name,
+                description,
+                info,
+                reach: Reach::Here,
+            }
+        }
+        Err(e) => Board {
+            name,
+            description: String::new(),
+            info: None,
+            reach: Reach::Away(e.to_string()),
+        },
+    }
+}
+
+fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<Board> {
+    match Client::connect_within(&Endpoint::parse(&peer.address), keys, Some(&peer.name), ASK_LIMIT) {
+        Ok(client) => {
+            let board = |d: &crate::wire::message::DeviceState| Board {
+                name: format!("agent:{}/{}", peer.name, d.info.name),
+                description: d.info.description.clone(),
+                info: Some(d.info.clone()),
+                reach: match (&d.out_of_order, &d.holder) {
+                    (Some(why), _) => Reach::Away(why.clone()),
+                    (None, Some(who)) => Reach::Busy(who.clone()),
+                    (None, None) => Reach::Free,
+                },
+            };
+            client.states().iter().map(board).collect()
+        }
+        Err(e) => vec![Board {
+            name: format!("agent:{}", peer.name),
+            description: format!("agent at {}", peer.address),
+            info: None,
+            reach: Reach::Away(e.to_string()),
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_form_are_read_and_others_are_told_apart() {
+        let device = || "d".to_owned();
+        assert_eq!(parse("software:mali-g71").unwrap(), Named::Software("mali-g71".into()));
+        assert_eq!(
+            parse("agent:b/d").unwrap(),
+            Named::Paired {
+                agent: "b".into(),
+                device: device()
+            }
+        );
+        assert_eq!(
+            parse("agent://h:1/d").unwrap(),
+            Named::Tcp {
+                address: "h:1".into(),
+                device: device()
+            }
+        );
+        assert_eq!(
+            parse("agent://h/d").unwrap(),
+            Named::Tcp {
+                address: "h:7117".into(),
+                device: device()
+            }
+        );
+        let path = PathBuf::from("/run/a.sock");
+        assert_eq!(
+            parse("agent:///run/a.sock/d").unwrap(),
+            Named::Unix { path, device: device() }
+        );
+        for bad in [
+            "",
+            "x",
+            "software:",
+            "agent:",
+            "agent:b",
+            "agent:b/",
+            "agent://",
+            "agent:///",
+            "agent:/d",
+            "agent:a/b/d",
+        ] {
+            assert!(
+                matches!(parse(bad), Err(ClientError::BoardName { .. })),
+                "{bad}: {:?}",
+                parse(bad)
+            );
+        }
+        assert!(
+            matches!(parse("agent:///d"), Err(ClientError::BoardName { .. })),
+            "{:?}",
+            parse("agent:///d")
+        );
+    }
+}

@@ -1,0 +1,378 @@
+//! A device held by this client: push a plan, run it, fetch the outcome.
+
+use super::error::{ClientError, Stage};
+use super::session::Connection;
+use crate::device::DeviceInfo;
+use crate::plan::{Compiled, PageSource as _, Plan};
+use crate::run::Outcome;
+use crate::serve::{MAX_BODY, pieces};
+use crate::verify;
+use crate::wire::message::{PagesReply, PagesRequest, Run, RunReply, RunRequest};
+use crate::wire::{BULK, Concern};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+use trace_core::PAGE_SIZE;
+use trace_core::encode::{self, MAX_RECORD};
+use trace_core::progress::Progress;
+use trace_core::recording::{Digest, Page, zero_digest};
+
+/// How often a run looks whether the person cancelled.
+const TICK: Duration = Duration::from_millis(50);
+/// Largest recording or output that is taken from an agent, bytes.
+const MAX_BULK: u64 = 4 << 30;
+/// Units of a replay's progress.
+const TOTAL: u64 = 1_000_000;
+/// Where on that scale the upload ends, and the run.
+const UPLOADED: u64 = 200_000;
+const RAN: u64 = 950_000;
+
+/// What a replay is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reaching the agent: whoever opens the board is in it, no replay calls it.
+    Connecting,
+    /// Checking the plan here.
+    Checking,
+    /// Sending what the agent lacks.
+    Uploading,
+    /// The device is at work.
+    Running,
+    /// Fetching the outcome.
+    Downloading,
+}
+
+impl Phase {
+    /// The phase in a word or two.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Checking => "checking the plan",
+            Self::Uploading => "uploading",
+            Self::Running => "running",
+            Self::Downloading => "downloading",
+        }
+    }
+}
+
+/// What a push sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pushed {
+    /// Page images sent.
+    pub pages: u64,
+    /// Page images that the agent had already.
+    pub pages_known: u64,
+    /// Bytes sent over the connection for this replay, envelopes included.
+    pub bytes: u64,
+}
+
+/// A device held by this client alone. Dropping it gives the device back.
+pub struct Lease {
+    connection: Connection,
+    info: DeviceInfo,
+    pushed: Pushed,
+    watch: Option<Box<dyn Fn(Phase) + Send>>,
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({})", self.info.name)
+    }
+}
+
+/// Moves a [`Progress`] on a scale of [`TOTAL`].
+struct Meter<'a> {
+    progress: &'a Progress,
+    at: u64,
+}
+
+impl Meter<'_> {
+    /// Moves to a place on the scale; `false` when the person cancelled.
+    fn to(&mut self, place: u64) -> bool {
+        let by = place.min(TOTAL).saturating_sub(self.at);
+        self.at += by;
+        self.progress.advance(by).is_ok()
+    }
+
+    fn part(&mut self, from: u64, to: u64, done: u64, of: u64) -> bool {
+        let part = u128::from(to - from) * u128::from(done.min(of)) / u128::from(of.max(1));
+        self.to(from + part as u64)
+    }
+}
+
+/// The 4 KiB pieces of some bytes, the last one filled with zeros.
+fn cut(bytes: &[u8]) -> impl Iterator<Item = Page> + '_ {
+    bytes.chunks(PAGE_SIZE).map(|c| {
+        let mut piece = [0; PAGE_SIZE];
+        for (p, b) in piece.iter_mut().zip(c) {
+            *p = *b;
+        }
+        piece
+    })
+}
+
+impl Lease {
+    pub(super) fn new(connection: Connection, info: DeviceInfo) -> Self {
+        Self {
+            connection,
+            info,
+            pushed: Pushed::default(),
+            watch: None,
+        }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// What the last replay sent.
+    #[must_use]
+    pub fn pushed(&self) -> Pushed {
+        self.pushed
+    }
+
+    /// Calls `watch` at each new phase of the replays to come, from the thread that replays.
+    pub fn on_phase(&mut self, watch: impl Fn(Phase) + Send + 'static) {
+        self.watch = Some(Box::new(watch));
+    }
+
+    fn enter(&self, phase: Phase) {
+        if let Some(watch) = &self.watch {
+            watch(phase);
+        }
+    }
+
+    /// Checks the plan, pushes what the agent lacks, runs it `repeat` times (0 counts as 1) and fetches the outcome.
+    /// `progress` should be a new one; it goes from 0 to 1 over all phases, and cancelling it stops the run. With
+    /// `bypass_check` the plan is not checked here, to see the agent refuse it.
+    ///
+    /// # Errors
+    /// When the plan is refused, the device fails, the connection is lost, or the person cancels. A replay that
+    /// diverges or faults is no error: its outcome says so. After a lost connection or a broken protocol the lease is
+    /// over: every later replay fails at once.
+    pub fn replay(
+        &mut self,
+        compiled: &Compiled,
+        repeat: u32,
+        progress: &Progress,
+        bypass_check: bool,
+    ) -> Result<Outcome, ClientError> {
+        progress.set_total(TOTAL);
+        let mut meter = Meter { progress, at: 0 };
+        if !bypass_check {
+            self.enter(Phase::Checking);
+            verify::verify(&compiled.plan, &compiled.pages, &self.info).map_err(ClientError::PlanRefused)?;
+        }
+        self.enter(Phase::Uploading);
+        let begin = Instant::now();
+        let before = self.connection.sender.sent();
+        self.pushed = Pushed::default();
+        let uploaded = self.upload(compiled, &mut meter);
+        self.pushed.bytes = self.connection.sender.sent().saturating_sub(before);
+        uploaded?;
+        let push_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.enter(Phase::Running);
+        let (outcome, lengths) = self.run(repeat.max(1), &mut meter)?;
+        self.enter(Phase::Downloading);
+        let mut outcome = self.download(*outcome, &lengths, &mut meter)?;
+        if progress.check().is_err() {
+            return Err(ClientError::Cancelled);
+        }
+        outcome.timing.push_ns = push_ns;
+        outcome.pushed_bytes = self.pushed.bytes;
+        Ok(outcome)
+    }
+
+    /// Offers the plan and sends what the agent lacks of it.
+    fn upload(&mut self, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<(), ClientError> {
+        let stage = Stage::Upload;
+        let body = &compiled.plan.body;
+        let mut head = compiled.plan.clone();
+        head.body = Vec::new();
+        let head = encode::to_bytes::<Plan>(&head).map_err(|e| ClientError::TooLarge(e.to_string()))?;
+        let (head_bytes, body_bytes) = (head.len() as u64, body.len() as u64);
+        if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
+            return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
+        }
+        let digests: Vec<Digest> = cut(&head)
+            .chain(cut(body))
+            .map(|piece| *blake3::hash(&piece).as_bytes())
+            .collect();
+        let split = pieces(head_bytes) as usize;
+        let piece = |i: usize| -> Option<Page> {
+            let (bytes, at) = if i < split {
+                (head.as_slice(), i)
+            } else {
+                (body.as_slice(), i - split)
+            };
+            cut(bytes.get(at.checked_mul(PAGE_SIZE)?..)?).next()
+        };
+        let wanted: BTreeSet<Digest> = compiled
+            .plan
+            .pages
+            .iter()
+            .map(|p| p.digest)
+            .filter(|d| *d != zero_digest())
+            .collect();
+        let wanted: Vec<Digest> = wanted.into_iter().collect();
+        let count = digests.len();
+        let offer = PagesRequest::Offer {
+            head_bytes,
+            body_bytes,
+            pieces: digests,
+        };
+        self.connection.send(stage, Concern::Pages, &offer)?;
+        loop {
+            match self.connection.message(stage, Concern::Pages)? {
+                PagesReply::LackPieces(runs) => {
+                    self.send_runs(&runs, count, |i| Ok(piece(i)), meter, (0, UPLOADED / 10))?;
+                }
+                PagesReply::LackPages(runs) => {
+                    let image = |i: usize| {
+                        let Some(digest) = wanted.get(i) else { return Ok(None) };
+                        let missing = || ClientError::PageMissing {
+                            digest: blake3::Hash::from_bytes(*digest).to_hex().to_string(),
+                        };
+                        compiled.pages.page(digest).map(|p| Some(*p)).ok_or_else(missing)
+                    };
+                    let sent = self.send_runs(&runs, wanted.len(), image, meter, (UPLOADED / 10, UPLOADED))?;
+                    self.pushed.pages = sent;
+                    self.pushed.pages_known = (wanted.len() as u64).saturating_sub(sent);
+                }
+                PagesReply::Ready(_) => {
+                    return if meter.to(UPLOADED) {
+                        Ok(())
+                    } else {
+                        Err(ClientError::Cancelled)
+                    };
+                }
+                PagesReply::Refused(refusal) => return Err(ClientError::AgentRefusedPlan(refusal)),
+                PagesReply::Unacceptable(why) => return Err(ClientError::Refused(why)),
+            }
+        }
+    }
+
+    /// Sends images by index as bulk. When the person cancels, or an image is not there, an empty frame tells the
+    /// agent that nothing more comes, and the lease lives on.
+    fn send_runs(
+        &self,
+        runs: &[Run],
+        count: usize,
+        image: impl Fn(usize) -> Result<Option<Page>, ClientError>,
+        meter: &mut Meter<'_>,
+        (from, to): (u64, u64),
+    ) -> Result<u64, ClientError> {
+        let stage = Stage::Upload;
+        let sound = |(first, n): &Run| {
+            (*first as usize)
+                .checked_add(*n as usize)
+                .is_some_and(|end| end <= count)
+        };
+        let total: u64 = runs.iter().map(|r| u64::from(r.1)).sum();
+        if total > count as u64 || !runs.iter().all(sound) {
+            return Err(self
+                .connection
+                .broken(stage, "it asks for pieces that were not offered"));
+        }
+        let indices = runs
+            .iter()
+            .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i));
+        let mut frame = Vec::with_capacity(BULK.min(total as usize * PAGE_SIZE));
+        let mut done = 0;
+        for i in indices {
+            match image(i) {
+                Ok(Some(page)) => frame.extend_from_slice(&page),
+                Ok(None) => {
+                    return Err(self
+                        .connection
+                        .broken(stage, "it asks for a piece that was not offered"));
+                }
+                Err(e) => {
+                    self.connection.send_bulk(stage, &[])?;
+                    return Err(e);
+                }
+            }
+            done += 1;
+            if frame.len() == BULK || done == total {
+                if !meter.part(from, to, done, total) {
+                    self.connection.send_bulk(stage, &[])?;
+                    return Err(ClientError::Cancelled);
+                }
+                self.connection.send_bulk(stage, &frame)?;
+                frame.clear();
+            }
+        }
+        Ok(total)
+    }
+
+    /// Starts the run and waits for its end.
+    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<(Box<Outcome>, Vec<u64>), ClientError> {
+        let stage = Stage::Run;
+        self.connection
+            .send(stage, Concern::Run, &RunRequest::Start { repeat })?;
+        let mut cancelled = false;
+        loop {
+            if !cancelled && meter.progress.check().is_err() {
+                cancelled = true;
+                self.connection.send(stage, Concern::Run, &RunRequest::Cancel)?;
+            }
+            let Some(frame) = self.connection.frame(stage, TICK)? else {
+                continue;
+            };
+            match self.connection.decode(stage, Concern::Run, &frame)? {
+                RunReply::Progress(millionths) => {
+                    meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
+                }
+                RunReply::Done { outcome, bulk } => return Ok((outcome, bulk)),
+                RunReply::Cancelled => return Err(ClientError::Cancelled),
+                RunReply::DeviceFailed(why) => return Err(ClientError::Device(why)),
+                RunReply::NotReady(why) => return Err(ClientError::Refused(why)),
+            }
+        }
+    }
+
+    /// Fetches what is large in an outcome, and checks the outputs' digests.
+    fn download(&self, mut outcome: Outcome, lengths: &[u64], meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
+        let stage = Stage::Download;
+        let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
+        let Some(total) = total.filter(|t| *t <= MAX_BULK && lengths.len() == outcome.outputs.len() + 1) else {
+            return Err(self.connection.broken(stage, "an outcome of an impossible size"));
+        };
+        let mut parts = Vec::with_capacity(lengths.len());
+        let mut done = 0;
+        for length in lengths {
+            // Grows with what arrives: the length is only announced.
+            let mut part = Vec::new();
+            while (part.len() as u64) < *length {
+                let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
+                    continue;
+                };
+                let fits = part.len() as u64 + frame.payload.len() as u64 <= *length;
+                if frame.concern != Concern::Bulk || frame.payload.is_empty() || !fits {
+                    return Err(self
+                        .connection
+                        .broken(stage, "bulk was expected, of the length that was told"));
+                }
+                part.extend_from_slice(&frame.payload);
+                done += frame.payload.len() as u64;
+                meter.part(RAN, TOTAL, done, total);
+            }
+            parts.push(part);
+        }
+        let mut parts = parts.into_iter();
+        outcome.recording = parts.next().unwrap_or_default();
+        for (output, data) in outcome.outputs.iter_mut().zip(parts) {
+            if *blake3::hash(&data).as_bytes() != output.blake3 {
+                return Err(self
+                    .connection
+                    .broken(stage, format!("output `{}` does not have its digest", output.name)));
+            }
+            output.data = data;
+        }
+        meter.to(TOTAL);
+        Ok(outcome)
+    }
+}

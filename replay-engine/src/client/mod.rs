@@ -1,0 +1,12 @@
+//! The client's side: connects to an agent, leases a device, pushes plans and fetches outcomes.
+
+pub mod boards;
+mod error;
+mod lease;
+mod pair;
+mod session;
+
+pub use error::{ClientError, Stage};
+pub use lease::{Lease, Phase, Pushed};
+pub use pair::{Paired, pair};
+pub use session::{Client, Endpoint};

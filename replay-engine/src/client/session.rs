@@ -1,0 +1,422 @@
+//! A connection to an agent: who it is and what devices it has.
+
+use super::error::{ClientError, Stage};
+use super::lease::Lease;
+use crate::device::DeviceInfo;
+use crate::serve::Server;
+use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionReply};
+use crate::wire::{
+    Arrived, Channel, Concern, Frame, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, PublicKey, Sender, Stream,
+    WAITING_FRAMES, WRITE_LIMIT, WireError, Word, mismatch, read_into,
+};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Longest time for a TCP connection to be taken.
+const DIAL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where an agent is.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// In this process: the same protocol over a pair of sockets.
+    InProcess(Server),
+    /// `HOST:PORT`.
+    Tcp(String),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// The endpoint of an address as [`Endpoint::address`] writes it: a path when it holds a `/`. A host without a
+    /// port gets [`crate::wire::DEFAULT_PORT`].
+    #[must_use]
+    pub fn parse(address: &str) -> Self {
+        if address.contains('/') {
+            return Self::Unix(PathBuf::from(address));
+        }
+        let has_port = match address.rsplit_once(':') {
+            Some((host, port)) => {
+                port.bytes().all(|b| b.is_ascii_digit()) && (host.ends_with(']') || !host.contains(':'))
+            }
+            None => false,
+        };
+        Self::Tcp(if has_port {
+            address.to_owned()
+        } else if address.contains(':') && !address.starts_with('[') {
+            format!("[{address}]:{}", crate::wire::DEFAULT_PORT)
+        } else {
+            format!("{address}:{}", crate::wire::DEFAULT_PORT)
+        })
+    }
+
+    /// The endpoint as a person writes it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self {
+            Self::InProcess(_) => "this process".to_owned(),
+            Self::Tcp(address) => address.clone(),
+            Self::Unix(path) => path.display().to_string(),
+        }
+    }
+
+    fn dial(&self, limit: Duration) -> Result<Stream, ClientError> {
+        let away = |e: &dyn std::fmt::Display| ClientError::Unreachable {
+            address: self.address(),
+            reason: e.to_string(),
+        };
+        match self {
+            Self::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).map_err(|e| away(&e))?)),
+            Self::InProcess(_) => Err(away(&"an agent in this process is not dialled")),
+            Self::Tcp(address) => {
+                let mut last = away(&"its name has no address");
+                for at in address.to_socket_addrs().map_err(|e| away(&e))? {
+                    match TcpStream::connect_timeout(&at, limit.min(DIAL_LIMIT)) {
+                        Ok(s) => return Ok(Stream::Tcp(s)),
+                        Err(e) => last = away(&e),
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+}
+
+/// Preamble and handshake with an agent. `accept` sees the agent's key before this end shows its own.
+pub(super) fn establish(
+    mut stream: Stream,
+    own: &KeyPair,
+    address: &str,
+    word: Word,
+    limit: Duration,
+    accept: impl FnOnce(PublicKey) -> Result<(), ClientError>,
+) -> Result<Channel, ClientError> {
+    let by = Instant::now() + limit.min(HANDSHAKE_LIMIT);
+    let odd = |reason: &dyn std::fmt::Display| ClientError::NotAnAgent {
+        address: address.to_owned(),
+        reason: reason.to_string(),
+    };
+    stream
+        .set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT)
+        .map_err(|e| at(Stage::Reach, e.into()))?;
+    let ours = Preamble::own(word);
+    let our_bytes = ours.send(&mut stream).map_err(|e| at(Stage::Reach, e.into()))?;
+    let (theirs, their_bytes) = Preamble::receive(&mut stream, by).map_err(|e| match e.kind() {
+        std::io::ErrorKind::InvalidData => odd(&e),
+        std::io::ErrorKind::UnexpectedEof => odd(&"it closed the connection at once"),
+        std::io::ErrorKind::TimedOut => odd(&format!(
+            "it said nothing within {} s",
+            limit.min(HANDSHAKE_LIMIT).as_secs()
+        )),
+        _ => at(Stage::Reach, e.into()),
+    })?;
+    if ours.common(&theirs).is_none() {
+        return Err(ClientError::Version(mismatch(&ours, &theirs)));
+    }
+    match theirs.known_word() {
+        Some(Word::Go) => {}
+        Some(Word::NotPairing) => {
+            return Err(ClientError::Refused(
+                "it is not in pairing mode; run `kinescope-agent pair` on the board, then pair again".into(),
+            ));
+        }
+        Some(Word::Full) => {
+            return Err(ClientError::Refused(
+                "it has too many connections; try again later".into(),
+            ));
+        }
+        Some(Word::NoVersion) => {
+            let text = format!(
+                "the agent ({}) does not know what this client ({}) asks",
+                theirs.program, ours.program
+            );
+            return Err(ClientError::Version(text));
+        }
+        _ => return Err(odd(&format!("it answers with the unknown word {}", theirs.word))),
+    }
+    let prologue: Vec<u8> = our_bytes.into_iter().chain(their_bytes).collect();
+    Channel::initiate(stream, own, &prologue, Limits::FromAgent, by, |key| {
+        accept(key).map_err(Shown::Refused)
+    })
+    .map_err(|e| match e {
+        Shown::Refused(e) => e,
+        Shown::Wire(e) => at(Stage::Pair, e),
+    })
+}
+
+/// Why a handshake ended: the wire, or what the caller said of the key that was shown.
+enum Shown {
+    Wire(WireError),
+    Refused(ClientError),
+}
+
+impl From<WireError> for Shown {
+    fn from(e: WireError) -> Self {
+        Self::Wire(e)
+    }
+}
+
+/// A wire error as a client's, with its stage.
+pub(super) fn at(stage: Stage, e: WireError) -> ClientError {
+    let reason = e.to_string();
+    match e {
+        WireError::Closed | WireError::Silent | WireError::Io(_) => ClientError::Lost { stage, reason },
+        _ => ClientError::Protocol { stage, reason },
+    }
+}
+
+/// A connection with its reading thread.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub sender: Sender,
+    arrived: Receiver<Arrived>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.sender.close();
+    }
+}
+
+impl Connection {
+    /// Sends a message.
+    pub fn send<T: serde::Serialize>(&self, stage: Stage, concern: Concern, message: &T) -> Result<(), ClientError> {
+        self.sender.send(concern, message).map_err(|e| self.ended(stage, e))
+    }
+
+    /// Sends bulk.
+    pub fn send_bulk(&self, stage: Stage, bytes: &[u8]) -> Result<(), ClientError> {
+        self.sender
+            .send_bytes(Concern::Bulk, bytes)
+            .map_err(|e| self.ended(stage, e))
+    }
+
+    fn ended(&self, stage: Stage, e: WireError) -> ClientError {
+        self.sender.close();
+        at(stage, e)
+    }
+
+    /// The agent broke the protocol: the connection ends.
+    pub fn broken(&self, stage: Stage, reason: impl Into<String>) -> ClientError {
+        self.sender.close();
+        ClientError::Protocol {
+            stage,
+            reason: reason.into(),
+        }
+    }
+
+    /// The next frame, or `None` when none came within `limit`.
+    pub fn frame(&self, stage: Stage, limit: Duration) -> Result<Option<Frame>, ClientError> {
+        match self.arrived.recv_timeout(limit) {
+            Ok(Arrived::Frame(frame)) => Ok(Some(frame)),
+            Ok(Arrived::Ended(e)) => Err(self.ended(stage, e)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended(stage, WireError::Closed)),
+        }
+    }
+
+    /// The next message, which must be about `concern`. An agent that goes silent ends the wait.
+    pub fn message<T: serde::de::DeserializeOwned>(&self, stage: Stage, concern: Concern) -> Result<T, ClientError> {
+        let frame = loop {
+            if let Some(frame) = self.frame(stage, Duration::from_secs(60))? {
+                break frame;
+            }
+        };
+        self.decode(stage, concern, &frame)
+    }
+
+    /// The message in a frame, which must be about `concern`.
+    pub fn decode<T: serde::de::DeserializeOwned>(
+        &self,
+        stage: Stage,
+        concern: Concern,
+        frame: &Frame,
+    ) -> Result<T, ClientError> {
+        if frame.concern != concern {
+            return Err(self.broken(
+                stage,
+                format!("a frame about {:?} instead of {concern:?}", frame.concern),
+            ));
+        }
+        frame.message().map_err(|e| self.broken(stage, e.to_string()))
+    }
+}
+
+/// A connection to an agent.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    program: String,
+    you: String,
+    devices: Vec<DeviceInfo>,
+    states: Vec<DeviceState>,
+}
+
+impl Client {
+    /// Connects to an agent that this client has paired with. With `name`, the agent must have the key that this
+    /// name was paired with; without, any paired agent's key will do. An in-process agent needs no pairing.
+    ///
+    /// # Errors
+    /// When nothing answers, versions differ, or either end is not paired with the other.
+    pub fn connect(endpoint: &Endpoint, keys: &KeyStore, name: Option<&str>) -> Result<Self, ClientError> {
+        Self::connect_within(endpoint, keys, name, HANDSHAKE_LIMIT)
+    }
+
+    /// As [`Client::connect`], giving up after about `limit` (at most 10 s).
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(
+        endpoint: &Endpoint,
+        keys: &KeyStore,
+        name: Option<&str>,
+        limit: Duration,
+    ) -> Result<Self, ClientError> {
+        if let Endpoint::InProcess(server) = endpoint {
+            return Self::in_process(server);
+        }
+        let address = endpoint.address();
+        let stream = endpoint.dial(limit)?;
+        let channel = establish(stream, keys.own(), &address, Word::Session, limit, |shown| {
+            let fingerprint = shown.fingerprint();
+            let known = keys.by_key(&shown)?;
+            match (name, known) {
+                (Some(name), Some(peer)) if peer.name == name => Ok(()),
+                (Some(name), _) => Err(ClientError::WrongKey {
+                    name: name.to_owned(),
+                    address: address.clone(),
+                    fingerprint,
+                }),
+                (None, Some(_)) => Ok(()),
+                (None, None) => Err(ClientError::NotPaired {
+                    address: address.clone(),
+                    fingerprint,
+                }),
+            }
+        })?;
+        Self::welcomed(channel)
+    }
+
+    /// Connects to a server in this process, which needs no key store.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn in_process(server: &Server) -> Result<Self, ClientError> {
+        let address = "this process";
+        let (stream, own, theirs) = server.connect_in_process().map_err(|e| ClientError::Unreachable {
+            address: address.to_owned(),
+            reason: e.to_string(),
+        })?;
+        let channel = establish(stream, &own, address, Word::Session, HANDSHAKE_LIMIT, |shown| {
+            let fingerprint = shown.fingerprint();
+            let wrong = || ClientError::NotPaired {
+                address: address.to_owned(),
+                fingerprint,
+            };
+            (shown == theirs).then_some(()).ok_or_else(wrong)
+        })?;
+        Self::welcomed(channel)
+    }
+
+    fn welcomed(channel: Channel) -> Result<Self, ClientError> {
+        let Channel { sender, receiver, .. } = channel;
+        let (to, arrived) = sync_channel(WAITING_FRAMES);
+        read_into(receiver, sender.clone(), to, |a| a).map_err(|e| at(Stage::Reach, e))?;
+        let connection = Connection { sender, arrived };
+        match connection.message(Stage::Pair, Concern::Session)? {
+            SessionReply::Welcome { program, you, devices } => Ok(Self {
+                connection,
+                program,
+                you,
+                devices: devices.iter().map(|d| d.info.clone()).collect(),
+                states: devices,
+            }),
+            SessionReply::Refused(why) => Err(ClientError::Refused(why.to_string())),
+        }
+    }
+
+    /// The agent's program and version.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// The name under which the agent knows this client.
+    #[must_use]
+    pub fn known_as(&self) -> &str {
+        &self.you
+    }
+
+    /// The agent's devices.
+    #[must_use]
+    pub fn devices(&self) -> &[DeviceInfo] {
+        &self.devices
+    }
+
+    /// The agent's devices with who held them when this client connected.
+    #[must_use]
+    pub fn states(&self) -> &[DeviceState] {
+        &self.states
+    }
+
+    /// Takes a device for this client alone, until the lease is dropped.
+    ///
+    /// # Errors
+    /// When there is no such device or somebody else holds it.
+    pub fn lease(self, device: &str) -> Result<Lease, ClientError> {
+        self.connection
+            .send(Stage::Lease, Concern::Lease, &LeaseRequest::Take(device.to_owned()))?;
+        match self.connection.message(Stage::Lease, Concern::Lease)? {
+            LeaseReply::Granted(info) => Ok(Lease::new(self.connection, info)),
+            LeaseReply::NoDevice { known } => Err(ClientError::NoDevice {
+                device: device.to_owned(),
+                known: known.join(", "),
+            }),
+            LeaseReply::Busy { holder, since_s } => Err(ClientError::Busy {
+                device: device.to_owned(),
+                holder,
+                since_s,
+            }),
+            LeaseReply::OutOfOrder(reason) => Err(ClientError::OutOfOrder {
+                device: device.to_owned(),
+                reason,
+            }),
+        }
+    }
+}
+
+/// Dials and shakes hands with an agent to pair.
+pub(super) fn establish_pairing(endpoint: &Endpoint, own: &KeyPair) -> Result<Channel, ClientError> {
+    let stream = endpoint.dial(DIAL_LIMIT)?;
+    establish(
+        stream,
+        own,
+        &endpoint.address(),
+        Word::Pair,
+        HANDSHAKE_LIMIT,
+        |_| Ok(()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_get_the_port_that_they_lack() {
+        for (given, meant) in [
+            ("board:9", "board:9"),
+            ("board", "board:7117"),
+            ("10.0.0.1", "10.0.0.1:7117"),
+            ("::1", "[::1]:7117"),
+            ("[::1]", "[::1]:7117"),
+            ("[::1]:9", "[::1]:9"),
+            ("/run/a.sock", "/run/a.sock"),
+        ] {
+            assert_eq!(Endpoint::parse(given).address(), meant);
+        }
+        assert!(matches!(Endpoint::parse("/run/a.sock"), Endpoint::Unix(_)));
+    }
+}

@@ -1,0 +1,136 @@
+//! What the agent needs of a device beyond registers: identity, containment, memory, reset.
+
+use serde::{Deserialize, Serialize};
+use trace_core::PhysAddr;
+use trace_core::recording::Page;
+
+/// Space numbers that plans use.
+pub mod space {
+    /// Device registers.
+    pub const REGISTERS: u8 = 0;
+    /// The agent's own memory for this plan: offset = physical address - start of the arena.
+    pub const ARENA: u8 = 1;
+}
+
+/// What keeps a device from reaching memory that is not the agent's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// A software device: it has no memory but the agent's.
+    Software,
+    /// An IOMMU.
+    Iommu,
+    /// The GPU's own page tables, which the plan's verification proves.
+    PageTables,
+    /// Nothing.
+    None,
+}
+
+/// Physical memory that the agent gives a plan to use, in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arena {
+    /// First byte, page-aligned.
+    pub base: PhysAddr,
+    /// Number of 4 KiB pages.
+    pub pages: u64,
+}
+
+impl Arena {
+    /// One past the last byte.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.base
+            .0
+            .saturating_add(self.pages.saturating_mul(trace_core::PAGE_SIZE as u64))
+    }
+
+    /// Whether the page that holds `at` is in the arena.
+    #[must_use]
+    pub fn contains(&self, at: PhysAddr) -> bool {
+        at.0 >= self.base.0 && at.0 < self.end()
+    }
+}
+
+/// What a device says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Name on its agent: `mali-g71`.
+    pub name: String,
+    /// What it is, for a person.
+    pub description: String,
+    /// Raw GPU id register.
+    pub gpu_id: u32,
+    /// GPU in the field's words: `Mali-G71`.
+    pub gpu_name: String,
+    /// Name of the register map that describes it.
+    pub register_map: String,
+    /// What keeps it from foreign memory.
+    pub containment: Containment,
+    /// Bytes of its register window.
+    pub window: u64,
+    /// Memory for plans.
+    pub arena: Arena,
+    /// Whether its time is virtual (a software device) or real.
+    pub virtual_time: bool,
+    /// Whether it can run shaders.
+    pub computes: bool,
+}
+
+/// A device went wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BoardError {
+    /// A page outside the arena was named.
+    #[error("page frame {frame:#x} is outside the device's memory")]
+    OutsideArena {
+        /// The frame.
+        frame: u64,
+    },
+    /// The device or the way to it failed.
+    #[error("the device failed: {0}")]
+    Failed(String),
+}
+
+/// How a job ended, as the device itself tells it (a real board tells nothing and returns none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// GPU address of the job's header.
+    pub va: u64,
+    /// Job type, raw.
+    pub job_type: u8,
+    /// Exception code that the slot reported: 1 is done.
+    pub status: u8,
+    /// `Some(false)`: a job with a shader completed without running it. `None`: the job runs no shader.
+    pub computed: Option<bool>,
+}
+
+/// A device with what the agent needs around it. [`replay_core::Device`] is its register and arena side.
+pub trait Board: replay_core::Device + Send {
+    /// What it is.
+    fn info(&self) -> DeviceInfo;
+
+    /// Brings the device to its power-on state, with an empty arena (all zero).
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn reset(&mut self) -> Result<(), BoardError>;
+
+    /// Puts a page image into a frame of the arena.
+    ///
+    /// # Errors
+    /// When the frame is outside the arena.
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError>;
+
+    /// The image in a frame of the arena. Memory without content reads as zero.
+    ///
+    /// # Errors
+    /// When the frame is outside the arena.
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError>;
+
+    /// Frames of the arena whose content may differ from zero, rising; `None` when the device cannot tell.
+    fn content_frames(&mut self) -> Option<Vec<u64>> {
+        None
+    }
+
+    /// Jobs that ended since the last call, in order.
+    fn take_job_reports(&mut self) -> Vec<JobReport>;
+}

@@ -1,0 +1,10 @@
+//! From recording to plan to device, client and agent protocol.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod device;
+pub mod plan;
+pub mod run;
+pub mod serve;
+pub mod verify;
+pub mod wire;

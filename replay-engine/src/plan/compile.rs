@@ -1,0 +1,266 @@
+//! From a recording and its edits to a plan for one device.
+
+use super::events::Translation;
+use super::relocate::Relocated;
+use super::{
+    Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
+};
+use crate::device::DeviceInfo;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, BufferRole, Digest, Identity, Page};
+use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, Recording};
+
+/// Bytes that a person put over recorded memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Address space, an index into the recording's list.
+    pub address_space: u32,
+    /// First byte.
+    pub va: GpuVa,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a person changed on top of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    /// Whole new contents of named buffers.
+    pub inputs: BTreeMap<String, Vec<u8>>,
+    /// Bytes put over memory, after the inputs, in order.
+    pub patches: Vec<Patch>,
+}
+
+/// What becomes of recorded idle time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// It is skipped.
+    #[default]
+    Fast,
+    /// It is kept.
+    Recorded,
+}
+
+/// How a plan is made.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// What becomes of recorded idle time.
+    pub pace: Pace,
+    /// Names of the buffers to copy out; when empty, all whose role is output.
+    pub outputs: Vec<String>,
+    /// Limits that the plan must keep.
+    pub budgets: Budgets,
+    /// Offsets of registers that the map does not know and that a person allows nevertheless.
+    pub allow_unknown: Vec<Range<u32>>,
+}
+
+/// A plan with the page images that it names.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The plan.
+    pub plan: Plan,
+    /// Page images by digest; the page of zeros is not among them.
+    pub pages: BTreeMap<Digest, Box<Page>>,
+}
+
+/// Compiles a recording and its edits into a plan for `target`.
+///
+/// Memory starts as the recording's first snapshot tells it; frames without content start as zero.
+///
+/// # Errors
+/// When the recording cannot be replayed on the target: see [`CompileError`].
+pub fn compile(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Compiled, CompileError> {
+    let events = recording.events.len();
+    if recording.events.value.is_empty() {
+        return Err(CompileError::NothingToReplay);
+    }
+    if u32::try_from(events).is_err() {
+        return Err(CompileError::TooManyEvents { events });
+    }
+    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
+        name: target.register_map.clone(),
+    })?;
+    for r in &options.allow_unknown {
+        if u64::from(r.end.saturating_sub(r.start)) > map.window_bytes() / 4 {
+            return Err(CompileError::AllowedTooMuch {
+                start: r.start,
+                end: r.end,
+            });
+        }
+    }
+    progress.set_total(events as u64 + 2);
+
+    let mut memory = Relocated::new(recording, target.arena)?;
+    progress.advance(1)?;
+    let mut rewrites = Vec::new();
+    for m in &memory.moved {
+        rewrites.push(Rewrite {
+            kind: RewriteKind::Address,
+            event: None,
+            detail: format!(
+                "address space {}: {} tables and {} pages or blocks lie in the agent's memory, root at {}",
+                m.space.number, m.tables, m.leaves, m.space.root
+            ),
+        });
+    }
+    put_edits(recording, edits, &mut memory, &mut rewrites)?;
+    let outputs = outputs(recording, options, &mut memory, &mut rewrites)?;
+
+    let spaces: Vec<PlanSpace> = memory.moved.iter().map(|m| m.space).collect();
+    let used_pages = memory.used_pages();
+    let (pages, images) = memory.into_pages();
+    let plan_memory = PlanMemory::new(target.arena, used_pages, &pages, &images)
+        .map_err(|m| CompileError::PageMissing { frame: m.frame })?;
+    progress.advance(1)?;
+
+    let mut translation = Translation::new(recording, map, &plan_memory, &spaces, target.arena, options);
+    translation.run(progress)?;
+    let done = translation.finish();
+    rewrites.extend(done.rewrites);
+    rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
+    let (body, actions) = done.body.finish();
+    Ok(Compiled {
+        plan: Plan {
+            version: PLAN_VERSION,
+            title: title(&recording.facts.identity),
+            gpu_id: recording.facts.identity.gpu_id,
+            register_map: map.name().to_owned(),
+            arena: target.arena,
+            pages,
+            used_pages,
+            spaces,
+            outputs,
+            jobs: done.jobs,
+            rewrites,
+            reads: done.reads,
+            interrupts: done.interrupts,
+            actions,
+            budgets: options.budgets,
+            body,
+            allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
+            buffers: recording.facts.buffers.iter().map(plan_buffer).collect(),
+        },
+        pages: images,
+    })
+}
+
+fn title(identity: &Identity) -> String {
+    let parts = [&identity.gpu_name, &identity.driver, &identity.board, &identity.source];
+    let known: Vec<&str> = parts
+        .into_iter()
+        .map(String::as_str)
+        .filter(|s| !s.is_empty())
+        .collect();
+    known.join(", ")
+}
+
+fn plan_buffer(b: &Buffer) -> PlanBuffer {
+    PlanBuffer {
+        name: b.name.clone(),
+        va: b.va,
+        bytes: b.bytes,
+        element: b.element,
+        space: b.address_space,
+    }
+}
+
+fn find<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
+    recording.buffer(name).ok_or_else(|| {
+        let known: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+        CompileError::UnknownBuffer {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    })
+}
+
+fn put_edits(
+    recording: &Recording,
+    edits: &Edits,
+    memory: &mut Relocated<'_>,
+    rewrites: &mut Vec<Rewrite>,
+) -> Result<(), CompileError> {
+    let mut named = |detail| {
+        rewrites.push(Rewrite {
+            kind: RewriteKind::Input,
+            event: None,
+            detail,
+        })
+    };
+    for (name, bytes) in &edits.inputs {
+        let b = find(recording, name)?;
+        if b.bytes != bytes.len() as u64 {
+            return Err(CompileError::InputSize {
+                name: name.clone(),
+                bytes: bytes.len() as u64,
+                expected: b.bytes,
+            });
+        }
+        let changed = memory.write(&format!("input `{name}`"), b.address_space, b.va, bytes)?;
+        named(format!(
+            "`{name}` at {}: {} bytes, {changed} pages differ from the recording",
+            b.va,
+            bytes.len()
+        ));
+    }
+    for p in &edits.patches {
+        let changed = memory.write("an edit", p.address_space, p.va, &p.bytes)?;
+        named(format!(
+            "{} bytes at {}: {changed} pages differ from the recording",
+            p.bytes.len(),
+            p.va
+        ));
+    }
+    Ok(())
+}
+
+fn outputs(
+    recording: &Recording,
+    options: &CompileOptions,
+    memory: &mut Relocated<'_>,
+    rewrites: &mut Vec<Rewrite>,
+) -> Result<Vec<PlanBuffer>, CompileError> {
+    let wanted: Vec<&Buffer> = if options.outputs.is_empty() {
+        recording
+            .facts
+            .buffers
+            .iter()
+            .filter(|b| b.role == BufferRole::Output)
+            .collect()
+    } else {
+        options
+            .outputs
+            .iter()
+            .map(|name| find(recording, name))
+            .collect::<Result<_, _>>()?
+    };
+    wanted
+        .into_iter()
+        .map(|b| {
+            memory.check(&format!("output `{}`", b.name), b.address_space, b.va, b.bytes)?;
+            rewrites.push(Rewrite {
+                kind: RewriteKind::Output,
+                event: None,
+                detail: format!("`{}` at {}: {} bytes are copied out at the end", b.name, b.va, b.bytes),
+            });
+            Ok(plan_buffer(b))
+        })
+        .collect()
+}
+
+/// What the translation of events adds to a plan.
+pub(super) struct Translated {
+    pub rewrites: Vec<Rewrite>,
+    pub body: super::BodyBuilder,
+    pub jobs: Vec<super::PlanJob>,
+    pub reads: ReadClasses,
+    pub interrupts: u64,
+}

@@ -1,0 +1,166 @@
+//! Why a recording cannot become a plan.
+
+use super::BodyError;
+use trace_core::GpuVa;
+use trace_core::mmu::MmuError;
+use trace_core::progress::Cancelled;
+
+/// A recording cannot become a plan.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The person stopped it.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+    /// The recording holds no register accesses.
+    #[error("the recording holds no register accesses to replay")]
+    NothingToReplay,
+    /// The device's register map is not known.
+    #[error("the device's register map `{name}` is not known")]
+    UnknownMap {
+        /// Its name.
+        name: String,
+    },
+    /// More events than a plan can number.
+    #[error("the recording has {events} events; a plan numbers at most {}", u32::MAX)]
+    TooManyEvents {
+        /// How many.
+        events: usize,
+    },
+    /// An event is of a kind that cannot be replayed.
+    #[error("event {event} is of a kind that cannot be replayed on registers")]
+    EventKind {
+        /// The event.
+        event: u64,
+    },
+    /// An access goes to a space other than the device's registers.
+    #[error("event {event} accesses space {space}; only the first space, of registers, can be replayed")]
+    OtherSpace {
+        /// The event.
+        event: u64,
+        /// The space.
+        space: u8,
+    },
+    /// An access does not fit the register window.
+    #[error("event {event}: an access of {width} bytes at {offset:#x} does not fit a window of {window:#x} bytes")]
+    BadAccess {
+        /// The event.
+        event: u64,
+        /// Byte offset.
+        offset: u32,
+        /// Width in bytes.
+        width: u8,
+        /// Bytes of the window.
+        window: u64,
+    },
+    /// A register that the map does not know.
+    #[error("event {event}: the register at {offset:#x} is unknown; allow the range to replay it")]
+    UnknownRegister {
+        /// The event.
+        event: u64,
+        /// Byte offset.
+        offset: u32,
+    },
+    /// A range that was allowed covers the whole window.
+    #[error("the allowed range {start:#x}..{end:#x} covers most of the window; allow the registers that are meant")]
+    AllowedTooMuch {
+        /// First offset.
+        start: u32,
+        /// End, not included.
+        end: u32,
+    },
+    /// A register, or a value of it, that the map does not class as replayable.
+    #[error("event {event}: {register} = {value:#x} is not replayed: {reason}")]
+    NotReplayable {
+        /// The event.
+        event: u64,
+        /// Register name.
+        register: String,
+        /// Value written.
+        value: u64,
+        /// The map's reason.
+        reason: String,
+    },
+    /// A root register receives tables that the recording does not hold.
+    #[error("event {event}: {register} receives the page tables at {value:#x}, which the recording does not hold")]
+    UnknownRoot {
+        /// The event.
+        event: u64,
+        /// Register name.
+        register: String,
+        /// The whole 64-bit value.
+        value: u64,
+    },
+    /// The page tables cannot be walked.
+    #[error("the page tables of address space {number} cannot be moved")]
+    Tables {
+        /// Hardware number of the address space.
+        number: u8,
+        /// Why.
+        #[source]
+        source: MmuError,
+    },
+    /// A page table is itself mapped for the GPU.
+    #[error("a page table is mapped for the GPU at {va}")]
+    TableMapped {
+        /// Where.
+        va: GpuVa,
+    },
+    /// A block overlaps pages that are mapped elsewhere one by one.
+    #[error("the block at {va} overlaps other mappings and cannot be moved in one piece")]
+    BlockOverlaps {
+        /// Where.
+        va: GpuVa,
+    },
+    /// The device grants too little memory.
+    #[error("the plan needs more than the {pages} pages of memory that the device grants")]
+    ArenaTooSmall {
+        /// Pages granted.
+        pages: u64,
+    },
+    /// The device's memory lies where page tables cannot point.
+    #[error("the device's memory ends beyond 48 bits of physical address, or does not start at a page")]
+    ArenaOutOfReach,
+    /// No buffer of that name.
+    #[error("there is no buffer `{name}`; there are: {known}")]
+    UnknownBuffer {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The bytes given for a buffer are not as many as it has.
+    #[error("buffer `{name}` has {expected} bytes, {bytes} were given")]
+    InputSize {
+        /// Name of the buffer.
+        name: String,
+        /// Bytes given.
+        bytes: u64,
+        /// Bytes that it has.
+        expected: u64,
+    },
+    /// A buffer or edit names memory that is not mapped.
+    #[error("{what}: nothing is mapped at {va}")]
+    NotMapped {
+        /// The buffer or edit.
+        what: String,
+        /// First address that is not mapped.
+        va: GpuVa,
+    },
+    /// A buffer or edit names an address space that the recording does not have.
+    #[error("{what} names address space {index}, which the recording does not have")]
+    NoAddressSpace {
+        /// The buffer or edit.
+        what: String,
+        /// The index.
+        index: u32,
+    },
+    /// An action cannot be encoded.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// A page image is missing from the recording.
+    #[error("the recording lacks the page image of frame {frame:#x}")]
+    PageMissing {
+        /// The frame.
+        frame: u64,
+    },
+}

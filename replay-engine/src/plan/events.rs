@@ -1,0 +1,519 @@
+//! From recorded events to actions, every difference named.
+
+use super::compile::Translated;
+use super::{
+    BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
+};
+use crate::device::{Arena, space};
+use replay_core::{Action, ReadClass, width_mask};
+use std::collections::{BTreeMap, HashMap};
+use trace_core::jobs::chain;
+use trace_core::mmu::root_from_register;
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventKind, InterruptLine};
+use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
+use trace_core::timeline::GAP_NS;
+use trace_core::{GpuVa, Recording};
+
+/// The slot that the flush id travels through.
+const FLUSH_SLOT: u8 = 0;
+/// JS_COMMAND and AS_COMMAND values.
+pub(crate) const JOB_START: u64 = 1;
+pub(crate) const AS_UPDATE: u64 = 1;
+/// The address-space number in JS_CONFIG.
+pub(crate) const CONFIG_AS: u64 = 0xf;
+/// Events between two reports of progress.
+const REPORT_EVERY: usize = 4096;
+
+/// Register values as they were last written, for those whose meaning spans several writes.
+#[derive(Default)]
+struct Written {
+    values: HashMap<u32, u64>,
+}
+
+impl Written {
+    fn get(&self, offset: u32) -> u64 {
+        self.values.get(&offset).copied().unwrap_or(0)
+    }
+
+    /// The 64-bit value of the pair that `r` is a half of.
+    fn pair(&self, r: &Register) -> u64 {
+        match r.pair {
+            Some(Half::Low { high_offset }) => self.get(r.offset) | self.get(high_offset) << 32,
+            Some(Half::High { low_offset }) => self.get(low_offset) | self.get(r.offset) << 32,
+            None => self.get(r.offset),
+        }
+    }
+}
+
+/// A recording on its way to actions.
+pub(super) struct Translation<'a> {
+    recording: &'a Recording,
+    map: &'a RegisterMap,
+    memory: &'a PlanMemory<'a>,
+    spaces: &'a [PlanSpace],
+    arena: Arena,
+    options: &'a CompileOptions,
+    /// Polls by their last event: how many reads they stand for.
+    polls: BTreeMap<usize, u32>,
+    /// The whole value that a write of half a root register belongs to, by event.
+    roots: HashMap<usize, u64>,
+    written: Written,
+    /// The plan's translation that each hardware address space was last given.
+    in_use: HashMap<u8, usize>,
+    fed: bool,
+    open_jobs: HashMap<u8, usize>,
+    out: Translated,
+}
+
+impl<'a> Translation<'a> {
+    pub fn new(
+        recording: &'a Recording,
+        map: &'a RegisterMap,
+        memory: &'a PlanMemory<'a>,
+        spaces: &'a [PlanSpace],
+        arena: Arena,
+        options: &'a CompileOptions,
+    ) -> Self {
+        Self {
+            recording,
+            map,
+            memory,
+            spaces,
+            arena,
+            options,
+            polls: polls(recording, map),
+            roots: roots(recording, map),
+            written: Written::default(),
+            in_use: HashMap::new(),
+            fed: false,
+            open_jobs: HashMap::new(),
+            out: Translated {
+                rewrites: Vec::new(),
+                body: BodyBuilder::new(),
+                jobs: Vec::new(),
+                reads: ReadClasses::default(),
+                interrupts: 0,
+            },
+        }
+    }
+
+    pub fn finish(self) -> Translated {
+        self.out
+    }
+
+    pub fn run(&mut self, progress: &Progress) -> Result<(), CompileError> {
+        let mut before: Option<u64> = None;
+        for at in 0..self.recording.events.len() {
+            if at % REPORT_EVERY == 0 {
+                progress.advance(if at == 0 { 0 } else { REPORT_EVERY as u64 })?;
+            }
+            let time = self.recording.events.time.get(at).unwrap_or(0);
+            let idle = before.map_or(0, |b| time.saturating_sub(b));
+            before = Some(time);
+            if idle > GAP_NS {
+                self.gap(at, idle)?;
+            }
+            match self.recording.events.kind(at) {
+                Some(EventKind::Read | EventKind::Write) => {
+                    let access = self
+                        .recording
+                        .events
+                        .access(at)
+                        .ok_or(CompileError::EventKind { event: at as u64 })?;
+                    self.access(at, access)?;
+                }
+                // What interrupts were is told by the reads of their handlers; marks are for people.
+                Some(EventKind::Interrupt | EventKind::Mark) => {}
+                Some(EventKind::Submit) | None => return Err(CompileError::EventKind { event: at as u64 }),
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, kind: RewriteKind, at: usize, detail: String) {
+        self.out.rewrites.push(Rewrite {
+            kind,
+            event: Some(at as u64),
+            detail,
+        });
+    }
+
+    fn push(&mut self, action: Action) -> Result<(), CompileError> {
+        Ok(self.out.body.push(&action)?)
+    }
+
+    fn gap(&mut self, at: usize, ns: u64) -> Result<(), CompileError> {
+        match self.options.pace {
+            Pace::Fast => {
+                self.rewrite(RewriteKind::Gap, at, format!("{ns} ns without an event are skipped"));
+                Ok(())
+            }
+            Pace::Recorded => self.push(Action::Pause { event: at as u32, ns }),
+        }
+    }
+
+    fn access(&mut self, at: usize, a: Access) -> Result<(), CompileError> {
+        let event = at as u64;
+        if a.space != 0 {
+            return Err(CompileError::OtherSpace { event, space: a.space });
+        }
+        let window = self.map.window_bytes();
+        let fits = u64::from(a.offset) + u64::from(a.width) <= window;
+        if a.width != 4 || !a.offset.is_multiple_of(4) || !fits {
+            return Err(CompileError::BadAccess {
+                event,
+                offset: a.offset,
+                width: a.width,
+                window,
+            });
+        }
+        match self.map.at(a.offset) {
+            Some(r) if a.write => self.write(at, r, a),
+            Some(r) => self.read(at, r, a),
+            None if self
+                .options
+                .allow_unknown
+                .iter()
+                .any(|allowed| allowed.contains(&a.offset)) =>
+            {
+                if a.write {
+                    self.plain_write(at, a.offset, a.width, a.value)
+                } else {
+                    self.out.reads.equal += 1;
+                    self.plain_read(at, a, ReadClass::Equal)
+                }
+            }
+            None => Err(CompileError::UnknownRegister {
+                event,
+                offset: a.offset,
+            }),
+        }
+    }
+
+    fn plain_write(&mut self, at: usize, offset: u32, width: u8, value: u64) -> Result<(), CompileError> {
+        let (event, offset) = (at as u32, u64::from(offset));
+        self.push(Action::Write {
+            event,
+            space: space::REGISTERS,
+            offset,
+            width,
+            value,
+        })
+    }
+
+    fn plain_read(&mut self, at: usize, a: Access, class: ReadClass) -> Result<(), CompileError> {
+        self.push(Action::Read {
+            event: at as u32,
+            space: space::REGISTERS,
+            offset: u64::from(a.offset),
+            width: a.width,
+            class,
+            expected: a.value,
+        })
+    }
+
+    fn read(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
+        if let Some(Role::IrqStatus(line)) = r.replay.role
+            && a.value != 0
+        {
+            self.interrupt(at, r, line, a.value)?;
+        }
+        let reads = &mut self.out.reads;
+        match r.replay.read {
+            ReadRule::Equal => {
+                reads.equal += 1;
+                self.plain_read(at, a, ReadClass::Equal)
+            }
+            ReadRule::Masked(mask) => {
+                reads.masked += 1;
+                self.plain_read(at, a, ReadClass::Masked(mask & width_mask(a.width)))
+            }
+            ReadRule::Any => {
+                reads.any += 1;
+                self.plain_read(at, a, ReadClass::Any)
+            }
+            ReadRule::Feeds => {
+                reads.feeds += 1;
+                self.fed = true;
+                self.plain_read(at, a, ReadClass::Feeds(FLUSH_SLOT))
+            }
+            ReadRule::Until => {
+                reads.until += 1;
+                // Of a poll only the last read stays, for all of them.
+                let Some(reads) = self.polls.get(&at).copied() else {
+                    return Ok(());
+                };
+                let detail = format!("{reads} reads of {} become a wait for {:#x}", r.name, a.value);
+                self.rewrite(RewriteKind::ReadToWait, at, detail);
+                self.push(Action::Until {
+                    event: at as u32,
+                    reads,
+                    space: space::REGISTERS,
+                    offset: u64::from(a.offset),
+                    width: a.width,
+                    mask: width_mask(a.width),
+                    expected: a.value,
+                    limit_ns: self.options.budgets.poll_ns,
+                })
+            }
+        }
+    }
+
+    fn interrupt(&mut self, at: usize, r: &Register, line: InterruptLine, status: u64) -> Result<(), CompileError> {
+        if line == InterruptLine::Job {
+            for (slot, job) in &self.open_jobs {
+                let bits = status >> slot & 0x1_0001;
+                if let Some(j) = self
+                    .out
+                    .jobs
+                    .get_mut(*job)
+                    .filter(|j| bits != 0 && j.done_event.is_none())
+                {
+                    j.done_event = Some(at as u64);
+                }
+            }
+        }
+        let detail = format!(
+            "a wait for the {} interrupt before its handler reads {}",
+            line.name(),
+            r.name
+        );
+        self.rewrite(RewriteKind::WaitAdded, at, detail);
+        self.out.interrupts += 1;
+        self.push(Action::WaitInterrupt {
+            event: at as u32,
+            lines: 1 << line as u32,
+            limit_ns: self.options.budgets.interrupt_ns,
+        })
+    }
+
+    fn write(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
+        let event = at as u64;
+        let root = matches!(r.replay.role, Some(Role::Root));
+        if !r.replay.write || !root && !r.replay.allows(a.value) {
+            return Err(CompileError::NotReplayable {
+                event,
+                register: r.name.clone(),
+                value: a.value,
+                reason: if r.replay.write {
+                    "the map does not list this value".into()
+                } else {
+                    r.replay.reason.clone()
+                },
+            });
+        }
+        self.written.values.insert(a.offset, a.value);
+        match r.replay.role {
+            Some(Role::Root) => self.root(at, r, a),
+            Some(Role::FlushId) if self.fed => {
+                let detail = format!("{} takes the latest live flush id instead of {:#x}", r.name, a.value);
+                self.rewrite(RewriteKind::FlushId, at, detail);
+                self.push(Action::WriteSlot {
+                    event: at as u32,
+                    space: space::REGISTERS,
+                    offset: u64::from(a.offset),
+                    width: a.width,
+                    slot: FLUSH_SLOT,
+                })
+            }
+            Some(Role::JobCommand) if a.value == JOB_START => {
+                self.submit(at, r)?;
+                self.plain_write(at, a.offset, a.width, a.value)
+            }
+            _ => self.plain_write(at, a.offset, a.width, a.value),
+        }
+    }
+
+    fn root(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
+        let whole = self.roots.get(&at).copied().unwrap_or_else(|| self.written.pair(r));
+        if whole == 0 {
+            return self.plain_write(at, a.offset, a.width, a.value);
+        }
+        let recorded = &self.recording.facts.address_spaces;
+        let number = r.index.unwrap_or(0);
+        let same = |i: &usize| {
+            recorded
+                .get(*i)
+                .is_some_and(|s| root_from_register(s.format, whole) == root_from_register(s.format, s.root.0))
+        };
+        // Two address spaces may share tables; the one of the same number is meant then.
+        let found = (0..recorded.len())
+            .filter(same)
+            .min_by_key(|i| recorded.get(*i).is_none_or(|s| s.number != number))
+            .and_then(|i| Some((i, *self.spaces.get(i)?)));
+        let Some((index, target)) = found else {
+            return Err(CompileError::UnknownRoot {
+                event: at as u64,
+                register: r.name.clone(),
+                value: whole,
+            });
+        };
+        self.in_use.insert(number, index);
+        let value = match r.pair {
+            Some(Half::High { .. }) => target.root_register >> 32,
+            _ => target.root_register & 0xffff_ffff,
+        };
+        let detail = format!(
+            "{} becomes {value:#x} instead of {:#x}: the agent's tables",
+            r.name, a.value
+        );
+        self.rewrite(RewriteKind::Root, at, detail);
+        self.plain_write(at, a.offset, a.width, value)
+    }
+
+    fn submit(&mut self, at: usize, r: &Register) -> Result<(), CompileError> {
+        let slot = r.index.unwrap_or(0);
+        let of_slot = |role: Role| {
+            self.map
+                .registers()
+                .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
+        };
+        let head = of_slot(Role::JobHead).map_or(0, |h| self.written.pair(h));
+        let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset));
+        let head_va = GpuVa(head);
+        self.open_jobs.insert(slot, self.out.jobs.len());
+        self.out.jobs.push(PlanJob {
+            submit_event: at as u64,
+            done_event: None,
+            head_va,
+            slot,
+        });
+        let in_use = self
+            .in_use
+            .get(&((config & CONFIG_AS) as u8))
+            .and_then(|i| self.spaces.get(*i));
+        // A submit without translation is left for the verifier to refuse.
+        let Some(target) = in_use else { return Ok(()) };
+        let gpu = self.memory.gpu(target);
+        let headers: Vec<_> = chain(&gpu, head_va)
+            .jobs
+            .iter()
+            .filter_map(|j| gpu.physical(j.va))
+            .collect();
+        if headers.is_empty() {
+            return Ok(());
+        }
+        let detail = format!(
+            "the status words of {} header(s) from {head_va} on are cleared",
+            headers.len()
+        );
+        self.rewrite(RewriteKind::JobStatus, at, detail);
+        for pa in headers {
+            let offset = pa.0.saturating_sub(self.arena.base.0);
+            self.push(Action::Write {
+                event: at as u32,
+                space: space::ARENA,
+                offset,
+                width: 8,
+                value: 0,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A run of reads of one register, nothing else between them.
+struct Run {
+    last: usize,
+    reads: u32,
+    value: u64,
+    /// How often the register's block had been written when it was read.
+    writes: u32,
+}
+
+/// Polls by their last event: a run of reads of a polled register, joined with earlier runs of the same poll that
+/// another thread's accesses stand between. A poll goes on until its block is written or its value was reached.
+fn polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<usize, u32> {
+    let mut runs: HashMap<u32, Vec<Run>> = HashMap::new();
+    let mut writes: HashMap<(&str, Option<u8>), u32> = HashMap::new();
+    let mut before: Option<u32> = None;
+    for at in 0..recording.events.len() {
+        let Some(a) = recording.events.access(at) else { continue };
+        let Some(r) = map.at(a.offset).filter(|_| a.space == 0) else {
+            before = None;
+            continue;
+        };
+        let block = (r.block.as_str(), r.index);
+        if a.write {
+            *writes.entry(block).or_default() += 1;
+        }
+        if a.write || r.replay.read != ReadRule::Until {
+            before = None;
+            continue;
+        }
+        let of = runs.entry(a.offset).or_default();
+        match of.last_mut().filter(|_| before == Some(a.offset)) {
+            Some(run) => {
+                run.last = at;
+                run.reads = run.reads.saturating_add(1);
+                run.value = a.value;
+            }
+            None => {
+                let writes = writes.get(&block).copied().unwrap_or(0);
+                of.push(Run {
+                    last: at,
+                    reads: 1,
+                    value: a.value,
+                    writes,
+                });
+            }
+        }
+        before = Some(a.offset);
+    }
+    let mut out = BTreeMap::new();
+    for of in runs.into_values() {
+        let mut later: Option<Run> = None;
+        for run in of.into_iter().rev() {
+            match &mut later {
+                Some(l) if l.writes == run.writes && l.value != run.value => {
+                    l.reads = l.reads.saturating_add(run.reads);
+                }
+                _ => {
+                    if let Some(l) = later.replace(run) {
+                        out.insert(l.last, l.reads);
+                    }
+                }
+            }
+        }
+        if let Some(l) = later {
+            out.insert(l.last, l.reads);
+        }
+    }
+    out
+}
+
+/// The whole value that each write of half a root register belongs to: what the pair holds when a command of its
+/// address space puts it to use, or at the end.
+fn roots(recording: &Recording, map: &RegisterMap) -> HashMap<usize, u64> {
+    let mut written = Written::default();
+    let mut waiting: HashMap<Option<u8>, Vec<(usize, u32)>> = HashMap::new();
+    let mut out = HashMap::new();
+    let mut settle = |written: &Written, list: Vec<(usize, u32)>| {
+        for (at, offset) in list {
+            if let Some(r) = map.at(offset) {
+                out.insert(at, written.pair(r));
+            }
+        }
+    };
+    for at in 0..recording.events.len() {
+        let Some(a) = recording.events.access(at).filter(|a| a.write && a.space == 0) else {
+            continue;
+        };
+        let Some(r) = map.at(a.offset) else { continue };
+        match r.replay.role {
+            Some(Role::Root) => {
+                written.values.insert(a.offset, a.value);
+                waiting.entry(r.index).or_default().push((at, a.offset));
+            }
+            Some(Role::AsCommand) if a.value == AS_UPDATE => {
+                settle(&written, waiting.remove(&r.index).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    for list in waiting.into_values() {
+        settle(&written, list);
+    }
+    out
+}

@@ -1,0 +1,161 @@
+//! Memory as a plan sets it up: what lies in the arena before the run, and what the GPU sees of it.
+
+use super::{PageSource, Plan, PlanPage, PlanSpace};
+use crate::device::Arena;
+use std::collections::HashMap;
+use trace_core::jobs::GpuMemory;
+use trace_core::mmu::{PhysMemory, translate};
+use trace_core::recording::{Digest, Page, ZERO_PAGE};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+
+/// A page image that a plan names is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingPage {
+    /// The frame that it belongs to.
+    pub frame: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// The used frames of the arena. Frames that the plan does not list read as zero.
+#[derive(Clone)]
+pub struct PlanMemory<'a> {
+    first: u64,
+    end: u64,
+    listed: HashMap<u64, &'a Page>,
+    changed: HashMap<u64, Box<Page>>,
+}
+
+impl<'a> PlanMemory<'a> {
+    /// The memory of a plan.
+    ///
+    /// # Errors
+    /// The first page image that is not there.
+    pub fn of(plan: &Plan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
+        Self::new(plan.arena, plan.used_pages, &plan.pages, pages)
+    }
+
+    /// The memory of a plan in the making.
+    ///
+    /// # Errors
+    /// The first page image that is not there.
+    pub fn new(
+        arena: Arena,
+        used_pages: u64,
+        list: &[PlanPage],
+        pages: &'a dyn PageSource,
+    ) -> Result<Self, MissingPage> {
+        let first = arena.base.frame();
+        let listed = list
+            .iter()
+            .map(|p| {
+                let missing = MissingPage {
+                    frame: p.frame,
+                    digest: p.digest,
+                };
+                pages.page(&p.digest).map(|image| (p.frame, image)).ok_or(missing)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            first,
+            end: first.saturating_add(used_pages),
+            listed,
+            changed: HashMap::new(),
+        })
+    }
+
+    /// The image in a used frame; `None` outside.
+    #[must_use]
+    pub fn page(&self, frame: u64) -> Option<&Page> {
+        if frame < self.first || frame >= self.end {
+            return None;
+        }
+        if let Some(p) = self.changed.get(&frame) {
+            return Some(p);
+        }
+        Some(self.listed.get(&frame).copied().unwrap_or(&ZERO_PAGE))
+    }
+
+    /// Writes the low `width` bytes of a value. `false`: outside the used frames, or across a page.
+    pub fn write(&mut self, at: PhysAddr, width: u8, value: u64) -> bool {
+        let Some(old) = self.page(at.frame()).copied() else {
+            return false;
+        };
+        let page = self.changed.entry(at.frame()).or_insert_with(|| Box::new(old));
+        let bytes = value.to_le_bytes();
+        match (
+            page.get_mut(at.in_page()..at.in_page() + usize::from(width)),
+            bytes.get(..usize::from(width)),
+        ) {
+            (Some(to), Some(from)) => {
+                to.copy_from_slice(from);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the GPU sees through one translation.
+    #[must_use]
+    pub fn gpu(&self, space: &PlanSpace) -> PlanGpuMemory<'_> {
+        PlanGpuMemory {
+            memory: self,
+            space: *space,
+        }
+    }
+}
+
+impl PhysMemory for PlanMemory<'_> {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let bytes = self.page(at.frame())?.get(at.in_page()..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        self.page(frame)
+    }
+}
+
+/// A plan's memory through one of its translations.
+#[derive(Clone, Copy)]
+pub struct PlanGpuMemory<'a> {
+    memory: &'a PlanMemory<'a>,
+    space: PlanSpace,
+}
+
+impl PlanGpuMemory<'_> {
+    /// Where an address lies; `None` when it is not mapped or outside the used frames.
+    #[must_use]
+    pub fn physical(&self, va: GpuVa) -> Option<PhysAddr> {
+        let leaf = translate(self.space.format, self.space.root, va, self.memory).ok()?;
+        leaf.target(va).filter(|pa| self.memory.page(pa.frame()).is_some())
+    }
+
+    /// Whether the GPU may write at an address.
+    #[must_use]
+    pub fn writable(&self, va: GpuVa) -> bool {
+        translate(self.space.format, self.space.root, va, self.memory).is_ok_and(|l| l.rights.write)
+    }
+}
+
+impl GpuMemory for PlanGpuMemory<'_> {
+    fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
+        let mut at = va;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let part = rest.len().min(PAGE_SIZE - at.in_page());
+            let (now, later) = rest.split_at_mut(part);
+            let from = self
+                .physical(at)
+                .and_then(|pa| self.memory.page(pa.frame())?.get(pa.in_page()..)?.get(..part));
+            let Some(from) = from else { return false };
+            now.copy_from_slice(from);
+            rest = later;
+            match at.checked_add(part as u64) {
+                Some(next) => at = next,
+                None => return rest.is_empty(),
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,321 @@
+//! The plan: actions compiled from a recording and its edits, with every rewrite named.
+
+mod body;
+mod compile;
+mod error;
+mod events;
+mod memory;
+mod pages;
+mod relocate;
+pub mod text;
+
+pub use body::{BodyBuilder, BodyError};
+pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile};
+pub use error::CompileError;
+pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
+pub use memory::{MissingPage, PlanGpuMemory, PlanMemory};
+pub use pages::PageSource;
+
+use crate::device::Arena;
+use serde::{Deserialize, Serialize};
+use trace_core::GpuVa;
+use trace_core::encode::EncodeError;
+use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
+
+/// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
+pub const PLAN_VERSION: u32 = 1;
+
+/// First bytes of a plan.
+pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
+
+/// Kinds of differences between a recording and its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RewriteKind {
+    /// The page-table root becomes the agent's.
+    Root,
+    /// The flush id comes from the live read.
+    FlushId,
+    /// A job's status word is cleared before its submit.
+    JobStatus,
+    /// Recorded idle time is skipped.
+    Gap,
+    /// Reads of a changing status become a bounded wait.
+    ReadToWait,
+    /// A wait for an interrupt is added where the recording shows its handler.
+    WaitAdded,
+    /// An input's bytes are a person's.
+    Input,
+    /// An output is copied out at the end.
+    Output,
+    /// An address is the agent's instead of the recorded one.
+    Address,
+}
+
+/// One difference between a recording and its plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rewrite {
+    /// What kind.
+    pub kind: RewriteKind,
+    /// The event of the recording that it belongs to, when there is one.
+    pub event: Option<u64>,
+    /// What becomes what, for a person.
+    pub detail: String,
+}
+
+/// A page that a plan puts into the arena before it runs. Pages not named are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanPage {
+    /// Physical frame number (address / 4096), inside the arena.
+    pub frame: u64,
+    /// BLAKE3 digest of its content.
+    pub digest: Digest,
+    /// Page table or data.
+    pub role: FrameRole,
+}
+
+/// A translation that the plan sets up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanSpace {
+    /// Hardware address-space number.
+    pub number: u8,
+    /// Format of its tables.
+    pub format: MmuFormat,
+    /// Physical address of the top table, inside the arena.
+    pub root: trace_core::PhysAddr,
+    /// Value that the root register receives.
+    pub root_register: u64,
+}
+
+/// A named buffer; those in [`Plan::outputs`] are copied out at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanBuffer {
+    /// Its name in the recording.
+    pub name: String,
+    /// First byte.
+    pub va: GpuVa,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Index into [`Plan::spaces`].
+    pub space: u32,
+}
+
+/// A job that the plan submits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanJob {
+    /// Event of the submit write.
+    pub submit_event: u64,
+    /// First event of its interrupt's handler.
+    pub done_event: Option<u64>,
+    /// GPU address of the head of its chain.
+    pub head_va: GpuVa,
+    /// Job slot.
+    pub slot: u8,
+}
+
+/// How many recorded reads are treated how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadClasses {
+    /// Must match.
+    pub equal: u64,
+    /// Some bits must match.
+    pub masked: u64,
+    /// Part of a poll.
+    pub until: u64,
+    /// Value used by a later rewrite.
+    pub feeds: u64,
+    /// Free-running.
+    pub any: u64,
+}
+
+impl ReadClasses {
+    /// Reads that are compared.
+    #[must_use]
+    pub fn compared(&self) -> u64 {
+        self.equal + self.masked + self.until
+    }
+}
+
+/// Limits that a run keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budgets {
+    /// Most actions.
+    pub actions: u64,
+    /// Most arena pages, zero ones included.
+    pub pages: u64,
+    /// Most nanoseconds on the device's clock.
+    pub time_ns: u64,
+    /// Limit of one wait for an interrupt, ns.
+    pub interrupt_ns: u64,
+    /// Limit of one poll, ns.
+    pub poll_ns: u64,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            actions: 50_000_000,
+            pages: 1 << 20,
+            time_ns: 600_000_000_000,
+            interrupt_ns: 5_000_000_000,
+            poll_ns: 100_000_000,
+        }
+    }
+}
+
+/// Actions compiled from a recording and its edits, for one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_VERSION`].
+    pub version: u32,
+    /// Where the recording came from, for a person.
+    pub title: String,
+    /// Raw GPU id of the recording.
+    pub gpu_id: u32,
+    /// Name of the register map that classes its registers.
+    pub register_map: String,
+    /// The arena that addresses were relocated into; the device must grant exactly this one.
+    pub arena: Arena,
+    /// Pages put in place before the run, sorted by frame.
+    pub pages: Vec<PlanPage>,
+    /// Frames of the arena that the plan uses: `0..used_pages` from its base; all others stay untouched.
+    pub used_pages: u64,
+    /// Translations that the plan sets up.
+    pub spaces: Vec<PlanSpace>,
+    /// Buffers copied out at the end.
+    pub outputs: Vec<PlanBuffer>,
+    /// Jobs in order of submit.
+    pub jobs: Vec<PlanJob>,
+    /// Every difference from the recording.
+    pub rewrites: Vec<Rewrite>,
+    /// How recorded reads are treated.
+    pub reads: ReadClasses,
+    /// Interrupts waited for.
+    pub interrupts: u64,
+    /// Number of actions in `body`.
+    pub actions: u64,
+    /// Limits.
+    pub budgets: Budgets,
+    /// Encoded [`replay_core::Action`]s.
+    #[serde(with = "serde_bytes_vec")]
+    pub body: Vec<u8>,
+    /// Register offsets that the map does not know and that a person allowed: start, end (not included).
+    pub allowed: Vec<(u32, u32)>,
+    /// All named buffers of the recording, so that a fault can be told by the buffer nearest to it.
+    pub buffers: Vec<PlanBuffer>,
+}
+
+/// Bytes are not a plan that this code reads.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The first bytes are not [`PLAN_MAGIC`].
+    #[error("these {bytes} bytes are not a plan: they do not start with KINEPLAN")]
+    NotAPlan {
+        /// Bytes there were.
+        bytes: usize,
+    },
+    /// The version is another one.
+    #[error("the plan has version {found}; this program reads version {PLAN_VERSION}")]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// The record is damaged.
+    #[error("the plan is damaged")]
+    Record(#[from] EncodeError),
+}
+
+impl Plan {
+    /// The plan as bytes: magic, version, record. `docs/plan.md`.
+    ///
+    /// # Errors
+    /// When it is too long for a record.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
+        let record = trace_core::encode::to_bytes(self)?;
+        let mut out = Vec::with_capacity(12 + record.len());
+        out.extend_from_slice(&PLAN_MAGIC);
+        out.extend_from_slice(&PLAN_VERSION.to_le_bytes());
+        out.extend_from_slice(&record);
+        Ok(out)
+    }
+
+    /// The plan that bytes hold.
+    ///
+    /// # Errors
+    /// When they are not a plan, are of another version, or damaged. A version that is not known is refused, never
+    /// guessed.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PlanError> {
+        let not = PlanError::NotAPlan { bytes: bytes.len() };
+        let Some((version, record)) = bytes.strip_prefix(&PLAN_MAGIC).and_then(|r| r.split_first_chunk::<4>()) else {
+            return Err(not);
+        };
+        let found = u32::from_le_bytes(*version);
+        if found != PLAN_VERSION {
+            return Err(PlanError::Version { found });
+        }
+        let plan: Self = trace_core::encode::from_bytes(record)?;
+        if plan.version != PLAN_VERSION {
+            return Err(PlanError::Version { found: plan.version });
+        }
+        Ok(plan)
+    }
+}
+
+impl RewriteKind {
+    /// All kinds, in their order.
+    pub const ALL: [Self; 9] = [
+        Self::Root,
+        Self::FlushId,
+        Self::JobStatus,
+        Self::Gap,
+        Self::ReadToWait,
+        Self::WaitAdded,
+        Self::Input,
+        Self::Output,
+        Self::Address,
+    ];
+
+    /// The kind's name in JSON, text and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::FlushId => "flush-id",
+            Self::JobStatus => "job-status",
+            Self::Gap => "gap",
+            Self::ReadToWait => "read-to-wait",
+            Self::WaitAdded => "wait-added",
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Address => "address",
+        }
+    }
+}
+
+/// `Vec<u8>` through serde as one byte string.
+mod serde_bytes_vec {
+    use serde::{Deserializer, Serializer, de};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+        struct V;
+        impl de::Visitor<'_> for V {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_byte_buf<E: de::Error>(self, v: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(v)
+            }
+            fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(v.to_vec())
+            }
+        }
+        d.deserialize_byte_buf(V)
+    }
+}

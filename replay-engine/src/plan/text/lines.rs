@@ -1,0 +1,143 @@
+//! Lines of a plan's text: words, numbers, quoted text.
+
+use super::TextError;
+
+/// Text in quotes, with escapes.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                out.push_str("\\u{");
+                out.push_str(&format!("{:x}", u32::from(c)));
+                out.push('}');
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The fields of a line, taken one after another.
+pub(super) struct Fields<'a> {
+    line: usize,
+    rest: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    pub fn new(line: usize, text: &'a str) -> Result<Self, TextError> {
+        Ok(Self {
+            line,
+            rest: text.trim(),
+        })
+    }
+
+    pub fn error(&self, reason: String) -> TextError {
+        TextError {
+            line: self.line,
+            reason,
+        }
+    }
+
+    /// The next word, quoted or not.
+    pub fn any(&mut self, what: &str) -> Result<String, TextError> {
+        if self.rest.is_empty() {
+            return Err(self.error(format!("{what} is missing")));
+        }
+        let end = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        Ok(word.to_owned())
+    }
+
+    pub fn word(&mut self, expected: &str) -> Result<(), TextError> {
+        match self.any(&format!("`{expected}`"))? {
+            word if word == expected => Ok(()),
+            word => Err(self.error(format!("`{expected}` is expected, not `{word}`"))),
+        }
+    }
+
+    /// A number, decimal or with `0x`, that fits its type.
+    pub fn number<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, TextError> {
+        let word = self.any(what)?;
+        self.parse(&word, what)
+    }
+
+    fn parse<T: TryFrom<u64>>(&self, word: &str, what: &str) -> Result<T, TextError> {
+        let value = match word.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => word.parse(),
+        };
+        value
+            .ok()
+            .and_then(|v| T::try_from(v).ok())
+            .ok_or_else(|| self.error(format!("{what}: `{word}` is not a number that fits")))
+    }
+
+    /// A word and the number after it.
+    pub fn named<T: TryFrom<u64>>(&mut self, name: &str) -> Result<T, TextError> {
+        self.word(name)?;
+        self.number(name)
+    }
+
+    /// A number, or `-` for none.
+    pub fn optional(&mut self, what: &str) -> Result<Option<u64>, TextError> {
+        let word = self.any(what)?;
+        if word == "-" {
+            Ok(None)
+        } else {
+            self.parse(&word, what).map(Some)
+        }
+    }
+
+    /// Quoted text.
+    pub fn text(&mut self, what: &str) -> Result<String, TextError> {
+        let Some(inner) = self.rest.strip_prefix('"') else {
+            return Err(self.error(format!("{what} is to stand in quotes")));
+        };
+        let mut out = String::new();
+        let mut chars = inner.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.rest = inner.get(at + 1..).unwrap_or("").trim_start();
+                    return Ok(out);
+                }
+                '\\' => match chars.next().map(|(_, c)| c) {
+                    Some('n') => out.push('\n'),
+                    Some('r') => out.push('\r'),
+                    Some('t') => out.push('\t'),
+                    Some(c @ ('"' | '\\')) => out.push(c),
+                    Some('u') => {
+                        let hex: String = chars
+                            .by_ref()
+                            .map(|(_, c)| c)
+                            .skip_while(|c| *c == '{')
+                            .take_while(|c| *c != '}')
+                            .collect();
+                        let c = u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32);
+                        out.push(c.ok_or_else(|| self.error(format!("`\\u{{{hex}}}` is not a character")))?);
+                    }
+                    _ => return Err(self.error(format!("{what} has an escape that is not known"))),
+                },
+                c => out.push(c),
+            }
+        }
+        Err(self.error(format!("{what} has no closing quote")))
+    }
+
+    /// Nothing is left.
+    pub fn end(&self) -> Result<(), TextError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(format!("`{}` is left over", self.rest)))
+    }
+}

@@ -1,0 +1,282 @@
+//! Runs a verified plan on a device and writes the outcome.
+
+mod afterwards;
+mod outcome;
+mod recorder;
+mod report;
+
+pub use outcome::{Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Verdict};
+
+use crate::device::{Board, BoardError, JobReport};
+use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses};
+use recorder::Recorder;
+use replay_core::{Actions, Budget, Counts, Failure, FailureKind, execute};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use trace_core::encode::to_bytes;
+use trace_core::progress::Progress;
+use trace_core::recording::EventsBuilder;
+use trace_core::registers::RegisterMap;
+
+/// Nanoseconds between two reads of a poll.
+const POLL_STEP_NS: u64 = 1_000;
+
+/// Runs a plan that [`crate::verify::verify`] passed. It never errs: what goes wrong is part of the outcome.
+///
+/// The board is reset before the run, and again after one that failed. `progress` counts accesses; cancelling it
+/// stops the run at its next step. `timing.plan_ns`, `timing.push_ns` and `pushed_bytes` are the client's to fill in.
+pub fn run(plan: &Plan, pages: &dyn PageSource, board: &mut dyn Board, progress: &Progress) -> Outcome {
+    let started = Instant::now();
+    let mut outcome = empty(plan, board);
+    let memory = match PlanMemory::of(plan, pages) {
+        Ok(m) => m,
+        Err(m) => {
+            outcome.failure = Some(format!("the page image of frame {:#x} is missing", m.frame));
+            return finish(outcome, started);
+        }
+    };
+    if let Err(e) = put_pages(plan, &memory, board) {
+        outcome.failure = Some(format!("the plan could not be put in place: {e}"));
+        // Known state even where the board failed half-way; if this fails too there is nothing left to try.
+        let _ = board.reset();
+        return finish(outcome, started);
+    }
+    progress.set_total(plan.actions);
+    let map = RegisterMap::by_name(&plan.register_map);
+    let budget = Budget {
+        actions: plan.budgets.actions,
+        time_ns: plan.budgets.time_ns,
+        poll_step_ns: POLL_STEP_NS,
+    };
+    let before_ns = board.now_ns();
+    let mut recorder = Recorder::new(plan, map, progress);
+    let result = execute(board, Actions::new(&plan.body), &budget, &mut recorder);
+    recorder.flush();
+    outcome.device_ns = board.now_ns().saturating_sub(before_ns);
+    let counts = match &result {
+        Ok(counts) => *counts,
+        Err(failure) => failure.counts,
+    };
+    count(&mut outcome, &counts, &recorder);
+    outcome.jobs = jobs(plan, &recorder, &board.take_job_reports());
+    outcome.computed = outcome.jobs.iter().all(|j| j.computed != Some(false));
+    outcome.verdict = match &result {
+        Err(_) => Verdict::Failed,
+        Ok(_) if recorder.divergence_count > 0 => Verdict::Diverged,
+        Ok(_) => Verdict::Match,
+    };
+    if let Err(failure) = &result {
+        explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
+    }
+    let left = leave(plan, &memory, board, &mut recorder, &mut outcome);
+    if let Err(e) = left {
+        outcome.verdict = Verdict::Failed;
+        outcome.failure.get_or_insert(e);
+    }
+    if outcome.verdict == Verdict::Failed
+        && let Err(e) = board.reset()
+    {
+        let more = format!("; the device could not be reset: {e}");
+        outcome.failure.get_or_insert_default().push_str(&more);
+    }
+    finish(outcome, started)
+}
+
+fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
+    let mut rewrites = BTreeMap::new();
+    for r in &plan.rewrites {
+        *rewrites.entry(r.kind).or_insert(0) += 1;
+    }
+    Outcome {
+        verdict: Verdict::Failed,
+        computed: false,
+        failure: None,
+        actions: 0,
+        reads: ReadCounts::default(),
+        interrupts: 0,
+        rewrites,
+        divergences: Vec::new(),
+        divergence_count: 0,
+        findings: Vec::new(),
+        jobs: Vec::new(),
+        faults: Vec::new(),
+        outputs: Vec::new(),
+        device_ns: 0,
+        timing: Timing::default(),
+        pushed_bytes: 0,
+        device: board.info().name,
+        fingerprint: [0; 32],
+        recording: Vec::new(),
+    }
+}
+
+fn put_pages(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board) -> Result<(), BoardError> {
+    board.reset()?;
+    for p in &plan.pages {
+        if let Some(page) = memory.page(p.frame) {
+            board.store_page(p.frame, page)?;
+        }
+    }
+    Ok(())
+}
+
+fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
+    outcome.actions = counts.actions;
+    outcome.interrupts = counts.interrupts;
+    outcome.reads = ReadCounts {
+        classes: ReadClasses {
+            equal: counts.equal,
+            masked: counts.masked,
+            until: counts.until,
+            feeds: counts.feeds,
+            any: counts.any,
+        },
+        compared: counts.compared(),
+        matched: counts.matched,
+    };
+    outcome.divergences = recorder.divergences.clone();
+    outcome.divergence_count = recorder.divergence_count;
+}
+
+/// What became of each job. Reports come in the order in which jobs ended; a chain's are those up to the next head.
+fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobOutcome> {
+    let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs.len()];
+    let mut next = 0;
+    for r in reports {
+        if plan.jobs.get(next).is_some_and(|j| j.head_va.0 == r.va) {
+            next += 1;
+        }
+        if let Some(list) = next.checked_sub(1).and_then(|i| of_job.get_mut(i)) {
+            list.push(r);
+        }
+    }
+    plan.jobs
+        .iter()
+        .zip(&recorder.jobs)
+        .zip(of_job)
+        .enumerate()
+        .map(|(i, ((job, seen), reports))| {
+            let told = reports
+                .iter()
+                .find(|r| r.status != 1)
+                .or(reports.last())
+                .map(|r| r.status);
+            let ended = seen.ended_ns.is_some();
+            let computed = reports.iter().filter_map(|r| r.computed).reduce(|a, b| a && b);
+            JobOutcome {
+                index: i as u32,
+                submit_event: job.submit_event,
+                head_va: job.head_va,
+                done: ended && !seen.failed && told.is_none_or(|s| s == 1),
+                // A board that reports nothing says by its interrupt whether the slot was done.
+                status: told.or((ended && !seen.failed).then_some(1)),
+                computed,
+                duration_ns: match (seen.submitted_ns, seen.ended_ns) {
+                    (Some(from), Some(to)) => to.saturating_sub(from),
+                    _ => 0,
+                },
+            }
+        })
+        .collect()
+}
+
+fn explain(
+    plan: &Plan,
+    map: Option<&RegisterMap>,
+    memory: &PlanMemory<'_>,
+    board: &mut dyn Board,
+    recorder: &Recorder<'_>,
+    failure: &Failure,
+    outcome: &mut Outcome,
+) {
+    let event = u64::from(failure.event);
+    let (what, ask) = match failure.kind {
+        FailureKind::Stopped if recorder.cancelled => ("cancelled".to_owned(), false),
+        FailureKind::Stopped => match recorder.fault {
+            Some(f) => (format!("a fault on the {} interrupt", f.line.name()), true),
+            None => ("stopped".to_owned(), false),
+        },
+        FailureKind::Decode(e) => (e.to_string(), false),
+        FailureKind::Device { error, space, offset } => {
+            let name = map
+                .and_then(|m| m.at(u32::try_from(offset).ok()?))
+                .map(|r| r.name.as_str());
+            let place = name.map_or_else(|| format!("space {space} offset {offset:#x}"), str::to_owned);
+            (format!("the device refused the access to {place}: {error:?}"), true)
+        }
+        FailureKind::DeviceWait(e) => (format!("the device failed while it waited: {e:?}"), false),
+        FailureKind::InterruptTimedOut { lines, limit_ns } => (
+            format!("no interrupt came on lines {lines:#b} within {limit_ns} ns"),
+            true,
+        ),
+        FailureKind::ActionBudget => (
+            format!("the budget of {} actions is spent", plan.budgets.actions),
+            false,
+        ),
+        FailureKind::TimeBudget => (format!("the budget of {} ns is spent", plan.budgets.time_ns), true),
+    };
+    let mut text = format!("event {event}: {what}");
+    if ask && let Some(map) = map {
+        let (job, event) = match recorder.fault {
+            Some(f) => (f.job, f.event),
+            None => (recorder.last_job(), event),
+        };
+        let report = report::report(plan, map, memory, board, event, job, &what);
+        text = format!("event {event}: {}", report.summary);
+        outcome.faults.push(report);
+    }
+    outcome.failure = Some(text);
+}
+
+/// Outputs, and the outcome as a recording.
+fn leave(
+    plan: &Plan,
+    memory: &PlanMemory<'_>,
+    board: &mut dyn Board,
+    recorder: &mut Recorder<'_>,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    for o in &plan.outputs {
+        let Some(space) = plan.spaces.get(o.space as usize) else {
+            continue;
+        };
+        let data = report::read_back(memory, space, o.va, o.bytes, board)
+            .map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;
+        let blake3 = *blake3::hash(&data).as_bytes();
+        outcome.outputs.push(OutputBuffer {
+            name: o.name.clone(),
+            element: o.element,
+            blake3,
+            data,
+        });
+    }
+    let events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
+    let info = board.info();
+    let recording = afterwards::recording(plan, &info, events, &recorder.spaces, board)
+        .map_err(|e| format!("the device's memory could not be read: {e}"))?;
+    outcome.recording =
+        trace_core::container::to_bytes(&recording).map_err(|e| format!("the outcome could not be written: {e}"))?;
+    Ok(())
+}
+
+/// Takes the time and the fingerprint.
+fn finish(mut outcome: Outcome, started: Instant) -> Outcome {
+    let mut hash = blake3::Hasher::new();
+    hash.update(&outcome.recording);
+    for o in &outcome.outputs {
+        hash.update(&o.blake3);
+    }
+    // The rest, without what is bulky and hashed already; times are not set yet.
+    let (recording, outputs) = (
+        std::mem::take(&mut outcome.recording),
+        std::mem::take(&mut outcome.outputs),
+    );
+    match to_bytes(&outcome) {
+        Ok(bytes) => hash.update(&bytes),
+        Err(e) => hash.update(e.to_string().as_bytes()),
+    };
+    (outcome.recording, outcome.outputs) = (recording, outputs);
+    outcome.fingerprint = *hash.finalize().as_bytes();
+    outcome.timing.runs_ns = vec![u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)];
+    outcome
+}

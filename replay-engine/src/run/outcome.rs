@@ -1,0 +1,155 @@
+//! What a replay did, with every comparison.
+
+use crate::plan::{ReadClasses, RewriteKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trace_core::GpuVa;
+use trace_core::check::Finding;
+use trace_core::recording::{Digest, ElementType};
+
+/// How a replay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Everything compared was as recorded.
+    Match,
+    /// Something differed.
+    Diverged,
+    /// It could not be played to its end.
+    Failed,
+}
+
+/// A place where a replay differed from the recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Divergence {
+    /// Event of the recording.
+    pub event: u64,
+    /// Register name.
+    pub register: String,
+    /// Value in the recording.
+    pub expected: u64,
+    /// Value seen; for a poll, the last one.
+    pub got: u64,
+    /// `equal`, `masked` or `until`.
+    pub class: String,
+    /// Index of the job that ran last before it, when there was one.
+    pub job: Option<u32>,
+}
+
+/// Counts of compared reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadCounts {
+    /// Recorded reads by class.
+    pub classes: ReadClasses,
+    /// Compared (less findings of state from before the recording).
+    pub compared: u64,
+    /// Matched.
+    pub matched: u64,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOutcome {
+    /// Index in the plan.
+    pub index: u32,
+    /// Event of the submit write in the recording.
+    pub submit_event: u64,
+    /// GPU address of the head of its chain.
+    pub head_va: GpuVa,
+    /// Whether it ended by its interrupt without a fault.
+    pub done: bool,
+    /// Exception code that the slot reported, 1 for done; `None` when it never ended.
+    pub status: Option<u8>,
+    /// Whether every shader in its chain ran; `None` when it has no shader.
+    pub computed: Option<bool>,
+    /// Nanoseconds on the device's clock from submit to interrupt.
+    pub duration_ns: u64,
+}
+
+/// What is known of a fault or hang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultReport {
+    /// Index of the job.
+    pub job: Option<u32>,
+    /// Event of the recording at which it showed.
+    pub event: u64,
+    /// What happened, in a sentence.
+    pub summary: String,
+    /// Exception code and its name.
+    pub exception: String,
+    /// Faulting GPU address.
+    pub address: Option<GpuVa>,
+    /// Fault registers as read from the device: name, value, meaning.
+    pub registers: Vec<(String, u64, String)>,
+    /// The walk of the faulting address, a line a level.
+    pub walk: Vec<String>,
+    /// Name of the nearest buffer and the distance to it in bytes (0 inside).
+    pub nearest_buffer: Option<(String, u64)>,
+}
+
+/// An output as the device left it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputBuffer {
+    /// Name in the recording.
+    pub name: String,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// BLAKE3 digest of the bytes.
+    pub blake3: Digest,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+/// Where the time went, ns. Device time is apart: see [`Outcome::device_ns`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Compiling and verifying the plan.
+    pub plan_ns: u64,
+    /// Sending plan and pages.
+    pub push_ns: u64,
+    /// Running it, wall time on the agent, one a repetition.
+    pub runs_ns: Vec<u64>,
+}
+
+/// What a replay did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Whether every job that has a shader ran it.
+    pub computed: bool,
+    /// Why it failed, when it did.
+    pub failure: Option<String>,
+    /// Actions taken.
+    pub actions: u64,
+    /// Comparisons.
+    pub reads: ReadCounts,
+    /// Interrupts taken.
+    pub interrupts: u64,
+    /// Rewrites of the plan, by kind.
+    pub rewrites: BTreeMap<RewriteKind, u64>,
+    /// Differences, in order; at most 1000 are kept.
+    pub divergences: Vec<Divergence>,
+    /// All differences, kept or not.
+    pub divergence_count: u64,
+    /// Findings about the recording that the replay brought to light.
+    pub findings: Vec<Finding>,
+    /// Jobs in order of submit.
+    pub jobs: Vec<JobOutcome>,
+    /// Faults and hangs.
+    pub faults: Vec<FaultReport>,
+    /// Outputs.
+    pub outputs: Vec<OutputBuffer>,
+    /// Nanoseconds of device time.
+    pub device_ns: u64,
+    /// Wall time.
+    pub timing: Timing,
+    /// Bytes sent for this replay, pages and plan.
+    pub pushed_bytes: u64,
+    /// Name of the device.
+    pub device: String,
+    /// BLAKE3 over everything above that must repeat bit for bit: everything but wall time and pushed bytes.
+    pub fingerprint: Digest,
+    /// The outcome as a recording: a `.kine` file's bytes.
+    pub recording: Vec<u8>,
+}

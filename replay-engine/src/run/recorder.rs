@@ -1,0 +1,240 @@
+//! Sees a run as it happens: events of the outcome, divergences, jobs, the first fault.
+
+use super::Divergence;
+use crate::device::space;
+use crate::plan::{JOB_START, Plan};
+use replay_core::{Compared, Flow, Observer, Seen};
+use std::collections::HashMap;
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventsBuilder, InterruptLine, InterruptRow};
+use trace_core::registers::{Half, Register, RegisterMap, Role};
+
+/// Divergences kept in an outcome.
+const KEPT: usize = 1000;
+/// Reads of one poll that become events; of a longer one only the last follows.
+const POLL_EVENTS: u32 = 1024;
+/// Accesses between two reports of progress.
+const REPORT_EVERY: u64 = 256;
+/// Bits of the job interrupt that say a slot failed.
+const SLOT_FAILED: u64 = 0xffff_0000;
+
+/// A job as it was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JobSeen {
+    pub submitted_ns: Option<u64>,
+    pub ended_ns: Option<u64>,
+    pub failed: bool,
+}
+
+/// The first sign of a fault.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FaultSeen {
+    pub event: u64,
+    pub job: Option<u32>,
+    pub line: InterruptLine,
+}
+
+/// Registers of an address space as they were last set up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SpaceSeen {
+    pub memattr: u64,
+    pub transcfg: u64,
+}
+
+pub(super) struct Recorder<'a> {
+    plan: &'a Plan,
+    map: Option<&'static RegisterMap>,
+    progress: &'a Progress,
+    pub events: EventsBuilder,
+    pub divergences: Vec<Divergence>,
+    pub divergence_count: u64,
+    pub jobs: Vec<JobSeen>,
+    pub fault: Option<FaultSeen>,
+    pub cancelled: bool,
+    pub spaces: HashMap<u8, SpaceSeen>,
+    submits: HashMap<u64, usize>,
+    ends: HashMap<u64, Vec<usize>>,
+    last_job: Option<u32>,
+    accesses: u64,
+    poll_events: u32,
+    held: Option<Seen>,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(plan: &'a Plan, map: Option<&'static RegisterMap>, progress: &'a Progress) -> Self {
+        let mut ends: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (i, j) in plan.jobs.iter().enumerate() {
+            if let Some(e) = j.done_event {
+                ends.entry(e).or_default().push(i);
+            }
+        }
+        Self {
+            plan,
+            map,
+            progress,
+            events: EventsBuilder::new(),
+            divergences: Vec::new(),
+            divergence_count: 0,
+            jobs: vec![JobSeen::default(); plan.jobs.len()],
+            fault: None,
+            cancelled: false,
+            spaces: HashMap::new(),
+            submits: plan.jobs.iter().enumerate().map(|(i, j)| (j.submit_event, i)).collect(),
+            ends,
+            last_job: None,
+            accesses: 0,
+            poll_events: 0,
+            held: None,
+        }
+    }
+
+    /// Writes down what was held back of a long poll. Call it once at the end, too.
+    pub fn flush(&mut self) {
+        if let Some(seen) = self.held.take() {
+            self.note(&seen);
+        }
+    }
+
+    /// The job that was submitted last.
+    pub fn last_job(&self) -> Option<u32> {
+        self.last_job
+    }
+
+    fn register(&self, offset: u64) -> Option<&'static Register> {
+        self.map?.at(u32::try_from(offset).ok()?)
+    }
+
+    fn note(&mut self, seen: &Seen) {
+        let access = Access {
+            space: 0,
+            write: seen.write,
+            offset: seen.offset as u32,
+            width: seen.width,
+            value: seen.value,
+        };
+        self.events.access(seen.time_ns, 0, access);
+    }
+
+    fn follow(&mut self, seen: &Seen) {
+        let Some(r) = self.register(seen.offset) else { return };
+        let event = u64::from(seen.event);
+        match r.replay.role {
+            Some(Role::JobCommand) if seen.write && seen.value == JOB_START => {
+                if let Some(i) = self.submits.get(&event).copied()
+                    && let Some(job) = self.jobs.get_mut(i)
+                {
+                    job.submitted_ns = Some(seen.time_ns);
+                    self.last_job = u32::try_from(i).ok();
+                }
+            }
+            Some(Role::IrqStatus(InterruptLine::Job)) if !seen.write => {
+                for i in self.ends.get(&event).into_iter().flatten() {
+                    let Some(slot) = self.plan.jobs.get(*i).map(|j| j.slot) else {
+                        continue;
+                    };
+                    let bits = seen.value >> slot & 0x1_0001;
+                    if let Some(job) = self.jobs.get_mut(*i).filter(|_| bits != 0) {
+                        job.ended_ns = Some(seen.time_ns);
+                        job.failed = bits > 1;
+                    }
+                }
+            }
+            Some(Role::MemAttr | Role::TransCfg) if seen.write => {
+                let s = self.spaces.entry(r.index.unwrap_or(0)).or_default();
+                let whole = if r.replay.role == Some(Role::MemAttr) {
+                    &mut s.memattr
+                } else {
+                    &mut s.transcfg
+                };
+                match r.pair {
+                    Some(Half::High { .. }) => *whole = *whole & 0xffff_ffff | seen.value << 32,
+                    // Mode 1 switches translation off; what was on before is what tells the tables' format.
+                    _ if r.replay.role == Some(Role::TransCfg) && seen.value & 0xf == 1 => {}
+                    _ => *whole = *whole & !0xffff_ffff | seen.value,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fault(&mut self, event: u64, line: InterruptLine) -> Flow {
+        self.fault = Some(FaultSeen {
+            event,
+            job: self.last_job,
+            line,
+        });
+        Flow::Stop
+    }
+}
+
+impl Observer for Recorder<'_> {
+    const TIMES: bool = true;
+
+    fn access(&mut self, seen: &Seen) -> Flow {
+        if seen.space == space::REGISTERS {
+            if seen.again && self.poll_events >= POLL_EVENTS {
+                self.held = Some(*seen);
+            } else {
+                self.flush();
+                self.note(seen);
+                self.poll_events = if seen.again { self.poll_events + 1 } else { 0 };
+            }
+            self.follow(seen);
+        }
+        self.accesses += 1;
+        if self.accesses.is_multiple_of(REPORT_EVERY) && self.progress.advance(REPORT_EVERY).is_err() {
+            self.cancelled = true;
+            return Flow::Stop;
+        }
+        Flow::Continue
+    }
+
+    fn interrupt(&mut self, _event: u32, lines: u32, time_ns: u64) -> Flow {
+        self.flush();
+        for line in 0..u32::BITS {
+            if lines & 1 << line != 0 {
+                // The handler's reads, which follow, tell the status.
+                self.events.interrupt(time_ns, InterruptRow { line, status: 0 });
+            }
+        }
+        if self.progress.check().is_err() {
+            self.cancelled = true;
+            return Flow::Stop;
+        }
+        Flow::Continue
+    }
+
+    fn divergence(&mut self, d: &replay_core::Divergence) -> Flow {
+        self.divergence_count += 1;
+        let register = self.register(d.offset);
+        if self.divergences.len() < KEPT {
+            self.divergences.push(Divergence {
+                event: u64::from(d.event),
+                register: register.map_or_else(|| format!("{:#x}", d.offset), |r| r.name.clone()),
+                expected: d.expected,
+                got: d.got,
+                class: match d.compared {
+                    Compared::Equal => "equal",
+                    Compared::Masked(_) => "masked",
+                    Compared::Until(_) => "until",
+                }
+                .to_owned(),
+                job: self.last_job,
+            });
+        }
+        // A fault that the recording does not have ends the run: what follows would be noise, or harm.
+        let event = u64::from(d.event);
+        let new = d.got & !d.expected;
+        match register.and_then(|r| r.replay.role) {
+            Some(Role::IrqStatus(InterruptLine::Job) | Role::IrqRawstat(InterruptLine::Job))
+                if new & SLOT_FAILED != 0 =>
+            {
+                self.fault(event, InterruptLine::Job)
+            }
+            Some(Role::IrqStatus(InterruptLine::Mmu) | Role::IrqRawstat(InterruptLine::Mmu)) if new != 0 => {
+                self.fault(event, InterruptLine::Mmu)
+            }
+            _ => Flow::Continue,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The agent's side: owns devices, leases each to one client, checks and runs plans.
+
+mod accept;
+mod cache;
+mod pairing;
+mod push;
+mod runner;
+mod session;
+mod slot;
+
+pub use pairing::{PairingRequest, PairingWindow};
+pub(crate) use push::{MAX_BODY, pieces};
+
+use crate::device::{Board, BoardError, DeviceInfo};
+use crate::wire::message::DeviceState;
+use crate::wire::{KeyError, KeyPair, KeyStore, PublicKey, Stream};
+use cache::PageCache;
+use slot::Slot;
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Makes a board, and makes it anew after a panic.
+pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+
+/// What a server allows.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Most bytes of page images kept for later replays.
+    pub cache_bytes: usize,
+    /// Most page images of one plan.
+    pub plan_pages: u64,
+    /// Most repetitions of one run.
+    pub repeat: u32,
+    /// Longest wall time of one run with all its repetitions.
+    pub longest_run: Duration,
+    /// How long a cancelled run may take to stop before its board counts as hanging.
+    pub grace: Duration,
+    /// Most connections at a time.
+    pub connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 512 << 20,
+            plan_pages: 1 << 18,
+            repeat: 10_000,
+            longest_run: Duration::from_secs(3600),
+            grace: Duration::from_secs(10),
+            connections: 64,
+        }
+    }
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A device could not be made.
+    #[error("device {number}: {source}")]
+    Device {
+        /// Its place in the list, from 1.
+        number: usize,
+        /// Why.
+        source: BoardError,
+    },
+    /// Two devices have the same name.
+    #[error("two devices are called `{0}`")]
+    SameName(String),
+    /// No key pair could be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Owns devices and serves them. Cloning it gives another handle on the same server.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.shared.slots.iter().map(|s| s.info().name.as_str()).collect();
+        write!(f, "Server({})", names.join(", "))
+    }
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    own: KeyPair,
+    /// The key pair of clients in this process, the same for all: they share their cached pages.
+    local: KeyPair,
+    /// Pinned clients; `None`: none but those in this process.
+    keys: Option<Arc<KeyStore>>,
+    slots: Vec<Arc<Slot>>,
+    cache: Mutex<PageCache>,
+    pairing: Mutex<Option<PairingWindow>>,
+    options: Options,
+    connections: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+impl Server {
+    /// Makes the devices. Clients are those whose keys the store pins; without a store, only
+    /// [`Server::connect_in_process`] reaches the server.
+    ///
+    /// # Errors
+    /// When a device cannot be made or two have one name.
+    pub fn new(devices: &[Factory], keys: Option<Arc<KeyStore>>, options: Options) -> Result<Self, ServeError> {
+        let mut slots: Vec<Arc<Slot>> = Vec::new();
+        for (at, factory) in devices.iter().enumerate() {
+            let made = Slot::new(Arc::clone(factory));
+            let slot = made.map_err(|source| ServeError::Device { number: at + 1, source })?;
+            if slots.iter().any(|s| s.info().name == slot.info().name) {
+                return Err(ServeError::SameName(slot.info().name.clone()));
+            }
+            slots.push(Arc::new(slot));
+        }
+        let own = match &keys {
+            Some(store) => store.own().clone(),
+            None => KeyPair::generate()?,
+        };
+        let shared = Shared {
+            own,
+            local: KeyPair::generate()?,
+            keys,
+            slots,
+            cache: Mutex::new(PageCache::new(options.cache_bytes)),
+            pairing: Mutex::new(None),
+            options,
+            connections: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The server's public key.
+    #[must_use]
+    pub fn public_key(&self) -> PublicKey {
+        self.shared.own.public()
+    }
+
+    /// What devices it has.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        self.shared.slots.iter().map(|s| s.info().clone()).collect()
+    }
+
+    /// Opens pairing for one unknown client: see [`PairingWindow`].
+    pub fn open_pairing(&self, window: PairingWindow) {
+        *self
+            .shared
+            .pairing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(window);
+    }
+
+    /// Serves a TCP listener in this thread until [`Server::stop`].
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub fn serve_tcp(&self, listener: &TcpListener) -> io::Result<()> {
+        self.accept_from(|| listener.accept().map(|(s, _)| Stream::Tcp(s)))
+    }
+
+    /// Serves a unix socket in this thread until [`Server::stop`].
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub fn serve_unix(&self, listener: &UnixListener) -> io::Result<()> {
+        self.accept_from(|| listener.accept().map(|(s, _)| Stream::Unix(s)))
+    }
+
+    fn accept_from(&self, next: impl Fn() -> io::Result<Stream>) -> io::Result<()> {
+        while !self.shared.stopping.load(Ordering::SeqCst) {
+            match next() {
+                Ok(stream) => self.spawn(stream, accept::Admit::Pinned),
+                // One connection that failed before it was taken says nothing about the next one; when the
+                // process has no handles left, others have to end first.
+                Err(e) => {
+                    tracing::warn!("a connection could not be taken: {e}");
+                    thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&self, stream: Stream, admit: accept::Admit) {
+        // Beyond the limit there is room for as many again that are told so; the rest is not worth a thread.
+        let limit = self.shared.options.connections.saturating_mul(2);
+        if self.shared.connections.load(Ordering::SeqCst) >= limit {
+            tracing::warn!(peer = stream.peer(), "a connection was dropped: there are {limit}");
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let work = move || accept::connection(&shared, stream, &admit);
+        if let Err(e) = thread::Builder::new().name("kinescope-session".into()).spawn(work) {
+            tracing::warn!("no thread for a connection: {e}");
+        }
+    }
+
+    /// Connects a client in this process: its end of a socket pair, the keys it has to use, and the server's key.
+    ///
+    /// # Errors
+    /// When there is no socket pair or no random numbers.
+    pub fn connect_in_process(&self) -> Result<(Stream, KeyPair, PublicKey), ServeError> {
+        let (here, there) = UnixStream::pair()?;
+        let keys = self.shared.local.clone();
+        self.spawn(Stream::Unix(there), accept::Admit::Only(keys.public()));
+        Ok((Stream::Unix(here), keys, self.public_key()))
+    }
+
+    /// Takes no further connections and stops what runs. Listeners notice it at their next connection.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Devices with who holds them.
+    #[must_use]
+    pub fn states(&self) -> Vec<DeviceState> {
+        self.shared.slots.iter().map(|s| s.describe()).collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! Runs a plan in a thread of its own, so that a board that panics or hangs takes nothing else with it.
+
+use super::cache::Held;
+use super::slot::panic_text;
+use crate::device::Board;
+use crate::plan::Plan;
+use crate::run::{self, Outcome, Verdict};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+use trace_core::progress::Progress;
+
+/// A plan that keeps the rules, with its pages.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub plan: Plan,
+    pub pages: Held,
+}
+
+/// How a run ended.
+pub(crate) enum Ended {
+    /// The board is back.
+    Done(Box<dyn Board>, Box<Outcome>),
+    /// It was cancelled; the board is back.
+    Cancelled(Box<dyn Board>),
+    /// The board panicked, with these words, and is gone.
+    Panicked(String),
+}
+
+/// Shared between the thread that runs and the session that watches it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    repeat: u32,
+    done: AtomicU32,
+    cancelled: AtomicBool,
+    current: Mutex<Progress>,
+}
+
+impl Control {
+    /// Asks the run to stop.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Starts the next repetition, unless it was cancelled.
+    fn next(&self) -> Option<Progress> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Progress::new();
+        (!self.is_cancelled()).then(|| current.clone())
+    }
+
+    /// How far all repetitions are, millionths.
+    pub fn millionths(&self) -> u32 {
+        let part = self
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .fraction()
+            .unwrap_or(0.0);
+        let done = f64::from(self.done.load(Ordering::Relaxed)) + f64::from(part);
+        (done / f64::from(self.repeat) * 1e6).clamp(0.0, 1e6) as u32
+    }
+}
+
+/// Starts `repeat` runs; `finished` is called once, in the run's thread.
+pub(crate) fn start(
+    ready: Arc<Ready>,
+    mut board: Box<dyn Board>,
+    repeat: u32,
+    finished: impl FnOnce(Ended) + Send + 'static,
+) -> io::Result<Arc<Control>> {
+    let control = Arc::new(Control {
+        repeat: repeat.max(1),
+        done: AtomicU32::new(0),
+        cancelled: AtomicBool::new(false),
+        current: Mutex::new(Progress::new()),
+    });
+    let shared = Arc::clone(&control);
+    let work = move || {
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = repeated(&ready, &mut *board, &shared);
+            (board, outcome)
+        }));
+        finished(match ran {
+            Ok((board, Some(outcome))) => Ended::Done(board, outcome),
+            Ok((board, None)) => Ended::Cancelled(board),
+            Err(payload) => Ended::Panicked(panic_text(&*payload)),
+        });
+    };
+    thread::Builder::new().name("kinescope-run".into()).spawn(work)?;
+    Ok(control)
+}
+
+/// The outcome of all repetitions: the first one's, unless a later one differs, which is then the outcome and a
+/// failure. `None` when it was cancelled.
+fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<Box<Outcome>> {
+    let mut first: Option<Box<Outcome>> = None;
+    let mut runs_ns = Vec::new();
+    for n in 0..control.repeat {
+        let progress = control.next()?;
+        let begin = Instant::now();
+        let outcome = run::run(&ready.plan, &ready.pages, board, &progress);
+        runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        if control.is_cancelled() {
+            return None;
+        }
+        control.done.fetch_add(1, Ordering::Relaxed);
+        match &first {
+            None => first = Some(Box::new(outcome)),
+            Some(f) if f.fingerprint == outcome.fingerprint => {}
+            Some(_) => {
+                let mut odd = Box::new(outcome);
+                odd.verdict = Verdict::Failed;
+                odd.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
+                first = Some(odd);
+                break;
+            }
+        }
+    }
+    let mut outcome = first?;
+    outcome.timing.runs_ns = runs_ns;
+    Some(outcome)
+}

@@ -1,0 +1,360 @@
+//! A client that is known: its lease, its plan, its runs, until the connection ends.
+
+use super::push::Pushed;
+use super::runner::{self, Ended, Ready};
+use super::slot::{Hold, LostBoard};
+use super::{Options, Shared};
+use crate::run::Outcome;
+use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest, SessionReply};
+use crate::wire::{Arrived, BULK, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
+use crate::wire::{beat, read_into};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How often a run's progress is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long a client that asks for a held device waits for it.
+const GIVING_BACK: Duration = Duration::from_millis(500);
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(super) struct Quit(WireError);
+
+impl Quit {
+    pub fn protocol(what: impl Into<String>) -> Self {
+        Self(WireError::Unexpected(what.into()))
+    }
+}
+
+impl From<WireError> for Quit {
+    fn from(e: WireError) -> Self {
+        Self(e)
+    }
+}
+
+impl From<trace_core::encode::EncodeError> for Quit {
+    fn from(e: trace_core::encode::EncodeError) -> Self {
+        Self(e.into())
+    }
+}
+
+/// What a session waits for.
+enum Event {
+    Arrived(Arrived),
+    /// The run of this number is over.
+    Ran(u64, Ended),
+}
+
+/// One client's session.
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) sender: Sender,
+    pub(super) client: PublicKey,
+    name: String,
+    events: Receiver<Event>,
+    to_self: SyncSender<Event>,
+    hold: Option<Hold>,
+    ready: Option<Arc<Ready>>,
+    /// Number of the latest run: one that was given up as hanging may still come back.
+    run: u64,
+    open: Arc<AtomicBool>,
+}
+
+impl Drop for Session {
+    /// However the session ends, a panic in the checking of a plan included, the client hears of it at once.
+    fn drop(&mut self) {
+        self.open.store(false, Ordering::Relaxed);
+        self.sender.close();
+    }
+}
+
+impl Session {
+    /// Serves a client to the end of its connection. Its lease ends with it.
+    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String) -> Result<(), WireError> {
+        let Channel {
+            sender,
+            receiver,
+            remote,
+            ..
+        } = channel;
+        let (to_self, events) = sync_channel(WAITING_FRAMES);
+        let welcome = SessionReply::Welcome {
+            program: format!("kinescope-agent {}", env!("CARGO_PKG_VERSION")),
+            you: name.clone(),
+            devices: shared.slots.iter().map(|s| s.describe()).collect(),
+        };
+        sender.send(Concern::Session, &welcome)?;
+        read_into(receiver, sender.clone(), to_self.clone(), Event::Arrived)?;
+        let open = Arc::new(AtomicBool::new(true));
+        let beating = Arc::clone(&open);
+        beat(sender.clone(), move || beating.load(Ordering::Relaxed))?;
+        let mut session = Self {
+            shared: Arc::clone(shared),
+            sender,
+            client: remote,
+            name,
+            events,
+            to_self,
+            hold: None,
+            ready: None,
+            run: 0,
+            open,
+        };
+        let Quit(end) = session.work();
+        match end {
+            WireError::Closed => Ok(()),
+            other => Err(other),
+        }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    fn work(&mut self) -> Quit {
+        loop {
+            if let Err(quit) = self.frame().and_then(|f| self.answer(&f)) {
+                return quit;
+            }
+        }
+    }
+
+    /// The next frame.
+    fn frame(&mut self) -> Result<Frame, Quit> {
+        loop {
+            match self.events.recv_timeout(Duration::from_secs(1)) {
+                Ok(Event::Arrived(Arrived::Frame(frame))) => return Ok(frame),
+                Ok(Event::Arrived(Arrived::Ended(e))) => return Err(Quit(e)),
+                // A run that was given up as hanging came back: its board is replaced already.
+                Ok(Event::Ran(..)) => {}
+                Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
+                    return Err(Quit(WireError::Closed));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Quit(WireError::Closed)),
+            }
+        }
+    }
+
+    /// The next frame, which must be bulk.
+    pub(super) fn bulk(&mut self) -> Result<Vec<u8>, Quit> {
+        let frame = self.frame()?;
+        match frame.concern {
+            Concern::Bulk => Ok(frame.payload),
+            other => Err(Quit::protocol(format!("a frame about {other:?} in the middle of bulk"))),
+        }
+    }
+
+    fn answer(&mut self, frame: &Frame) -> Result<(), Quit> {
+        match frame.concern {
+            Concern::Lease => {
+                let LeaseRequest::Take(device) = frame.message()?;
+                let reply = self.take(&device)?;
+                self.sender.send(Concern::Lease, &reply)?;
+            }
+            Concern::Pages => {
+                let PagesRequest::Offer {
+                    head_bytes,
+                    body_bytes,
+                    pieces,
+                } = frame.message()?;
+                let Some(target) = self.hold.as_ref().map(|h| h.info().clone()) else {
+                    return Err(Quit::protocol("a plan without a lease"));
+                };
+                self.ready = None;
+                match self.push(head_bytes, body_bytes, &pieces, &target)? {
+                    Pushed::Ready(ready, verified) => {
+                        self.ready = Some(Arc::new(*ready));
+                        self.sender.send(Concern::Pages, &PagesReply::Ready(verified))?;
+                    }
+                    Pushed::No(reply) => {
+                        tracing::info!(client = self.name, "plan not taken: {reply:?}");
+                        self.sender.send(Concern::Pages, &reply)?;
+                    }
+                    Pushed::GivenUp => {}
+                }
+            }
+            Concern::Run => match frame.message()? {
+                RunRequest::Start { repeat } => self.run(repeat)?,
+                // It crossed the end of its run on the way.
+                RunRequest::Cancel => {}
+            },
+            other => return Err(Quit::protocol(format!("a frame about {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, device: &str) -> Result<LeaseReply, Quit> {
+        if self.hold.is_some() {
+            return Err(Quit::protocol("a second lease on one connection"));
+        }
+        let Some(slot) = self.shared.slots.iter().find(|s| s.info().name == device) else {
+            let known = self.shared.slots.iter().map(|s| s.info().name.clone()).collect();
+            return Ok(LeaseReply::NoDevice { known });
+        };
+        // A client that gave the device back a moment ago may still be on its way out.
+        let by = Instant::now() + GIVING_BACK;
+        let taken = loop {
+            match slot.take(&self.name) {
+                Err(why) if matches!(*why, LeaseReply::Busy { .. }) && Instant::now() < by => {
+                    std::thread::sleep(Duration::from_millis(10))
+                }
+                other => break other,
+            }
+        };
+        Ok(match taken {
+            Ok(hold) => {
+                tracing::info!(client = self.name, device, "leased");
+                let info = hold.info().clone();
+                self.hold = Some(hold);
+                LeaseReply::Granted(info)
+            }
+            Err(reply) => *reply,
+        })
+    }
+
+    fn run(&mut self, repeat: u32) -> Result<(), Quit> {
+        let not_ready = |s: &Self, why: String| Ok(s.sender.send(Concern::Run, &RunReply::NotReady(why))?);
+        let limit = self.options().repeat;
+        if !(1..=limit).contains(&repeat) {
+            return not_ready(self, format!("{repeat} repetitions; 1 to {limit} are allowed"));
+        }
+        let Some(ready) = self.ready.clone() else {
+            return not_ready(self, "no plan was pushed".into());
+        };
+        let Some(board) = self.hold.as_mut().and_then(Hold::borrow) else {
+            return not_ready(self, "the device is out of order".into());
+        };
+        let tell = self.to_self.clone();
+        self.run += 1;
+        let number = self.run;
+        // A session that is over takes nothing any more: then the board's thread drops the board.
+        let finished = move |end| drop(tell.send(Event::Ran(number, end)));
+        let control = runner::start(ready, board, repeat, finished).map_err(|e| Quit(e.into()))?;
+        let end = self.watch(&control);
+        let Some(hold) = &mut self.hold else {
+            return Err(Quit::protocol("the lease is gone"));
+        };
+        let reply = match end.ended {
+            Some(Ended::Done(board, outcome)) => {
+                hold.give_back(board);
+                end.quit.map_or(Ok(()), Err)?;
+                return self.deliver(*outcome);
+            }
+            Some(Ended::Cancelled(board)) => {
+                hold.give_back(board);
+                match end.why {
+                    Some(why) => RunReply::DeviceFailed(why),
+                    None => RunReply::Cancelled,
+                }
+            }
+            Some(Ended::Panicked(text)) => {
+                tracing::error!(device = hold.info().name, "the board failed in a run: {text}");
+                hold.lose(LostBoard::Panicked);
+                RunReply::DeviceFailed(text)
+            }
+            None => {
+                hold.lose(LostBoard::Hangs);
+                RunReply::DeviceFailed(end.why.unwrap_or_else(|| {
+                    format!(
+                        "it did not stop within {} s of being cancelled",
+                        self.shared.options.grace.as_secs()
+                    )
+                }))
+            }
+        };
+        end.quit.map_or(Ok(()), Err)?;
+        Ok(self.sender.send(Concern::Run, &reply)?)
+    }
+
+    /// Watches a run: tells its progress, hears of a cancel or the end of the connection, keeps the limits.
+    fn watch(&mut self, control: &runner::Control) -> Watched {
+        let options = self.options().clone();
+        let begin = Instant::now();
+        let mut stop_by: Option<Instant> = None;
+        let mut told = 0;
+        let mut watched = Watched {
+            ended: None,
+            quit: None,
+            why: None,
+        };
+        let stop = |stop_by: &mut Option<Instant>| {
+            control.cancel();
+            stop_by.get_or_insert_with(|| Instant::now() + options.grace);
+        };
+        loop {
+            match self.events.recv_timeout(TICK) {
+                Ok(Event::Ran(number, ended)) if number == self.run => {
+                    watched.ended = Some(ended);
+                    return watched;
+                }
+                Ok(Event::Ran(..)) => {}
+                Ok(Event::Arrived(Arrived::Ended(e))) => {
+                    watched.quit = Some(Quit(e));
+                    stop(&mut stop_by);
+                }
+                Ok(Event::Arrived(Arrived::Frame(frame))) => {
+                    let cancel = frame.concern == Concern::Run && matches!(frame.message(), Ok(RunRequest::Cancel));
+                    if !cancel {
+                        watched.quit = Some(Quit::protocol("a frame other than cancel during a run"));
+                    }
+                    stop(&mut stop_by);
+                }
+                Err(RecvTimeoutError::Disconnected) => return watched,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop_by.is_none() && self.shared.stopping.load(Ordering::SeqCst) {
+                watched.why = Some("the agent is being stopped".into());
+                stop(&mut stop_by);
+            }
+            if stop_by.is_none() && begin.elapsed() > options.longest_run {
+                watched.why = Some(format!("it ran longer than {} s", options.longest_run.as_secs_f32()));
+                stop(&mut stop_by);
+            }
+            if stop_by.is_some_and(|by| Instant::now() > by) {
+                return watched;
+            }
+            let now = control.millionths();
+            if now != told && watched.quit.is_none() && stop_by.is_none() {
+                told = now;
+                if let Err(e) = self.sender.send(Concern::Run, &RunReply::Progress(now)) {
+                    watched.quit = Some(Quit(e));
+                    stop(&mut stop_by);
+                }
+            }
+        }
+    }
+
+    /// Sends an outcome: the record, then what is large in it as bulk.
+    fn deliver(&mut self, mut outcome: Outcome) -> Result<(), Quit> {
+        let mut bulk = vec![std::mem::take(&mut outcome.recording)];
+        bulk.extend(outcome.outputs.iter_mut().map(|o| std::mem::take(&mut o.data)));
+        let lengths = bulk.iter().map(|b| b.len() as u64).collect();
+        self.sender.send(
+            Concern::Run,
+            &RunReply::Done {
+                outcome: Box::new(outcome),
+                bulk: lengths,
+            },
+        )?;
+        for bytes in &bulk {
+            for part in bytes.chunks(BULK) {
+                self.sender.send_bytes(Concern::Bulk, part)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of watching a run.
+struct Watched {
+    /// How it ended; `None` when it did not.
+    ended: Option<Ended>,
+    /// Why the session has to end.
+    quit: Option<Quit>,
+    /// Why the agent stopped it.
+    why: Option<String>,
+}

@@ -1,0 +1,262 @@
+//! Why a plan may not run.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a plan may not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("refused by rule {rule} at {place}: {reason}")]
+pub struct Refusal {
+    /// Rule, 1 to 6; 0 when the plan is not of this device or format.
+    pub rule: u8,
+    /// Where in the plan.
+    pub place: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What a plan does that it may not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Reason {
+    /// The plan's version is another one.
+    #[error("the plan has version {found}")]
+    Version {
+        /// The version.
+        found: u32,
+    },
+    /// The plan is classed by another register map than the device's.
+    #[error("the plan is for the register map `{plan}`, the device has `{device}`")]
+    OtherMap {
+        /// Map of the plan.
+        plan: String,
+        /// Map of the device.
+        device: String,
+    },
+    /// The plan was relocated into memory that the device does not grant.
+    #[error("the plan was made for other memory than the device grants")]
+    OtherArena,
+    /// The body cannot be read.
+    #[error("{message}")]
+    Body {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A register that the map does not know and no person allowed.
+    #[error("the register at {offset:#x} is unknown and was not allowed")]
+    UnknownRegister {
+        /// Byte offset.
+        offset: u64,
+    },
+    /// A range that was allowed covers most of the window.
+    #[error("the allowed range {start:#x}..{end:#x} covers most of the window")]
+    AllowedTooMuch {
+        /// First offset.
+        start: u32,
+        /// End, not included.
+        end: u32,
+    },
+    /// An access outside the window.
+    #[error("offset {offset:#x} is outside the window of {window:#x} bytes")]
+    OutsideWindow {
+        /// Byte offset.
+        offset: u64,
+        /// Bytes of the window.
+        window: u64,
+    },
+    /// An access of a width, or at an alignment, that registers do not have.
+    #[error("an access of {width} bytes at {offset:#x} is not one of a 32-bit register")]
+    WidthOrAlignment {
+        /// Byte offset.
+        offset: u64,
+        /// Width in bytes.
+        width: u8,
+    },
+    /// A space that plans do not have.
+    #[error("space {space} is not one of a plan")]
+    UnknownSpace {
+        /// The space.
+        space: u8,
+    },
+    /// A register, or a value of it, that the map does not class as replayable.
+    #[error("{register} = {value:#x} may not be replayed: {why}")]
+    NotReplayable {
+        /// Register name.
+        register: String,
+        /// The value.
+        value: u64,
+        /// The map's reason.
+        why: String,
+    },
+    /// A register other than a flush id takes a live value.
+    #[error("{register} takes a value that is only known during the run")]
+    LiveValue {
+        /// Register name.
+        register: String,
+    },
+    /// A page image is not there.
+    #[error("the page image with digest {digest} is missing")]
+    PageMissing {
+        /// The digest in hex.
+        digest: String,
+    },
+    /// A page image does not have its digest.
+    #[error("the page image named {digest} has another digest")]
+    PageDamaged {
+        /// The digest in hex.
+        digest: String,
+    },
+    /// A page would be put outside the pages that the plan uses.
+    #[error("frame {frame:#x} is not among the pages that the plan uses")]
+    PageOutside {
+        /// The frame.
+        frame: u64,
+    },
+    /// The list of pages is not sorted, or names a frame twice.
+    #[error("the list of pages is not sorted by frame")]
+    PagesUnsorted,
+    /// Page tables cannot be walked.
+    #[error("the page tables cannot be walked: {message}")]
+    Tables {
+        /// Why.
+        message: String,
+    },
+    /// A page table lies outside the pages that the plan uses.
+    #[error("the level {level} table at {at:#x} is not among the pages that the plan uses")]
+    TableOutside {
+        /// Level.
+        level: u8,
+        /// Physical address.
+        at: u64,
+    },
+    /// The GPU would reach memory outside the pages that the plan uses.
+    #[error("{va:#x} leads to {pa:#x}, which is not among the pages that the plan uses")]
+    LeafOutside {
+        /// GPU address.
+        va: u64,
+        /// Physical address.
+        pa: u64,
+    },
+    /// The GPU could write a page table.
+    #[error("the GPU could write the page table at {at:#x} through {va:#x}")]
+    TableWritable {
+        /// GPU address.
+        va: u64,
+        /// Physical address of the table.
+        at: u64,
+    },
+    /// A root register's value does not go with its tables.
+    #[error("the root register of address space {number} would be {value:#x}, the plan's tables give {expected:#x}")]
+    RootValue {
+        /// Address space.
+        number: u8,
+        /// The value.
+        value: u64,
+        /// What the tables give.
+        expected: u64,
+    },
+    /// A root register would receive something other than the agent's tables or 0.
+    #[error("{register} would receive {value:#x}, which is no part of the agent's root and not 0")]
+    ForeignRoot {
+        /// Register, or pair.
+        register: String,
+        /// The value.
+        value: u64,
+    },
+    /// A translation mode that bypasses the tables or does not go with their format.
+    #[error("{register} would receive translation mode {mode}, which is refused")]
+    TranslationMode {
+        /// Register name.
+        register: String,
+        /// The mode.
+        mode: u64,
+    },
+    /// Translation would be on without a root.
+    #[error("address space {number} would translate without the agent's tables")]
+    NoTables {
+        /// Address space.
+        number: u8,
+    },
+    /// A job is submitted to an address space that is not set up.
+    #[error("a job is submitted to address space {number}, which is not set up")]
+    JobWithoutSpace {
+        /// Address space.
+        number: u8,
+    },
+    /// A job chain does not lie in mapped memory.
+    #[error("the chain from {head:#x} is not in mapped memory at {va:#x}")]
+    ChainUnmapped {
+        /// Head of the chain.
+        head: u64,
+        /// The address that is not mapped.
+        va: u64,
+    },
+    /// A job chain has no end.
+    #[error("the chain from {head:#x} has no end: it comes back to {va:#x}")]
+    ChainLoops {
+        /// Head of the chain.
+        head: u64,
+        /// Where it comes back to.
+        va: u64,
+    },
+    /// A job chain is too long.
+    #[error("the chain from {head:#x} has more jobs than are followed")]
+    ChainTooLong {
+        /// Head of the chain.
+        head: u64,
+    },
+    /// A write outside the pages that the plan uses.
+    #[error("a write of {width} bytes at {offset:#x} of the arena is outside the pages that the plan uses")]
+    WriteOutside {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// Width in bytes.
+        width: u8,
+    },
+    /// A write into a page table.
+    #[error("a write at {offset:#x} of the arena would change a page table")]
+    WriteIntoTable {
+        /// Byte offset in the arena.
+        offset: u64,
+    },
+    /// A wait without a limit, or with a longer one than the budget.
+    #[error("a wait of {limit_ns} ns; the plan's budget is {budget_ns} ns")]
+    WaitLimit {
+        /// The wait's limit.
+        limit_ns: u64,
+        /// The budget.
+        budget_ns: u64,
+    },
+    /// A wait for no line that the device has.
+    #[error("a wait for lines {lines:#x}, which the device does not have")]
+    WaitLines {
+        /// The lines.
+        lines: u32,
+    },
+    /// The plan needs more than its budget.
+    #[error("{what}: {needed} needed, {budget} allowed")]
+    Budget {
+        /// Of what.
+        what: String,
+        /// How much is needed.
+        needed: u64,
+        /// How much is allowed.
+        budget: u64,
+    },
+    /// The body does something else than the plan says.
+    #[error("{what}: the plan says {said}, its body has {found}")]
+    Unnamed {
+        /// What differs.
+        what: String,
+        /// What the plan says.
+        said: u64,
+        /// What the body has.
+        found: u64,
+    },
+    /// An output does not lie in mapped memory.
+    #[error("output `{name}` is not in mapped memory at {va:#x}")]
+    OutputUnmapped {
+        /// Name of the buffer.
+        name: String,
+        /// The address that is not mapped.
+        va: u64,
+    },
+}

@@ -1,0 +1,296 @@
+//! The encrypted channel: a Noise XX handshake, then frames in pieces of at most 64 KiB.
+
+use super::frame::{Concern, Frame, FrameError, Limits, PIECE, Pieces, first_piece};
+use super::keys::{KeyPair, NOISE_PATTERN, PublicKey};
+use super::stream::Stream;
+use serde::Serialize;
+use snow::{HandshakeState, StatelessTransportState};
+use std::io::{self, Read as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use trace_core::encode::{self, EncodeError};
+
+/// Longest silence before the other end counts as gone. Agents send a heartbeat every [`HEARTBEAT`].
+pub const SILENCE: Duration = Duration::from_secs(20);
+/// Longest time that one write may take.
+pub const WRITE_LIMIT: Duration = Duration::from_secs(20);
+/// How often an agent asks whether the client lives.
+pub const HEARTBEAT: Duration = Duration::from_secs(4);
+/// Longest time for preamble and handshake together.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// Authentication tag of a Noise message.
+const TAG: usize = 16;
+
+/// Why a channel ended or could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The other end closed the connection.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// The other end went silent.
+    #[error("the other end has been silent for {} s", SILENCE.as_secs())]
+    Silent,
+    /// The operating system reported an error.
+    #[error("{0}")]
+    Io(String),
+    /// Bytes that do not decrypt: damage or an attack.
+    #[error("a message failed its authentication: {0}")]
+    Crypto(String),
+    /// A frame that breaks the rules.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A message that does not decode or encode.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A message that is not allowed here.
+    #[error("{0} is not allowed here")]
+    Unexpected(String),
+}
+
+impl From<io::Error> for WireError {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected => Self::Closed,
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
+            _ => Self::Io(e.to_string()),
+        }
+    }
+}
+
+impl From<snow::Error> for WireError {
+    fn from(e: snow::Error) -> Self {
+        Self::Crypto(e.to_string())
+    }
+}
+
+/// A channel that both ends have proved their keys on.
+#[derive(Debug)]
+pub struct Channel {
+    /// For sending.
+    pub sender: Sender,
+    /// For receiving.
+    pub receiver: Receiver,
+    /// The other end's key.
+    pub remote: PublicKey,
+    /// Hash of the whole handshake, the same on both ends and on no other connection.
+    pub hash: [u8; 32],
+}
+
+fn builder<'a>(own: &'a KeyPair, prologue: &'a [u8]) -> Result<snow::Builder<'a>, WireError> {
+    let params = NOISE_PATTERN
+        .parse()
+        .map_err(|e: snow::Error| WireError::Crypto(e.to_string()))?;
+    Ok(snow::Builder::new(params)
+        .local_private_key(own.private())?
+        .prologue(prologue)?)
+}
+
+fn put(state: &mut HandshakeState, stream: &mut Stream) -> Result<(), WireError> {
+    let mut out = [0; 2 + 128];
+    let (head, body) = out.split_at_mut(2);
+    let n = state.write_message(&[], body)?;
+    head.copy_from_slice(&(n as u16).to_le_bytes());
+    Ok(stream.write_all(out.get(..2 + n).unwrap_or_default())?)
+}
+
+/// Takes the next handshake message, which must have `bytes` bytes.
+fn take(state: &mut HandshakeState, stream: &mut Stream, bytes: usize, by: Instant) -> Result<(), WireError> {
+    let mut head = [0; 2];
+    stream.read_exact_by(&mut head, by)?;
+    if usize::from(u16::from_le_bytes(head)) != bytes {
+        return Err(FrameError::Handshake.into());
+    }
+    let mut body = vec![0; bytes];
+    stream.read_exact_by(&mut body, by)?;
+    state.read_message(&body, &mut [0; 128])?;
+    Ok(())
+}
+
+fn remote(state: &HandshakeState) -> Result<PublicKey, WireError> {
+    let key = state.get_remote_static().and_then(|k| <[u8; 32]>::try_from(k).ok());
+    key.map(PublicKey)
+        .ok_or_else(|| WireError::Crypto("the other end showed no key".into()))
+}
+
+impl Channel {
+    /// The client's side of the handshake. `accept` sees the agent's key before this end shows its own.
+    ///
+    /// # Errors
+    /// When the handshake fails, or what `accept` says.
+    pub fn initiate<E: From<WireError>>(
+        mut stream: Stream,
+        own: &KeyPair,
+        prologue: &[u8],
+        limits: Limits,
+        by: Instant,
+        accept: impl FnOnce(PublicKey) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut state = builder(own, prologue)?.build_initiator().map_err(WireError::from)?;
+        put(&mut state, &mut stream)?;
+        take(&mut state, &mut stream, 96, by)?;
+        accept(remote(&state)?)?;
+        put(&mut state, &mut stream)?;
+        Ok(Self::finish(state, stream, limits)?)
+    }
+
+    /// The agent's side of the handshake.
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    pub fn respond(
+        mut stream: Stream,
+        own: &KeyPair,
+        prologue: &[u8],
+        limits: Limits,
+        by: Instant,
+    ) -> Result<Self, WireError> {
+        let mut state = builder(own, prologue)?.build_responder()?;
+        take(&mut state, &mut stream, 32, by)?;
+        put(&mut state, &mut stream)?;
+        take(&mut state, &mut stream, 64, by)?;
+        Self::finish(state, stream, limits)
+    }
+
+    fn finish(state: HandshakeState, stream: Stream, limits: Limits) -> Result<Self, WireError> {
+        let remote = remote(&state)?;
+        let hash = <[u8; 32]>::try_from(state.get_handshake_hash())
+            .map_err(|_| WireError::Crypto("the handshake hash is not 32 bytes".into()))?;
+        let state = Arc::new(state.into_stateless_transport_mode()?);
+        stream.set_limits(SILENCE, WRITE_LIMIT)?;
+        let out = Out {
+            stream: stream.try_clone()?,
+            nonce: 0,
+            buffer: vec![0; 2 + PIECE + TAG],
+        };
+        let sender = Sender {
+            state: Arc::clone(&state),
+            out: Arc::new(Mutex::new(out)),
+            closer: Arc::new(stream.try_clone()?),
+            sent: Arc::new(AtomicU64::new(0)),
+        };
+        let receiver = Receiver {
+            state,
+            stream,
+            nonce: 0,
+            limits,
+            cipher: Vec::new(),
+            plain: vec![0; PIECE],
+        };
+        Ok(Self {
+            sender,
+            receiver,
+            remote,
+            hash,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Out {
+    stream: Stream,
+    nonce: u64,
+    buffer: Vec<u8>,
+}
+
+/// The sending half; clones share it.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    state: Arc<StatelessTransportState>,
+    out: Arc<Mutex<Out>>,
+    closer: Arc<Stream>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Sender {
+    /// Sends a message as one frame.
+    ///
+    /// # Errors
+    /// When it cannot be encoded or the connection fails.
+    pub fn send<T: Serialize>(&self, concern: Concern, message: &T) -> Result<(), WireError> {
+        self.send_bytes(concern, &encode::to_bytes(message)?)
+    }
+
+    /// Sends bytes as one frame.
+    ///
+    /// # Errors
+    /// When there are too many or the connection fails.
+    pub fn send_bytes(&self, concern: Concern, payload: &[u8]) -> Result<(), WireError> {
+        let (first, rest) = first_piece(concern, payload)?;
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        self.piece(&mut out, &first)?;
+        for piece in rest.chunks(PIECE) {
+            self.piece(&mut out, piece)?;
+        }
+        Ok(())
+    }
+
+    fn piece(&self, out: &mut Out, plain: &[u8]) -> Result<(), WireError> {
+        let Out { stream, nonce, buffer } = out;
+        let (head, body) = buffer.split_at_mut(2);
+        let n = self.state.write_message(*nonce, plain, body)?;
+        *nonce += 1;
+        head.copy_from_slice(&u16::try_from(n).unwrap_or(u16::MAX).to_le_bytes());
+        self.sent.fetch_add(2 + n as u64, Ordering::Relaxed);
+        Ok(stream.write_all(buffer.get(..2 + n).unwrap_or_default())?)
+    }
+
+    /// Bytes written so far, envelopes included.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection in both directions.
+    pub fn close(&self) {
+        self.closer.close();
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct Receiver {
+    state: Arc<StatelessTransportState>,
+    stream: Stream,
+    nonce: u64,
+    limits: Limits,
+    cipher: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Receiver {
+    /// The next frame. Memory grows with the bytes that arrive, never with a length that is only announced.
+    ///
+    /// # Errors
+    /// When the connection ends or goes silent, bytes do not decrypt, or a frame breaks its limit.
+    pub fn receive(&mut self) -> Result<Frame, WireError> {
+        let mut pieces = Pieces::new(self.limits);
+        loop {
+            let mut head = [0; 2];
+            self.stream.read_exact(&mut head)?;
+            let n = usize::from(u16::from_le_bytes(head));
+            if n <= TAG {
+                return Err(FrameError::EmptyPiece.into());
+            }
+            self.cipher.resize(n, 0);
+            self.stream.read_exact(&mut self.cipher)?;
+            let got = self.state.read_message(self.nonce, &self.cipher, &mut self.plain)?;
+            self.nonce += 1;
+            if let Some(frame) = pieces.push(self.plain.get(..got).unwrap_or_default())? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Limits how long the next reads wait.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn set_silence(&self, limit: Duration) -> Result<(), WireError> {
+        Ok(self.stream.set_limits(limit, WRITE_LIMIT)?)
+    }
+}

@@ -1,0 +1,283 @@
+//! Frames: a concern, a length and a payload, cut into pieces that fit one Noise message each.
+
+use serde::de::DeserializeOwned;
+use trace_core::encode::{self, EncodeError};
+
+/// Most plain bytes in one Noise message: 65535 less the authentication tag.
+pub const PIECE: usize = 65_535 - 16;
+/// Concern and length at the start of a frame.
+pub const HEAD: usize = 5;
+/// Most bytes of one bulk frame.
+pub const BULK: usize = 1 << 20;
+
+/// What a frame is about; each has small enums of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Concern {
+    /// Whether the other end lives: one byte, 0 asks, 1 answers.
+    Heartbeat = 0,
+    /// Welcome or refusal.
+    Session = 1,
+    /// Pairing.
+    Pair = 2,
+    /// Taking and giving back a device.
+    Lease = 3,
+    /// Offering a plan and what is lacking of it.
+    Pages = 4,
+    /// Running and its outcome.
+    Run = 5,
+    /// Raw bytes that a message before announced.
+    Bulk = 6,
+}
+
+impl Concern {
+    const ALL: [Self; 7] = [
+        Self::Heartbeat,
+        Self::Session,
+        Self::Pair,
+        Self::Lease,
+        Self::Pages,
+        Self::Run,
+        Self::Bulk,
+    ];
+
+    fn from_raw(raw: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| *c as u8 == raw)
+    }
+}
+
+/// Which way frames go; limits differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// What an agent accepts from a client.
+    FromClient,
+    /// What a client accepts from an agent.
+    FromAgent,
+}
+
+impl Limits {
+    /// Most payload bytes of a frame.
+    #[must_use]
+    pub fn of(self, concern: Concern) -> usize {
+        match (concern, self) {
+            (Concern::Heartbeat, _) => 1,
+            (Concern::Pair, _) => 1 << 10,
+            (Concern::Session | Concern::Lease | Concern::Run, Self::FromClient) => 4 << 10,
+            (Concern::Session | Concern::Lease, Self::FromAgent) => 1 << 20,
+            (Concern::Pages, Self::FromClient | Self::FromAgent) => 16 << 20,
+            (Concern::Run, Self::FromAgent) => encode::MAX_RECORD,
+            (Concern::Bulk, _) => BULK,
+        }
+    }
+}
+
+/// A frame that breaks the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A handshake message of the wrong length.
+    #[error("a handshake message has the wrong length")]
+    Handshake,
+    /// A piece without content.
+    #[error("a message has no content")]
+    EmptyPiece,
+    /// The first piece is shorter than a frame's head.
+    #[error("a frame is shorter than its head")]
+    ShortHead,
+    /// An unknown concern.
+    #[error("a frame has the unknown concern {0}")]
+    Concern(u8),
+    /// Longer than its concern allows.
+    #[error("a frame of {bytes} bytes exceeds the limit of {limit} for its concern")]
+    TooLong {
+        /// Announced length.
+        bytes: u64,
+        /// Limit.
+        limit: usize,
+    },
+    /// A piece that is neither full nor the last.
+    #[error("a frame is cut into pieces in another way than the protocol says")]
+    Cut,
+}
+
+/// A whole frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What it is about.
+    pub concern: Concern,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The message in the payload.
+    ///
+    /// # Errors
+    /// When the payload is no such message.
+    pub fn message<T: DeserializeOwned>(&self) -> Result<T, EncodeError> {
+        encode::from_bytes(&self.payload)
+    }
+}
+
+/// The first piece of a frame, and the payload that is left for later pieces.
+///
+/// # Errors
+/// When the payload is longer than any limit.
+pub fn first_piece(concern: Concern, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), FrameError> {
+    let too_long = FrameError::TooLong {
+        bytes: payload.len() as u64,
+        limit: encode::MAX_RECORD,
+    };
+    let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
+    let (now, rest) = payload.split_at(payload.len().min(PIECE - HEAD));
+    let mut first = Vec::with_capacity(HEAD + now.len());
+    first.push(concern as u8);
+    first.extend_from_slice(&length.to_le_bytes());
+    first.extend_from_slice(now);
+    Ok((first, rest))
+}
+
+/// Puts a frame together from its pieces.
+#[derive(Debug)]
+pub struct Pieces {
+    limits: Limits,
+    head: Option<(Concern, usize)>,
+    payload: Vec<u8>,
+}
+
+impl Pieces {
+    /// A frame of which nothing has arrived yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            head: None,
+            payload: Vec::new(),
+        }
+    }
+
+    /// Takes the next piece; the frame, when it was the last. Every piece but the last must be full.
+    ///
+    /// # Errors
+    /// When the frame breaks a rule. Nothing is allocated for a length that is only announced.
+    pub fn push(&mut self, piece: &[u8]) -> Result<Option<Frame>, FrameError> {
+        let (concern, length, body) = match self.head {
+            Some((concern, length)) => (concern, length, piece),
+            None => {
+                let (head, body) = piece.split_at_checked(HEAD).ok_or(FrameError::ShortHead)?;
+                let [raw, l0, l1, l2, l3] = *head else {
+                    return Err(FrameError::ShortHead);
+                };
+                let concern = Concern::from_raw(raw).ok_or(FrameError::Concern(raw))?;
+                let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+                let limit = self.limits.of(concern);
+                if length > limit {
+                    return Err(FrameError::TooLong {
+                        bytes: length as u64,
+                        limit,
+                    });
+                }
+                self.head = Some((concern, length));
+                (concern, length, body)
+            }
+        };
+        self.payload.extend_from_slice(body);
+        match self.payload.len().cmp(&length) {
+            std::cmp::Ordering::Equal => {
+                self.head = None;
+                Ok(Some(Frame {
+                    concern,
+                    payload: std::mem::take(&mut self.payload),
+                }))
+            }
+            std::cmp::Ordering::Less if piece.len() == PIECE => Ok(None),
+            _ => Err(FrameError::Cut),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn through(concern: Concern, payload: &[u8], limits: Limits) -> Result<Option<Frame>, FrameError> {
+        let (first, rest) = first_piece(concern, payload)?;
+        let mut pieces = Pieces::new(limits);
+        let mut got = pieces.push(&first)?;
+        for piece in rest.chunks(PIECE) {
+            assert_eq!(got, None);
+            got = pieces.push(piece)?;
+        }
+        Ok(got)
+    }
+
+    #[test]
+    fn frames_of_every_length_around_the_cuts_come_back() {
+        for n in [
+            0,
+            1,
+            PIECE - HEAD - 1,
+            PIECE - HEAD,
+            PIECE - HEAD + 1,
+            2 * PIECE - HEAD,
+            2 * PIECE,
+            BULK,
+        ] {
+            let payload: Vec<u8> = (0..n).map(|i| i as u8).collect();
+            let frame = through(Concern::Bulk, &payload, Limits::FromClient).unwrap().unwrap();
+            assert_eq!(
+                frame,
+                Frame {
+                    concern: Concern::Bulk,
+                    payload
+                },
+                "{n} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn each_rule_is_enforced() {
+        let push = |piece: &[u8]| Pieces::new(Limits::FromClient).push(piece);
+        assert_eq!(push(&[1, 0, 0]), Err(FrameError::ShortHead));
+        assert_eq!(push(&[9, 0, 0, 0, 0]), Err(FrameError::Concern(9)));
+        let limit = Limits::FromClient.of(Concern::Lease);
+        assert_eq!(
+            push(&[3, 0xff, 0xff, 0xff, 0xff]),
+            Err(FrameError::TooLong {
+                bytes: 0xffff_ffff,
+                limit
+            })
+        );
+        assert_eq!(
+            push(&[3, 2, 0, 0, 0, 7]),
+            Err(FrameError::Cut),
+            "short and not the last"
+        );
+        assert_eq!(
+            push(&[3, 1, 0, 0, 0, 7, 7]),
+            Err(FrameError::Cut),
+            "longer than announced"
+        );
+        assert!(through(Concern::Run, &[0; 5000], Limits::FromClient).is_err());
+        assert!(through(Concern::Run, &[0; 5000], Limits::FromAgent).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_pieces_are_taken_without_a_panic_and_memory_follows_what_arrived(
+            cut in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20)
+        ) {
+            let mut pieces = Pieces::new(Limits::FromAgent);
+            let mut arrived = 0;
+            for piece in &cut {
+                arrived += piece.len();
+                match pieces.push(piece) {
+                    Ok(Some(f)) => prop_assert!(f.payload.len() <= piece.len()),
+                    Ok(None) => prop_assert!(pieces.payload.capacity() <= 64 + 2 * arrived),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}

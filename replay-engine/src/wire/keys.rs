@@ -1,0 +1,129 @@
+//! Key pairs of both ends, and names for public keys that a person can read.
+
+use std::fmt;
+
+/// The Noise pattern of every connection.
+pub const NOISE_PATTERN: &str = "Noise_XX_25519_ChaChaPoly_BLAKE2s";
+
+/// A peer's public key (X25519).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// The key from 64 hexadecimal digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        hex_bytes(text).map(Self)
+    }
+
+    /// The key as 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(self) -> String {
+        self.0.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// The first 16 digits of the key's BLAKE3 digest in groups of four: enough to tell keys apart in a list. It is
+    /// not what a pairing compares.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let digest = blake3::hash(&self.0);
+        let digits: Vec<String> = digest
+            .as_bytes()
+            .chunks(2)
+            .take(4)
+            .map(|c| c.iter().map(|b| format!("{b:02x}")).collect())
+            .collect();
+        digits.join("-")
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.fingerprint())
+    }
+}
+
+/// One end's own key pair. Its private half never appears in a log: `Debug` shows the fingerprint alone.
+#[derive(Clone)]
+pub struct KeyPair {
+    private: [u8; 32],
+    public: PublicKey,
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyPair({}, private half not shown)", self.public.fingerprint())
+    }
+}
+
+/// No key pair could be made: the operating system gave no random numbers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("no key pair could be made: {0}")]
+pub struct KeyError(pub String);
+
+impl KeyPair {
+    /// A new pair from the operating system's random numbers.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn generate() -> Result<Self, KeyError> {
+        let params = NOISE_PATTERN.parse().map_err(|e| KeyError(format!("{e}")))?;
+        let pair = snow::Builder::new(params)
+            .generate_keypair()
+            .map_err(|e| KeyError(e.to_string()))?;
+        let half = |v: &[u8]| <[u8; 32]>::try_from(v).map_err(|_| KeyError("a key is not 32 bytes".into()));
+        Ok(Self {
+            private: half(&pair.private)?,
+            public: PublicKey(half(&pair.public)?),
+        })
+    }
+
+    /// A pair from its stored halves.
+    #[must_use]
+    pub fn from_parts(private: [u8; 32], public: PublicKey) -> Self {
+        Self { private, public }
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The private half, for the key store and the handshake alone.
+    pub(crate) fn private(&self) -> &[u8; 32] {
+        &self.private
+    }
+}
+
+/// 32 bytes from 64 hexadecimal digits.
+pub(crate) fn hex_bytes(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut out = [0; 32];
+    for (o, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |at: usize| pair.get(at).and_then(|d| char::from(*d).to_digit(16));
+        *o = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_comes_back_from_hex_and_its_private_half_is_not_shown() {
+        let pair = KeyPair::generate().unwrap();
+        assert_eq!(PublicKey::from_hex(&pair.public().to_hex()), Some(pair.public()));
+        assert_eq!(PublicKey::from_hex("00"), None);
+        assert_eq!(PublicKey::from_hex(&"zz".repeat(32)), None);
+        assert_eq!(PublicKey::from_hex(&"é".repeat(32)), None);
+        let shown = format!("{pair:?}");
+        let private: String = pair.private().iter().map(|b| format!("{b:02x}")).collect();
+        assert!(!shown.contains(&private) && !shown.contains(&private[..8]));
+        assert_ne!(KeyPair::generate().unwrap().public(), pair.public());
+    }
+}

@@ -1,0 +1,169 @@
+//! The messages, one small enum a concern and direction. Variants are never reordered: a new one goes to the end.
+
+use crate::device::DeviceInfo;
+use crate::run::Outcome;
+use crate::verify::{Refusal, Verified};
+use serde::{Deserialize, Serialize};
+use trace_core::recording::Digest;
+
+/// Agent to client, first message of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionReply {
+    /// The client is known.
+    Welcome {
+        /// Program and version, for a person.
+        program: String,
+        /// Name under which the agent knows the client.
+        you: String,
+        /// The devices.
+        devices: Vec<DeviceState>,
+    },
+    /// The client is not known, or cannot be served.
+    Refused(SessionRefusal),
+}
+
+/// Why a session is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum SessionRefusal {
+    /// The client's key is not pinned.
+    #[error(
+        "this client's key ({fingerprint}) is not paired with the agent; start pairing on the board with \
+         `kinescope-agent pair`, then pair from the client and compare the code that both show"
+    )]
+    NotPaired {
+        /// Fingerprint of the client's key.
+        fingerprint: String,
+    },
+    /// The agent cannot read its keys.
+    #[error("the agent cannot read its key store; see its log")]
+    KeysUnreadable,
+}
+
+/// A device and whether it is free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Who holds it, when somebody does.
+    pub holder: Option<String>,
+    /// Why it cannot be used, when it cannot.
+    pub out_of_order: Option<String>,
+}
+
+/// Pairing, in the order in which messages go: `Commit` from the client, `Nonce` from the agent, `Reveal` from the
+/// client, `Confirm` from both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PairMessage {
+    /// Client: digest of its nonce and of the handshake.
+    Commit {
+        /// The commitment.
+        digest: [u8; 32],
+        /// Name that the client proposes for itself.
+        name: String,
+    },
+    /// Agent: its nonce.
+    Nonce([u8; 32]),
+    /// Client: the nonce that it committed to.
+    Reveal([u8; 32]),
+    /// Both: what the person said. From the agent with the TCP port of its service, when pairing has another.
+    Confirm {
+        /// Whether the codes are the same.
+        accepted: bool,
+        /// Port to keep with the key, agent to client.
+        service_port: Option<u16>,
+    },
+}
+
+/// Client to agent: a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseRequest {
+    /// Take the device of this name.
+    Take(String),
+}
+
+/// Agent to client: a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseReply {
+    /// It is the client's until the connection ends.
+    Granted(DeviceInfo),
+    /// There is none of that name.
+    NoDevice {
+        /// Names there are.
+        known: Vec<String>,
+    },
+    /// Somebody else holds it.
+    Busy {
+        /// Name of that client.
+        holder: String,
+        /// For how long, seconds.
+        since_s: u64,
+    },
+    /// It cannot be used.
+    OutOfOrder(String),
+}
+
+/// Client to agent: what it wants to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PagesRequest {
+    /// A plan by digests. Its head (the record with an empty body) and its body are each cut into pieces of 4096
+    /// bytes, the last one filled with zeros; pieces of the head come first.
+    Offer {
+        /// Bytes of the head.
+        head_bytes: u64,
+        /// Bytes of the body.
+        body_bytes: u64,
+        /// BLAKE3 digest of each piece.
+        pieces: Vec<Digest>,
+    },
+}
+
+/// First and count of things in a list that are lacking.
+pub type Run = (u32, u32);
+
+/// Agent to client: what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PagesReply {
+    /// Pieces of the plan to send as bulk, by index into the offer.
+    LackPieces(Vec<Run>),
+    /// Page images to send as bulk, by index into the plan's distinct digests in rising order.
+    LackPages(Vec<Run>),
+    /// The plan is whole and keeps the rules.
+    Ready(Verified),
+    /// The plan breaks a rule.
+    Refused(Refusal),
+    /// The offer is beyond the agent's limits, or its bytes do not have their digests.
+    Unacceptable(String),
+}
+
+/// Client to agent: run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunRequest {
+    /// Run the plan that is ready.
+    Start {
+        /// How often, at least 1.
+        repeat: u32,
+    },
+    /// Stop as soon as possible.
+    Cancel,
+}
+
+/// Agent to client: the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunReply {
+    /// How far it is, millionths.
+    Progress(u32),
+    /// It is over. The outcome comes without its bulk: the recording, then each output in order, whose lengths are
+    /// `bulk`, follow as bulk frames.
+    Done {
+        /// The outcome.
+        outcome: Box<Outcome>,
+        /// Lengths of what follows.
+        bulk: Vec<u64>,
+    },
+    /// It was cancelled.
+    Cancelled,
+    /// The device panicked or hung.
+    DeviceFailed(String),
+    /// There is no plan to run, or the repeat count is beyond the limit.
+    NotReady(String),
+}

@@ -1,0 +1,244 @@
+//! The preamble: 64 bytes in clear from each end, laid out for good, so that any two versions can tell each other apart.
+
+use super::stream::Stream;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+/// First bytes on every connection.
+pub const MAGIC: [u8; 8] = *b"KINEWIRE";
+/// Lowest protocol version that this code speaks.
+pub const LOWEST: u16 = 1;
+/// Highest protocol version that this code speaks.
+pub const HIGHEST: u16 = 1;
+/// Size of a preamble.
+pub const PREAMBLE_BYTES: usize = 64;
+/// Room for the program's name and version.
+const PROGRAM_BYTES: usize = 48;
+
+/// What a client wants (1, 2) or an agent answers (16 and up).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Word {
+    /// Client: work with devices.
+    Session = 1,
+    /// Client: pair.
+    Pair = 2,
+    /// Agent: go on.
+    Go = 16,
+    /// Agent: there is no common version.
+    NoVersion = 17,
+    /// Agent: it is not in pairing mode.
+    NotPairing = 18,
+    /// Agent: too many connections.
+    Full = 19,
+}
+
+impl Word {
+    fn from_raw(raw: u8) -> Option<Self> {
+        use Word::{Full, Go, NoVersion, NotPairing, Pair, Session};
+        [Session, Pair, Go, NoVersion, NotPairing, Full]
+            .into_iter()
+            .find(|w| *w as u8 == raw)
+    }
+}
+
+/// What one end says of itself before anything is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preamble {
+    /// Lowest protocol version spoken.
+    pub lowest: u16,
+    /// Highest protocol version spoken.
+    pub highest: u16,
+    /// Purpose or answer, raw: a later version may know more of them.
+    pub word: u8,
+    /// Program and version, at most 48 bytes.
+    pub program: String,
+}
+
+/// Why bytes are no preamble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PreambleError {
+    /// Something else speaks.
+    #[error("its first bytes are not the protocol's")]
+    Magic,
+    /// A range that ends before it begins.
+    #[error("its range of versions ends before it begins")]
+    Range,
+    /// Text that is not printable.
+    #[error("its name is not printable text")]
+    Program,
+}
+
+impl Preamble {
+    /// This program's own.
+    #[must_use]
+    pub fn own(word: Word) -> Self {
+        Self {
+            lowest: LOWEST,
+            highest: HIGHEST,
+            word: word as u8,
+            program: format!("kinescope {}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// The word, when this version knows it.
+    #[must_use]
+    pub fn known_word(&self) -> Option<Word> {
+        Word::from_raw(self.word)
+    }
+
+    /// The 64 bytes. A longer program name is cut.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; PREAMBLE_BYTES] {
+        let mut out = [0; PREAMBLE_BYTES];
+        let name = self.program.as_bytes().iter().take(PROGRAM_BYTES).copied();
+        let all = MAGIC
+            .into_iter()
+            .chain(self.lowest.to_le_bytes())
+            .chain(self.highest.to_le_bytes())
+            .chain([self.word, 0, 0, 0])
+            .chain(name);
+        for (o, b) in out.iter_mut().zip(all) {
+            *o = b;
+        }
+        out
+    }
+
+    /// Reads 64 bytes. Reserved bytes are ignored.
+    ///
+    /// # Errors
+    /// When they are not a preamble.
+    pub fn from_bytes(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, PreambleError> {
+        let [m @ .., l0, l1, h0, h1, word, _, _, _] = bytes.first_chunk::<16>().ok_or(PreambleError::Magic)?;
+        if m[..] != MAGIC {
+            return Err(PreambleError::Magic);
+        }
+        let (lowest, highest) = (u16::from_le_bytes([*l0, *l1]), u16::from_le_bytes([*h0, *h1]));
+        if lowest > highest {
+            return Err(PreambleError::Range);
+        }
+        let name = bytes.last_chunk::<PROGRAM_BYTES>().map_or(&[][..], |n| &n[..]);
+        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        let program = name
+            .get(..end)
+            .and_then(|n| std::str::from_utf8(n).ok())
+            .ok_or(PreambleError::Program)?;
+        if program.chars().any(char::is_control) {
+            return Err(PreambleError::Program);
+        }
+        Ok(Self {
+            lowest,
+            highest,
+            word: *word,
+            program: program.to_owned(),
+        })
+    }
+
+    /// The highest version that both ends speak.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Option<u16> {
+        let version = self.highest.min(other.highest);
+        (version >= self.lowest.max(other.lowest)).then_some(version)
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn send(&self, stream: &mut Stream) -> io::Result<[u8; PREAMBLE_BYTES]> {
+        let bytes = self.to_bytes();
+        stream.write_all(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// Receives one, and its bytes.
+    ///
+    /// # Errors
+    /// When the connection fails or the bytes are not a preamble ([`io::ErrorKind::InvalidData`]).
+    pub fn receive(stream: &mut Stream, by: Instant) -> io::Result<(Self, [u8; PREAMBLE_BYTES])> {
+        let mut bytes = [0; PREAMBLE_BYTES];
+        stream.read_exact_by(&mut bytes, by)?;
+        let preamble = Self::from_bytes(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        Ok((preamble, bytes))
+    }
+}
+
+/// A range of versions in words.
+struct Versions(u16, u16);
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == self.1 {
+            write!(f, "version {}", self.0)
+        } else {
+            write!(f, "versions {} to {}", self.0, self.1)
+        }
+    }
+}
+
+/// The sentence that both ends show when they have no version in common: who speaks what, and which one is to be
+/// brought up to date.
+#[must_use]
+pub fn mismatch(client: &Preamble, agent: &Preamble) -> String {
+    let older = if client.highest < agent.lowest {
+        "client"
+    } else {
+        "agent"
+    };
+    format!(
+        "no common protocol version: the client ({}) speaks {}, the agent ({}) speaks {}; update the {older}",
+        client.program,
+        Versions(client.lowest, client.highest),
+        agent.program,
+        Versions(agent.lowest, agent.highest)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lowest: u16, highest: u16) -> Preamble {
+        Preamble {
+            lowest,
+            highest,
+            word: 1,
+            program: format!("p {highest}"),
+        }
+    }
+
+    #[test]
+    fn a_preamble_comes_back_and_odd_bytes_are_told() {
+        let p = Preamble::own(Word::Pair);
+        let bytes = p.to_bytes();
+        assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
+        assert_eq!(&bytes[..13], b"KINEWIRE\x01\x00\x01\x00\x02");
+        let with = |at: usize, b: u8| {
+            let mut x = bytes;
+            x[at] = b;
+            Preamble::from_bytes(&x)
+        };
+        assert_eq!(with(0, b'G'), Err(PreambleError::Magic));
+        assert_eq!(with(8, 9), Err(PreambleError::Range));
+        assert_eq!(
+            with(16, 0x1b),
+            Err(PreambleError::Program),
+            "no escape sequences on a terminal"
+        );
+        assert_eq!(with(16, 0xff), Err(PreambleError::Program));
+        assert_eq!(with(13, 7).unwrap(), p, "reserved bytes are for later versions");
+    }
+
+    #[test]
+    fn the_highest_common_version_is_taken_or_the_older_end_is_named() {
+        assert_eq!(of(1, 3).common(&of(2, 5)), Some(3));
+        assert_eq!(of(1, 1).common(&of(2, 5)), None);
+        let text = mismatch(&of(1, 1), &of(2, 5));
+        assert!(
+            text.contains("update the client") && text.contains("versions 2 to 5"),
+            "{text}"
+        );
+        assert!(mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
+    }
+}

@@ -1,0 +1,396 @@
+//! The key store: one TOML file, readable by its owner alone, with this end's key pair and the peers it trusts.
+
+use super::keys::{KeyError, KeyPair, PublicKey, hex_bytes};
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Name of the file in the store's folder.
+pub const KEY_FILE: &str = "keys.toml";
+
+/// Largest key file that is read, bytes.
+const MAX_KEY_FILE: u64 = 1 << 20;
+
+/// Why keys could not be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyStoreError {
+    /// The operating system refused.
+    #[error("{path}: {reason}")]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// The file is not a key store.
+    #[error("{path}: this is not a key store: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Others can read the private key.
+    #[error("{path}: mode {mode:o} lets others read the private key; run: chmod 600 {path}")]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// There is no folder to keep keys in.
+    #[error("no configuration folder is known for this user; name one with --keys")]
+    NoFolder,
+    /// The name is not one that a peer can have.
+    #[error("`{0}` is no name for a peer: use 1 to 64 letters, digits, `-`, `_` and `.`")]
+    BadName(String),
+    /// The name belongs to another key.
+    #[error("a peer called `{0}` is known already with another key; forget it first, or choose another name")]
+    NameTaken(String),
+    /// No key pair could be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// A peer that a person has paired with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name here.
+    pub name: String,
+    /// Its key.
+    pub key: PublicKey,
+    /// Where it was reached: `HOST:PORT` or the path of a unix socket; empty for clients of an agent.
+    pub address: String,
+    /// When it was paired, seconds since 1970.
+    pub paired_at: u64,
+}
+
+/// Keys on disk. Every question reads the file again, so that a running agent sees what `keys forget` changed.
+#[derive(Debug)]
+pub struct KeyStore {
+    path: PathBuf,
+    own: KeyPair,
+    write: Mutex<()>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    private_key: String,
+    public_key: String,
+    #[serde(default)]
+    peer: Vec<FilePeer>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePeer {
+    name: String,
+    public_key: String,
+    #[serde(default)]
+    address: String,
+    #[serde(default)]
+    paired_at: u64,
+}
+
+/// Whether a name can be a peer's.
+#[must_use]
+pub fn name_is_sound(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+impl KeyStore {
+    /// Opens the store in a folder, and makes both when they are not there.
+    ///
+    /// # Errors
+    /// When the folder or file cannot be read or made, is damaged, or lets others read it.
+    pub fn open(folder: &Path) -> Result<Self, KeyStoreError> {
+        let path = folder.join(KEY_FILE);
+        let own = match read(&path) {
+            Ok(file) => own_pair(&path, &file)?,
+            Err(KeyStoreError::Io { .. }) if !path.exists() => {
+                std::fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(folder)
+                    .map_err(|e| io(folder, &e))?;
+                let own = KeyPair::generate()?;
+                let file = File {
+                    version: 1,
+                    private_key: own.private().iter().map(|b| format!("{b:02x}")).collect(),
+                    public_key: own.public().to_hex(),
+                    peer: Vec::new(),
+                };
+                match write(&path, &file, true) {
+                    Ok(()) => own,
+                    // Another process made it in between: its keys count.
+                    Err(_) if path.exists() => own_pair(&path, &read(&path)?)?,
+                    Err(e) => return Err(e),
+                }
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(Self {
+            path,
+            own,
+            write: Mutex::new(()),
+        })
+    }
+
+    /// The folder where the window and the command line keep their keys.
+    ///
+    /// # Errors
+    /// When the user has no configuration folder.
+    pub fn client_folder() -> Result<PathBuf, KeyStoreError> {
+        folder("kinescope")
+    }
+
+    /// The folder where an agent keeps its keys.
+    ///
+    /// # Errors
+    /// When the user has no configuration folder.
+    pub fn agent_folder() -> Result<PathBuf, KeyStoreError> {
+        folder("kinescope-agent")
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// This end's own keys.
+    #[must_use]
+    pub fn own(&self) -> &KeyPair {
+        &self.own
+    }
+
+    /// The peers as the file tells them now.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn peers(&self) -> Result<Vec<Peer>, KeyStoreError> {
+        let damaged = |name: &str| KeyStoreError::Damaged {
+            path: self.path.clone(),
+            reason: format!("the key of peer `{name}` is not 64 hexadecimal digits"),
+        };
+        let file = read(&self.path)?;
+        file.peer
+            .into_iter()
+            .map(|p| {
+                let key = PublicKey::from_hex(&p.public_key).ok_or_else(|| damaged(&p.name))?;
+                Ok(Peer {
+                    name: p.name,
+                    key,
+                    address: p.address,
+                    paired_at: p.paired_at,
+                })
+            })
+            .collect()
+    }
+
+    /// The peer with this key.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn by_key(&self, key: &PublicKey) -> Result<Option<Peer>, KeyStoreError> {
+        Ok(self.peers()?.into_iter().find(|p| p.key == *key))
+    }
+
+    /// The peer with this name.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn by_name(&self, name: &str) -> Result<Option<Peer>, KeyStoreError> {
+        Ok(self.peers()?.into_iter().find(|p| p.name == name))
+    }
+
+    /// Pins a peer's key. The same key under another name or address is renamed.
+    ///
+    /// # Errors
+    /// When the name is not sound or belongs to another key, or the file cannot be written.
+    pub fn pin(&self, name: &str, key: PublicKey, address: &str) -> Result<(), KeyStoreError> {
+        if !name_is_sound(name) {
+            return Err(KeyStoreError::BadName(name.to_owned()));
+        }
+        let _guard = self.write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = read(&self.path)?;
+        let hex = key.to_hex();
+        if file.peer.iter().any(|p| p.name == name && p.public_key != hex) {
+            return Err(KeyStoreError::NameTaken(name.to_owned()));
+        }
+        file.peer.retain(|p| p.public_key != hex);
+        let paired_at = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        file.peer.push(FilePeer {
+            name: name.to_owned(),
+            public_key: hex,
+            address: address.to_owned(),
+            paired_at,
+        });
+        write(&self.path, &file, false)
+    }
+
+    /// Forgets a peer; `false` when none has this name.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn forget(&self, name: &str) -> Result<bool, KeyStoreError> {
+        let _guard = self.write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = read(&self.path)?;
+        let before = file.peer.len();
+        file.peer.retain(|p| p.name != name);
+        if file.peer.len() == before {
+            return Ok(false);
+        }
+        write(&self.path, &file, false).map(|()| true)
+    }
+}
+
+fn folder(program: &str) -> Result<PathBuf, KeyStoreError> {
+    directories::ProjectDirs::from("", "", program)
+        .map(|d| d.config_dir().join("keys"))
+        .ok_or(KeyStoreError::NoFolder)
+}
+
+fn io(path: &Path, e: &std::io::Error) -> KeyStoreError {
+    KeyStoreError::Io {
+        path: path.to_owned(),
+        reason: e.to_string(),
+    }
+}
+
+fn own_pair(path: &Path, file: &File) -> Result<KeyPair, KeyStoreError> {
+    let damaged = |reason: &str| KeyStoreError::Damaged {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if file.version != 1 {
+        return Err(damaged(&format!("version {} is not known", file.version)));
+    }
+    let private = hex_bytes(&file.private_key).ok_or_else(|| damaged("private_key is not 64 hexadecimal digits"))?;
+    let public =
+        PublicKey::from_hex(&file.public_key).ok_or_else(|| damaged("public_key is not 64 hexadecimal digits"))?;
+    Ok(KeyPair::from_parts(private, public))
+}
+
+fn read(path: &Path) -> Result<File, KeyStoreError> {
+    let meta = std::fs::metadata(path).map_err(|e| io(path, &e))?;
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyStoreError::Exposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    if meta.len() > MAX_KEY_FILE {
+        return Err(KeyStoreError::Damaged {
+            path: path.to_owned(),
+            reason: "it is larger than 1 MiB".into(),
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| io(path, &e))?;
+    // The parser's own message quotes the line, which may hold the private key: only its place is told.
+    toml::from_str(&text).map_err(|e| {
+        let at = e.span().map_or(0, |s| s.start);
+        let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+        KeyStoreError::Damaged {
+            path: path.to_owned(),
+            reason: format!("line {line} cannot be read"),
+        }
+    })
+}
+
+/// Writes a new file beside the old one and moves it into place: a reader sees the one or the other.
+fn write(path: &Path, file: &File, new: bool) -> Result<(), KeyStoreError> {
+    let text = toml::to_string(file).map_err(|e| KeyStoreError::Damaged {
+        path: path.to_owned(),
+        reason: e.to_string(),
+    })?;
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let _ = std::fs::remove_file(&beside);
+    let put = || -> std::io::Result<()> {
+        let mut f = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)?;
+        f.write_all(text.as_bytes())?;
+        f.sync_all()?;
+        // A hard link fails where a file is, a rename replaces it.
+        if new {
+            std::fs::hard_link(&beside, path)?
+        } else {
+            std::fs::rename(&beside, path)?
+        }
+        Ok(())
+    };
+    let done = put().map_err(|e| io(path, &e));
+    let _ = std::fs::remove_file(&beside);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_for_the_owner_alone_and_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::open(&dir.path().join("a/keys")).unwrap();
+        let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let peer = KeyPair::generate().unwrap().public();
+        store.pin("board-1", peer, "127.0.0.1:7").unwrap();
+        let again = KeyStore::open(&dir.path().join("a/keys")).unwrap();
+        assert_eq!(again.own().public(), store.own().public());
+        assert_eq!(again.own().private(), store.own().private());
+        assert_eq!(again.by_name("board-1").unwrap().unwrap().key, peer);
+        assert_eq!(again.by_key(&peer).unwrap().unwrap().address, "127.0.0.1:7");
+        let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "pinning keeps the mode");
+        assert!(again.forget("board-1").unwrap());
+        assert!(!again.forget("board-1").unwrap());
+        assert_eq!(store.peers().unwrap(), [], "a store that was open before sees it");
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::open(dir.path()).unwrap();
+        let (a, b) = (
+            KeyPair::generate().unwrap().public(),
+            KeyPair::generate().unwrap().public(),
+        );
+        store.pin("x", a, "").unwrap();
+        assert!(matches!(store.pin("x", b, ""), Err(KeyStoreError::NameTaken(n)) if n == "x"));
+        assert!(matches!(store.pin("a/b", b, ""), Err(KeyStoreError::BadName(_))));
+        assert!(matches!(store.pin("", b, ""), Err(KeyStoreError::BadName(_))));
+        store.pin("y", a, "").unwrap();
+        assert_eq!(
+            store.peers().unwrap().len(),
+            1,
+            "the same key under a new name is the same peer"
+        );
+    }
+
+    #[test]
+    fn an_exposed_or_damaged_file_is_refused_without_showing_its_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::open(dir.path()).unwrap();
+        let path = store.path().to_owned();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(
+            KeyStore::open(dir.path()),
+            Err(KeyStoreError::Exposed { mode: 0o644, .. })
+        ));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, "version = 1\nprivate_key = secret-bytes\n").unwrap();
+        let e = KeyStore::open(dir.path()).unwrap_err().to_string();
+        assert!(e.contains("line 2") && !e.contains("secret"), "{e}");
+    }
+}

@@ -1,0 +1,179 @@
+//! The bare executable: small, without a panic in it, and it runs real plans.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use replay_engine::device::{Arena, Containment, DeviceInfo};
+use replay_engine::plan::{CompileOptions, Edits, Plan, compile};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use trace_core::PhysAddr;
+use trace_core::progress::Progress;
+
+/// Most bytes of text and data.
+const MOST: u64 = 24 << 10;
+const PT_LOAD: u32 = 1;
+const SHT_SYMTAB: u32 = 2;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds it as a person would, in a target folder of this test's own.
+fn build(name: &str, more: &[&str]) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let done = Command::new(cargo)
+        .current_dir(root())
+        .args([
+            "build",
+            "--quiet",
+            "--offline",
+            "-p",
+            "replay-bare",
+            "--profile",
+            "bare",
+            "--target-dir",
+        ])
+        .arg(&target)
+        .args(more)
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    target.join("bare/replay-bare")
+}
+
+fn u16_at(b: &[u8], at: u64) -> u64 {
+    u64::from(u16::from_le_bytes(b[at as usize..][..2].try_into().unwrap()))
+}
+fn u32_at(b: &[u8], at: u64) -> u32 {
+    u32::from_le_bytes(b[at as usize..][..4].try_into().unwrap())
+}
+fn u64_at(b: &[u8], at: u64) -> u64 {
+    u64::from_le_bytes(b[at as usize..][..8].try_into().unwrap())
+}
+
+/// Bytes that the loader takes from the file: text and data.
+fn loaded(elf: &[u8]) -> u64 {
+    let (start, size, count) = (u64_at(elf, 32), u16_at(elf, 54), u16_at(elf, 56));
+    let headers = (0..count).map(|i| start + i * size);
+    headers
+        .filter(|h| u32_at(elf, *h) == PT_LOAD)
+        .map(|h| u64_at(elf, h + 32))
+        .sum()
+}
+
+fn symbols(elf: &[u8]) -> Vec<String> {
+    let (start, size, count) = (u64_at(elf, 40), u16_at(elf, 58), u16_at(elf, 60));
+    let mut out = Vec::new();
+    for section in (0..count)
+        .map(|i| start + i * size)
+        .filter(|s| u32_at(elf, s + 4) == SHT_SYMTAB)
+    {
+        let names = start + u64::from(u32_at(elf, section + 40)) * size;
+        let names = &elf[u64_at(elf, names + 24) as usize..];
+        let (first, bytes) = (u64_at(elf, section + 24), u64_at(elf, section + 32));
+        for symbol in (0..bytes / 24).map(|i| first + i * 24) {
+            let name = &names[u32_at(elf, symbol) as usize..];
+            let end = name.iter().position(|b| *b == 0).unwrap();
+            out.push(String::from_utf8_lossy(&name[..end]).into_owned());
+        }
+    }
+    out
+}
+
+fn target() -> DeviceInfo {
+    DeviceInfo {
+        name: "array".to_owned(),
+        description: "an array of registers".to_owned(),
+        gpu_id: 0,
+        gpu_name: String::new(),
+        register_map: "mali-jm".to_owned(),
+        containment: Containment::Software,
+        window: 0x4000,
+        arena: Arena {
+            base: PhysAddr(0x1_0000_0000),
+            pages: 1 << 20,
+        },
+        virtual_time: true,
+        computes: false,
+    }
+}
+
+fn plan(path: &Path) -> Plan {
+    let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+    compile(
+        &recording,
+        &Edits::default(),
+        &target(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap()
+    .plan
+}
+
+/// Runs a body through the executable, from its standard input, and reads what it printed.
+fn run(program: &Path, body: &[u8]) -> (Option<i32>, String, BTreeMap<String, u64>) {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(body).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let rows = text
+        .lines()
+        .filter_map(|l| l.split_once(' '))
+        .filter_map(|(n, v)| Some((n.to_owned(), v.parse().ok()?)));
+    (
+        out.status.code(),
+        text.lines().next().unwrap_or("").to_owned(),
+        rows.collect(),
+    )
+}
+
+#[test]
+fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
+    let program = build("bare", &[]);
+    let bytes = loaded(&std::fs::read(&program).unwrap());
+    println!("text and data: {bytes} bytes");
+    assert!(bytes <= MOST, "{bytes} bytes of text and data");
+    let named = build("bare-symbols", &["--config", "profile.bare.strip=false"]);
+    let names = symbols(&std::fs::read(named).unwrap());
+    assert!(names.iter().any(|n| n == "_start") && names.len() > 5, "{names:?}");
+    for bad in ["panic", "unwind", "unwrap_failed", "slice_index_fail", "fmt"] {
+        let found: Vec<&String> = names.iter().filter(|n| n.contains(bad)).collect();
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    let mut plans = vec![plan(&root().join("sample-traces/write-value.kine"))];
+    let recordings =
+        std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), PathBuf::from);
+    let mnist = recordings.join("gpureplay/mnist");
+    if mnist.is_dir() {
+        plans.push(plan(&mnist));
+    } else {
+        println!("skipped: no recording at {}", mnist.display());
+    }
+    for plan in plans {
+        let (code, first, n) = run(&program, &plan.body);
+        println!("{first} {n:?}");
+        assert_eq!(first, "ran to its end");
+        assert_eq!((n["actions"], n["interrupts"]), (plan.actions, plan.interrupts));
+        assert_eq!(n["reads-compared"], plan.reads.compared());
+        // An array of registers is no GPU: most reads differ, and the exit status says so.
+        assert!(n["divergences"] > 0 && n["reads-matched"] < n["reads-compared"]);
+        assert_eq!(code, Some(1));
+        assert_eq!(n["memory-writes"] > 0, !plan.jobs.is_empty());
+        // A body that is cut off stops there and says why.
+        let (code, first, cut) = run(&program, &plan.body[..plan.body.len() - 1]);
+        assert_eq!(
+            (code, first.as_str(), cut["actions"]),
+            (Some(1), "stopped", plan.actions - 1)
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! Pairing over real sockets: confirmed, declined, in the middle of an attack; and who is refused without it.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use replay_engine::client::{Client, ClientError, Endpoint, pair};
+use replay_engine::serve::{Options, PairingWindow, Server};
+use replay_engine::wire::message::PairMessage;
+use replay_engine::wire::{
+    Channel, Concern, KeyPair, KeyStoreError, Preamble, Stream, WRITE_LIMIT, Word, code, mismatch,
+};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use support::{Ends, Strings, listen, raw_agent, raw_client, soon, tcp, until};
+
+/// An agent that knows nobody.
+fn agent(ends: &Ends) -> (Server, SocketAddr) {
+    let devices = [Strings::default().factory("board")];
+    let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
+    let address = listen(&server);
+    (server, address)
+}
+
+/// Opens pairing; the codes that the agent's person sees, and how attempts end.
+fn open(server: &Server, answer: bool, port: Option<u16>) -> (Receiver<String>, Receiver<Result<String, String>>) {
+    let (show, shown) = channel();
+    let (tell, told) = channel();
+    let (show, tell) = (std::sync::Mutex::new(show), std::sync::Mutex::new(tell));
+    server.open_pairing(PairingWindow::new(
+        move |request| {
+            show.lock().unwrap().send(request.code.clone()).unwrap();
+            answer
+        },
+        move |result| tell.lock().unwrap().send(result.clone()).unwrap(),
+        port,
+    ));
+    (shown, told)
+}
+
+#[test]
+fn both_confirm_the_same_code_and_then_work_together() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, told) = open(&server, true, None);
+    let mut here = String::new();
+    let paired = pair(&tcp(address), "board-3", &ends.client, |code| {
+        here = code.to_owned();
+        true
+    })
+    .unwrap();
+    assert_eq!(shown.recv().unwrap(), here, "both persons see one code");
+    assert_eq!(here.len(), 11);
+    let name = told.recv().unwrap().unwrap();
+    assert_eq!(paired.key, ends.agent.own().public());
+    assert_eq!(
+        ends.client.by_name("board-3").unwrap().unwrap().address,
+        address.to_string()
+    );
+    assert_eq!(
+        ends.agent.by_name(&name).unwrap().unwrap().key,
+        ends.client.own().public()
+    );
+    let client = Client::connect(&tcp(address), &ends.client, Some("board-3")).unwrap();
+    assert_eq!(client.known_as(), name);
+    assert_eq!(client.devices()[0].name, "board");
+    // One client: the window is closed again.
+    let other = Ends::strangers();
+    let again = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&again, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_port_of_the_service_is_kept_when_pairing_has_its_own() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let _heard = open(&server, true, Some(4321));
+    let paired = pair(&tcp(address), "b", &ends.client, |_| true).unwrap();
+    assert_eq!(paired.address, "127.0.0.1:4321");
+}
+
+#[test]
+fn when_the_agents_person_declines_nobody_keeps_a_key() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (_shown, told) = open(&server, false, None);
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
+        "{e}"
+    );
+    assert!(told.recv().unwrap().is_err());
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn when_the_clients_person_declines_nobody_keeps_a_key_and_three_failures_close_the_window() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (_shown, told) = open(&server, true, None);
+    for _ in 0..3 {
+        let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
+        assert!(
+            matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
+            "{e}"
+        );
+        assert!(told.recv().unwrap().is_err());
+    }
+    assert!(told.recv().unwrap().unwrap_err().contains("three"));
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(matches!(e, ClientError::Refused(_)), "{e}");
+}
+
+fn next(channel: &mut Channel) -> PairMessage {
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(frame.concern, Concern::Pair);
+    frame.message().unwrap()
+}
+
+fn say(channel: &Channel, message: &PairMessage) {
+    channel.sender.send(Concern::Pair, message).unwrap();
+}
+
+#[test]
+fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, told) = open(&server, false, None);
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = middle.local_addr().unwrap();
+    let attack = std::thread::spawn(move || {
+        let keys = KeyPair::generate().unwrap();
+        let mut client = raw_agent(middle.accept().unwrap().0, &keys);
+        let mut agent = raw_client(address, &keys, Word::Pair);
+        // It sees the client's commitment, but has to commit to the agent before either nonce is known.
+        let PairMessage::Commit { name, .. } = next(&mut client) else {
+            panic!()
+        };
+        let own = code::nonce().unwrap();
+        say(
+            &agent,
+            &PairMessage::Commit {
+                digest: code::commitment(&agent.hash, &own),
+                name,
+            },
+        );
+        let PairMessage::Nonce(nonce) = next(&mut agent) else {
+            panic!()
+        };
+        say(&client, &PairMessage::Nonce(nonce));
+        let PairMessage::Reveal(revealed) = next(&mut client) else {
+            panic!()
+        };
+        say(&agent, &PairMessage::Reveal(own));
+        // Its best hope: that both persons confirm without looking.
+        (
+            code::code(&client.hash, &revealed, &nonce),
+            code::code(&agent.hash, &own, &nonce),
+            client,
+            agent,
+        )
+    });
+    let mut here = String::new();
+    let result = pair(&tcp(there), "b", &ends.client, |code| {
+        here = code.to_owned();
+        false
+    });
+    assert!(matches!(result, Err(ClientError::PairingDeclined { .. })));
+    let agents = shown.recv().unwrap();
+    assert_ne!(here, agents, "the two persons see that somebody sits in between");
+    let (client_leg, agent_leg, _client, _agent) = attack.join().unwrap();
+    assert_eq!((here, agents), (client_leg, agent_leg));
+    assert!(told.recv().unwrap().is_err());
+    assert!(ends.client.peers().unwrap().is_empty() && ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn a_nonce_other_than_the_one_committed_to_is_refused() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, _told) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, Word::Pair);
+    let digest = code::commitment(&channel.hash, &[7; 32]);
+    say(
+        &channel,
+        &PairMessage::Commit {
+            digest,
+            name: "evil\u{1b}[2J".into(),
+        },
+    );
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    say(&channel, &PairMessage::Reveal([8; 32]));
+    assert!(channel.receiver.receive().is_err(), "the agent hangs up");
+    assert!(
+        shown.recv_timeout(Duration::from_millis(100)).is_err(),
+        "and asks nobody"
+    );
+    assert!(ends.agent.peers().unwrap().is_empty());
+}
+
+#[test]
+fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
+    let ends = Ends::strangers();
+    let (_server, address) = agent(&ends);
+    let e = Client::connect(&tcp(address), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::NotPaired { .. }), "{e}");
+    assert!(e.to_string().contains("kinescope-agent pair"));
+    // The client knows the agent's key, but not the other way round.
+    ends.client.pin("board", ends.agent.own().public(), "").unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
+        "{e}"
+    );
+    // The agent learns of a new key without being started again, and of a forgotten one too.
+    ends.agent.pin("bench", ends.client.own().public(), "").unwrap();
+    Client::connect(&tcp(address), &ends.client, Some("board")).unwrap();
+    ends.agent.forget("bench").unwrap();
+    assert!(Client::connect(&tcp(address), &ends.client, Some("board")).is_err());
+}
+
+#[test]
+fn an_agent_with_another_key_than_its_names_is_not_talked_to() {
+    let ends = Ends::strangers();
+    let (_server, address) = agent(&ends);
+    ends.client
+        .pin("board", KeyPair::generate().unwrap().public(), "")
+        .unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::WrongKey { name, .. } if name == "board"),
+        "{e}"
+    );
+    // Known under another name is not enough either.
+    ends.client.pin("other", ends.agent.own().public(), "").unwrap();
+    let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
+    assert!(matches!(e, ClientError::WrongKey { .. }), "{e}");
+    let e = pair(&tcp(address), "a b", &ends.client, |_| true).unwrap_err();
+    assert!(matches!(e, ClientError::Keys(KeyStoreError::BadName(_))), "{e}");
+}
+
+#[test]
+fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
+    let ends = Ends::paired("");
+    let (_server, address) = agent(&ends);
+    // A client from the future at this agent.
+    let future = Preamble {
+        lowest: 7,
+        highest: 9,
+        word: Word::Session as u8,
+        program: "kinescope 9.0".into(),
+    };
+    let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
+    stream.set_limits(Duration::from_secs(5), WRITE_LIMIT).unwrap();
+    future.send(&mut stream).unwrap();
+    let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
+    assert_eq!(answer.known_word(), Some(Word::NoVersion));
+    let sentence = mismatch(&future, &answer);
+    assert!(
+        sentence.contains("versions 7 to 9") && sentence.contains("update the agent"),
+        "{sentence}"
+    );
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "and the agent hangs up");
+    // This client at an agent from the future.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let fake = std::thread::spawn(move || {
+        let mut stream = Stream::Tcp(listener.accept().unwrap().0);
+        let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
+        let ours = Preamble {
+            word: Word::NoVersion as u8,
+            ..future
+        };
+        ours.send(&mut stream).unwrap();
+        mismatch(&theirs, &ours)
+    });
+    let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Version(text) if text.contains("update the client")),
+        "{e}"
+    );
+    assert_eq!(e.to_string(), fake.join().unwrap(), "both ends say the same");
+}
+
+#[test]
+fn what_is_no_agent_and_what_is_not_there_are_told_apart() {
+    let ends = Ends::paired("");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut s, _) = listener.accept().unwrap();
+        s.write_all(&[b'H'; 64]).unwrap();
+        // Closing with the client's bytes unread would be a reset.
+        let _ = s.read(&mut [0; 64]);
+    });
+    let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::NotAnAgent { .. }), "{e}");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let e = Client::connect(&tcp(free), &ends.client, None).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Unreachable { .. }) && e.to_string().contains("kinescope-agent"),
+        "{e}"
+    );
+    let e = Client::connect(&Endpoint::Unix("/nowhere/x.sock".into()), &ends.client, None).unwrap_err();
+    assert!(matches!(e, ClientError::Unreachable { .. }), "{e}");
+}
+
+#[test]
+fn a_preamble_changed_on_the_way_ends_the_handshake() {
+    let ends = Ends::paired("");
+    let (_server, address) = agent(&ends);
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = middle.local_addr().unwrap();
+    // A relay that changes nothing but one reserved byte of the client's preamble.
+    std::thread::spawn(move || {
+        let mut client = middle.accept().unwrap().0;
+        let mut agent = TcpStream::connect(address).unwrap();
+        let mut preamble = [0; 64];
+        client.read_exact(&mut preamble).unwrap();
+        preamble[13] ^= 1;
+        agent.write_all(&preamble).unwrap();
+        let (mut a, mut c) = (agent.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut a, &mut c));
+        let _ = std::io::copy(&mut client, &mut agent);
+    });
+    let e = Client::connect(&tcp(at), &ends.client, Some("board")).unwrap_err();
+    assert!(
+        matches!(e, ClientError::Protocol { .. } | ClientError::Lost { .. }),
+        "{e}"
+    );
+    until("the agent to be there still", || {
+        Client::connect(&tcp(address), &ends.client, Some("board")).is_ok()
+    });
+}

@@ -1,0 +1,353 @@
+//! Leases, pushes and runs over real sockets, with a board that misbehaves on demand.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use replay_core::Action;
+use replay_engine::client::{Client, ClientError, Endpoint, Phase, Stage, boards};
+use replay_engine::run::Verdict;
+use replay_engine::serve::{Options, Server};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::{Bench, Ends, HANGS, PANICS, Relay, SLOW, SOUND, Strings, images, plan, plan_of, quick, tcp, until};
+use trace_core::progress::Progress;
+
+#[test]
+fn a_replay_goes_through_its_phases_and_comes_back_matched() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    let phases = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&phases);
+    lease.on_phase(move |p| seen.lock().unwrap().push(p));
+    let progress = Progress::new();
+    let outcome = lease.replay(&plan(500, &images(3)), 3, &progress, false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
+    assert_eq!((outcome.reads.compared, outcome.reads.matched), (500, 500));
+    assert_eq!(outcome.timing.runs_ns.len(), 3);
+    assert_eq!(outcome.pushed_bytes, lease.pushed().bytes);
+    assert!(outcome.timing.push_ns > 0 && outcome.pushed_bytes > 3 * 4096);
+    assert!(!outcome.recording.is_empty(), "the outcome is a recording too");
+    assert_eq!(progress.fraction(), Some(1.0));
+    let phases = phases.lock().unwrap().clone();
+    assert_eq!(
+        phases,
+        [Phase::Checking, Phase::Uploading, Phase::Running, Phase::Downloading]
+    );
+}
+
+#[test]
+fn one_client_at_a_time_and_the_next_hears_who_and_since_when() {
+    let bench = Bench::new(Options::default());
+    let other = bench.ends.another("second");
+    let connect = || Client::connect(&tcp(bench.address), &other, None).unwrap();
+    let lease = bench.lease();
+    let e = connect().lease("board").unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Busy { holder, since_s: 0, .. } if holder == "bench"),
+        "{e}"
+    );
+    assert_eq!(connect().states()[0].holder.as_deref(), Some("bench"));
+    drop(lease);
+    connect().lease("board").unwrap();
+    let e = connect().lease("nothing").unwrap_err();
+    assert!(
+        matches!(&e, ClientError::NoDevice { known, .. } if known == "board"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_second_push_sends_only_what_changed() {
+    let bench = Bench::new(Options::default());
+    let mut all = images(300);
+    let mut lease = bench.lease();
+    let mut push = |all: &[[u8; 4096]]| {
+        let outcome = lease.replay(&plan(2000, all), 1, &Progress::new(), false).unwrap();
+        assert_eq!(outcome.pushed_bytes, lease.pushed().bytes);
+        lease.pushed()
+    };
+    let first = push(&all);
+    assert_eq!((first.pages, first.pages_known), (300, 0));
+    assert!(first.bytes > 300 * 4096);
+    all[17][4000] = 1;
+    let second = push(&all);
+    assert_eq!((second.pages, second.pages_known), (1, 299));
+    assert!(second.bytes < 16 << 10, "{} bytes for one page", second.bytes);
+    let third = push(&all);
+    assert_eq!((third.pages, third.pages_known), (0, 300));
+    assert!(third.bytes < 4 << 10, "{} bytes for nothing new", third.bytes);
+    // Images that are zero or repeat are not sent at all.
+    let repeats = [[0; 4096], all[0], all[0], [0; 4096]];
+    assert_eq!(push(&repeats).pages, 0);
+    drop(lease);
+    // Another lease of the same client finds its pages; another client does not.
+    let mut again = bench.lease();
+    again.replay(&plan(2000, &all), 1, &Progress::new(), false).unwrap();
+    assert_eq!(again.pushed().pages, 0);
+    drop(again);
+    let other = bench.ends.another("second");
+    let mut lease = Client::connect(&tcp(bench.address), &other, None)
+        .unwrap()
+        .lease("board")
+        .unwrap();
+    lease.replay(&plan(2000, &all), 1, &Progress::new(), false).unwrap();
+    assert_eq!(lease.pushed().pages, 300);
+}
+
+#[test]
+fn a_cache_that_is_too_small_costs_bytes_and_nothing_else() {
+    let bench = Bench::new(Options {
+        cache_bytes: 8 * 4096,
+        ..Options::default()
+    });
+    let mut lease = bench.lease();
+    for _ in 0..2 {
+        let outcome = lease
+            .replay(&plan(10, &images(100)), 1, &Progress::new(), false)
+            .unwrap();
+        assert_eq!(outcome.verdict, Verdict::Match);
+        assert!(lease.pushed().pages > 90);
+    }
+}
+
+#[test]
+fn a_bad_plan_is_refused_here_and_by_the_agent_when_nobody_looked_here() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    let write = Action::Write {
+        event: 4,
+        space: 0,
+        offset: 0x8000,
+        width: 4,
+        value: 1,
+    };
+    let bad = plan_of([write], &[]);
+    let ClientError::PlanRefused(here) = lease.replay(&bad, 1, &Progress::new(), false).unwrap_err() else {
+        panic!()
+    };
+    let e = lease.replay(&bad, 1, &Progress::new(), true).unwrap_err();
+    assert_eq!(e.stage(), Stage::Upload);
+    let ClientError::AgentRefusedPlan(there) = e else {
+        panic!("{e}")
+    };
+    assert_eq!(here, there, "both ends use the same code");
+    assert_eq!(there.rule, 1, "{there}");
+    // An arena that is not the device's, a frame outside it.
+    let mut bad = plan(1, &images(2));
+    bad.plan.arena.pages += 1;
+    assert!(matches!(
+        lease.replay(&bad, 1, &Progress::new(), true),
+        Err(ClientError::AgentRefusedPlan(_))
+    ));
+    let mut bad = plan(1, &images(2));
+    bad.plan.pages[1].frame = 5;
+    let e = lease.replay(&bad, 1, &Progress::new(), true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("outside")),
+        "{e}"
+    );
+    // The lease lives on.
+    assert_eq!(
+        lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap().verdict,
+        Verdict::Match
+    );
+}
+
+#[test]
+fn a_page_that_is_missing_or_is_not_what_its_digest_says_is_told() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    let mut lacks = plan(1, &images(300));
+    let gone = lacks.plan.pages[299].digest;
+    lacks.pages.remove(&gone);
+    let e = lease.replay(&lacks, 1, &Progress::new(), true).unwrap_err();
+    assert!(matches!(e, ClientError::PageMissing { .. }), "{e}");
+    let mut lies = plan(1, &images(300));
+    lies.pages.values_mut().next().unwrap()[0] ^= 1;
+    let e = lease.replay(&lies, 1, &Progress::new(), true).unwrap_err();
+    assert!(matches!(&e, ClientError::Refused(why) if why.contains("digest")), "{e}");
+    assert_eq!(
+        lease
+            .replay(&plan(1, &images(300)), 1, &Progress::new(), false)
+            .unwrap()
+            .verdict,
+        Verdict::Match
+    );
+}
+
+#[test]
+fn cancelling_stops_a_run_and_the_lease_lives_on() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    bench.strings.set(SLOW);
+    let progress = Progress::new();
+    let stop = progress.clone();
+    let watch = std::thread::spawn(move || {
+        until("the run to get on", || stop.fraction().unwrap_or(0.0) > 0.22);
+        stop.cancel();
+        Instant::now()
+    });
+    let e = lease.replay(&plan(100_000, &[]), 1, &progress, false).unwrap_err();
+    assert!(matches!(e, ClientError::Cancelled), "{e}");
+    let took = watch.join().unwrap().elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    bench.strings.set(SOUND);
+    let outcome = lease.replay(&plan(100, &[]), 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+    // Cancelled before it begins: during the upload.
+    let progress = Progress::new();
+    progress.cancel();
+    let e = lease.replay(&plan(100, &images(5)), 1, &progress, false).unwrap_err();
+    assert!(matches!(e, ClientError::Cancelled), "{e}");
+    assert_eq!(
+        lease
+            .replay(&plan(100, &images(5)), 1, &Progress::new(), false)
+            .unwrap()
+            .verdict,
+        Verdict::Match
+    );
+    assert_eq!(
+        bench.strings.made.load(Ordering::SeqCst),
+        1,
+        "it is the same board all along"
+    );
+}
+
+#[test]
+fn a_board_that_panics_is_made_anew_and_the_server_lives_on() {
+    let bench = Bench::new(Options::default());
+    let mut lease = bench.lease();
+    bench.strings.set(PANICS);
+    let e = lease.replay(&plan(10, &[]), 1, &Progress::new(), false).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Device(why) if why.contains("the test board panics")),
+        "{e}"
+    );
+    bench.strings.set(SOUND);
+    assert_eq!(
+        lease
+            .replay(&plan(10, &[]), 1, &Progress::new(), false)
+            .unwrap()
+            .verdict,
+        Verdict::Match
+    );
+    assert_eq!(bench.strings.made.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_board_that_hangs_is_given_up_when_its_time_is_over() {
+    let bench = Bench::new(Options {
+        longest_run: Duration::from_millis(200),
+        ..quick()
+    });
+    let mut lease = bench.lease();
+    bench.strings.set(HANGS);
+    let begin = Instant::now();
+    let e = lease.replay(&plan(10, &[]), 1, &Progress::new(), false).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Device(why) if why.contains("longer than")),
+        "{e}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    bench.strings.set(SOUND);
+    assert_eq!(
+        lease
+            .replay(&plan(10, &[]), 1, &Progress::new(), false)
+            .unwrap()
+            .verdict,
+        Verdict::Match
+    );
+}
+
+#[test]
+fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
+    let bench = Bench::new(quick());
+    for mood in [SLOW, HANGS] {
+        bench.strings.set(mood);
+        let relay = Relay::to(bench.address);
+        let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();
+        let mut lease = client.lease("board").unwrap();
+        let run = std::thread::spawn(move || lease.replay(&plan(100_000, &[]), 1, &Progress::new(), false));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(bench.server.states()[0].holder.as_deref(), Some("bench"));
+        relay.cut();
+        let e = run.join().unwrap().unwrap_err();
+        assert!(matches!(&e, ClientError::Lost { stage: Stage::Run, .. }), "{e}");
+        assert!(e.to_string().contains("kinescope-agent"), "{e}");
+        until("the device to be free", || bench.server.states()[0].holder.is_none());
+    }
+    bench.strings.set(SOUND);
+    assert_eq!(
+        bench
+            .lease()
+            .replay(&plan(1, &[]), 1, &Progress::new(), false)
+            .unwrap()
+            .verdict,
+        Verdict::Match
+    );
+}
+
+#[test]
+fn every_way_to_a_board_is_the_same_protocol() {
+    let strings = Strings::default();
+    let here = boards::Factories::new().with("test", strings.factory("board"));
+    let ends = Ends::paired("");
+    let server = Server::new(
+        &[strings.factory("board")],
+        Some(Arc::clone(&ends.agent)),
+        Options::default(),
+    )
+    .unwrap();
+    let path = ends.folder.path().join("agent.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let serving = server.clone();
+    std::thread::spawn(move || serving.serve_unix(&listener).unwrap());
+    let address = support::listen(&server);
+    ends.client
+        .pin("board", ends.agent.own().public(), &address.to_string())
+        .unwrap();
+    let names = [
+        "software:test".to_owned(),
+        format!("agent://{address}/board"),
+        format!("agent://{}/board", path.display()),
+        "agent:board/board".to_owned(),
+    ];
+    let mut prints = Vec::new();
+    for name in &names {
+        let mut lease = boards::open(name, &here, &ends.client).unwrap();
+        let outcome = lease
+            .replay(&plan(100, &images(9)), 1, &Progress::new(), false)
+            .unwrap();
+        prints.push((outcome.fingerprint, lease.pushed().bytes > 0, outcome.verdict));
+    }
+    assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
+    let listed = boards::list(&here, &ends.client).unwrap();
+    let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
+    assert_eq!(
+        listed,
+        [
+            ("software:test", &boards::Reach::Here),
+            ("agent:board/board", &boards::Reach::Free)
+        ]
+    );
+    ends.client
+        .pin("board", ends.agent.own().public(), "127.0.0.1:1")
+        .unwrap();
+    let listed = boards::list(&here, &ends.client).unwrap();
+    assert!(matches!(&listed[1].reach, boards::Reach::Away(why) if why.contains("127.0.0.1:1")));
+    assert!(matches!(
+        boards::open("software:x", &here, &ends.client),
+        Err(ClientError::NoBoard { .. })
+    ));
+    assert!(matches!(
+        boards::open("agent:x/d", &here, &ends.client),
+        Err(ClientError::UnknownAgent { .. })
+    ));
+    let again = here.open("software:test").unwrap();
+    let e = here.open("software:test").unwrap_err();
+    assert!(matches!(e, ClientError::Busy { .. }), "{e}");
+    drop(again);
+    assert!(Client::connect(&Endpoint::Unix(path), &ends.client, Some("board")).is_ok());
+}
