@@ -1,0 +1,325 @@
+//! One address space of the MMU: its registers, the translation that the last update latched, its fault registers.
+
+use crate::memory::ArenaMemory;
+use crate::registers::exception;
+use trace_core::mmu::{self, PhysMemory, WalkFault};
+use trace_core::recording::{MmuFormat, Page};
+use trace_core::{GpuVa, PhysAddr};
+
+/// Virtual time of a flush command, ns. The status register shows it active for that long.
+const FLUSH_NS: u64 = 2_000;
+
+/// What an access wants; the numbers are those of the fault status register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read = 2,
+    Write = 3,
+}
+
+/// How addresses are translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Translation {
+    /// Every access faults.
+    Unmapped,
+    /// Addresses go through as they are.
+    Identity,
+    /// Page tables.
+    Tables { format: MmuFormat, root: PhysAddr },
+}
+
+/// A translation that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MmuFault {
+    /// Exception code.
+    pub code: u8,
+    /// Address that was asked for.
+    pub va: u64,
+    pub access: Access,
+    /// Whether a table lay outside memory, which the MMU reports as a bus error.
+    pub bus: bool,
+}
+
+impl PhysMemory for ArenaMemory {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        self.frame(frame)
+    }
+}
+
+impl Translation {
+    /// What the root and configuration registers ask for.
+    fn from_registers(transtab: u64, transcfg: u64) -> Self {
+        let tables = |format| Self::Tables {
+            format,
+            root: mmu::root_from_register(format, transtab),
+        };
+        match transcfg & 0xf {
+            2 => Self::Identity,
+            6 => tables(MmuFormat::Aarch64_4k),
+            // The older mode, in which the root register itself says how.
+            0 => match transtab & 3 {
+                2 => Self::Identity,
+                3 => tables(MmuFormat::MaliLpae),
+                _ => Self::Unmapped,
+            },
+            _ => Self::Unmapped,
+        }
+    }
+
+    /// The physical address behind a GPU address, when the access is allowed.
+    pub(crate) fn translate(self, va: u64, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
+        let fault = |code: u8, level: u8, bus| MmuFault {
+            code: code | level & 7,
+            va,
+            access,
+            bus,
+        };
+        let (format, root) = match self {
+            Self::Unmapped => return Err(fault(exception::TRANSLATION, 0, false)),
+            Self::Identity => return Ok(PhysAddr(va)),
+            Self::Tables { format, root } => (format, root),
+        };
+        let leaf = mmu::translate(format, root, GpuVa(va), memory).map_err(|f| match f {
+            WalkFault::NotMapped { level } => fault(exception::TRANSLATION, level, false),
+            WalkFault::BadEntry { level, .. } => fault(exception::TRANSLATION, level, false),
+            WalkFault::TableMissing { level, .. } => fault(exception::TRANSTAB_BUS, level, true),
+            WalkFault::NoAccessFlag { level, .. } => fault(exception::ACCESS_FLAG, level, false),
+            WalkFault::AddressTooWide => fault(exception::ADDRESS_SIZE, 0, false),
+        })?;
+        let allowed = match access {
+            Access::Read => leaf.rights.read,
+            Access::Write => leaf.rights.write,
+        };
+        if !allowed {
+            return Err(fault(exception::PERMISSION, leaf.level, false));
+        }
+        let within = va & leaf.bytes.wrapping_sub(1);
+        Ok(PhysAddr(leaf.pa.0 & !leaf.bytes.wrapping_sub(1) | within))
+    }
+}
+
+/// What a command to an address space did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandResult {
+    Done,
+    /// Caches were flushed.
+    Flushed,
+    /// There is no such command, or another one was still active.
+    Refused,
+}
+
+/// Registers of one address space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressSpace {
+    transtab: u64,
+    memattr: u64,
+    lockaddr: u64,
+    transcfg: u64,
+    latched: Translation,
+    busy_until: Option<u64>,
+    fault_status: u32,
+    fault_address: u64,
+}
+
+impl Default for AddressSpace {
+    fn default() -> Self {
+        Self {
+            transtab: 0,
+            memattr: 0,
+            lockaddr: 0,
+            transcfg: 0,
+            latched: Translation::Unmapped,
+            busy_until: None,
+            fault_status: 0,
+            fault_address: 0,
+        }
+    }
+}
+
+/// Puts a value into one half of a 64-bit register.
+pub(crate) fn set_half(register: &mut u64, high: bool, value: u32) {
+    let value = u64::from(value);
+    *register = if high {
+        *register & 0xffff_ffff | value << 32
+    } else {
+        *register & !0xffff_ffff | value
+    };
+}
+
+/// One half of a 64-bit register.
+pub(crate) fn half(register: u64, high: bool) -> u32 {
+    if high { (register >> 32) as u32 } else { register as u32 }
+}
+
+impl AddressSpace {
+    /// The translation in force.
+    pub(crate) fn translation(&self) -> Translation {
+        self.latched
+    }
+
+    /// What a read at a distance from the start of the registers gives.
+    pub(crate) fn read(&self, offset: u32) -> Option<u32> {
+        let high = offset & 4 != 0;
+        Some(match offset {
+            0x00 | 0x04 => half(self.transtab, high),
+            0x08 | 0x0c => half(self.memattr, high),
+            0x10 | 0x14 => half(self.lockaddr, high),
+            0x1c => self.fault_status,
+            0x20 | 0x24 => half(self.fault_address, high),
+            0x28 => u32::from(self.busy_until.is_some()),
+            0x30 | 0x34 => half(self.transcfg, high),
+            // The extra fault word holds nothing in this model.
+            0x38 | 0x3c => 0,
+            _ => return None,
+        })
+    }
+
+    /// Writes one of the set-up registers; `false` when the offset is none of them.
+    pub(crate) fn write(&mut self, offset: u32, value: u32) -> bool {
+        let high = offset & 4 != 0;
+        let register = match offset {
+            0x00 | 0x04 => &mut self.transtab,
+            0x08 | 0x0c => &mut self.memattr,
+            0x10 | 0x14 => &mut self.lockaddr,
+            0x30 | 0x34 => &mut self.transcfg,
+            _ => return false,
+        };
+        set_half(register, high, value);
+        true
+    }
+
+    /// Takes a command.
+    pub(crate) fn command(&mut self, command: u32, now: u64) -> CommandResult {
+        if self.busy_until.is_some() {
+            return CommandResult::Refused;
+        }
+        match command {
+            // Nothing, lock, unlock: with no cache of translations there is nothing to hold back.
+            0 | 2 | 3 => CommandResult::Done,
+            1 => {
+                self.latched = Translation::from_registers(self.transtab, self.transcfg);
+                CommandResult::Done
+            }
+            4 | 5 => {
+                self.busy_until = Some(now.saturating_add(FLUSH_NS));
+                CommandResult::Flushed
+            }
+            _ => CommandResult::Refused,
+        }
+    }
+
+    /// When the command under way ends.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.busy_until
+    }
+
+    /// Ends the command under way.
+    pub(crate) fn complete(&mut self) {
+        self.busy_until = None;
+    }
+
+    /// Keeps what is known of a fault; the latest one counts.
+    pub(crate) fn report(&mut self, fault: &MmuFault) {
+        self.fault_status = u32::from(fault.code) | (fault.access as u32) << 8;
+        self.fault_address = fault.va;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::device::Arena;
+
+    #[test]
+    fn the_registers_take_effect_at_an_update() {
+        let mut a = AddressSpace::default();
+        assert!(a.write(0x00, 0x4567_8000) && a.write(0x04, 1) && a.write(0x30, 0x4200_0006));
+        assert_eq!(a.translation(), Translation::Unmapped);
+        assert_eq!(a.command(1, 0), CommandResult::Done);
+        let root = PhysAddr(0x1_4567_8000);
+        assert_eq!(
+            a.translation(),
+            Translation::Tables {
+                format: MmuFormat::Aarch64_4k,
+                root
+            }
+        );
+        assert_eq!(a.read(0x04), Some(1));
+        a.write(0x30, 0x4200_0001);
+        a.command(1, 0);
+        assert_eq!(a.translation(), Translation::Unmapped);
+        assert!(!a.write(0x1c, 1));
+        assert_eq!(a.read(0x18), None);
+    }
+
+    #[test]
+    fn the_older_mode_takes_its_format_from_the_root_register() {
+        let latch = |transtab| Translation::from_registers(transtab, 0);
+        assert_eq!(latch(0), Translation::Unmapped);
+        assert_eq!(latch(0x8000 | 2), Translation::Identity);
+        let root = PhysAddr(0x8000);
+        assert_eq!(
+            latch(0x8000 | 7),
+            Translation::Tables {
+                format: MmuFormat::MaliLpae,
+                root
+            }
+        );
+    }
+
+    #[test]
+    fn a_flush_is_active_until_its_time_is_over() {
+        let mut a = AddressSpace::default();
+        assert_eq!(a.command(5, 10), CommandResult::Flushed);
+        assert_eq!(a.read(0x28), Some(1));
+        assert_eq!(a.command(1, 10), CommandResult::Refused);
+        assert_eq!(a.next_at(), Some(10 + FLUSH_NS));
+        a.complete();
+        assert_eq!(a.read(0x28), Some(0));
+        assert_eq!(a.command(77, 10), CommandResult::Refused);
+    }
+
+    #[test]
+    fn walks_end_in_a_page_or_in_the_fault_that_the_hardware_names() {
+        let mut m = ArenaMemory::new(Arena {
+            base: PhysAddr(0x10_0000),
+            pages: 16,
+        });
+        for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
+            m.clear();
+            let at = |frame: u64| PhysAddr(0x10_0000 + frame * 4096);
+            for level in 0..3 {
+                m.write(at(level), &mmu::encode_table(format, at(level + 1)).to_le_bytes())
+                    .unwrap();
+            }
+            let read_only = mmu::Rights {
+                read: true,
+                write: false,
+                execute: false,
+            };
+            let leaf = mmu::encode_leaf(format, at(9), read_only, 0);
+            m.write(PhysAddr(at(3).0 + 8), &leaf.to_le_bytes()).unwrap();
+            let t = Translation::Tables { format, root: at(0) };
+            assert_eq!(t.translate(0x1234, Access::Read, &m), Ok(PhysAddr(at(9).0 + 0x234)));
+            let code = |va, access| t.translate(va, access, &m).unwrap_err().code;
+            assert_eq!(code(0x1234, Access::Write), 0xcb);
+            assert_eq!(code(0x2234, Access::Read), 0xc3);
+            assert_eq!(code(1 << 40, Access::Read), 0xc0);
+            assert_eq!(code(1 << 60, Access::Read), 0xe0);
+            m.write(
+                PhysAddr(at(0).0 + 8),
+                &mmu::encode_table(format, PhysAddr(0x5000_0000)).to_le_bytes(),
+            )
+            .unwrap();
+            let f = t.translate(1 << 39, Access::Read, &m).unwrap_err();
+            assert_eq!((f.code, f.bus), (0xd1, true));
+        }
+        let f = Translation::Unmapped.translate(5, Access::Read, &m).unwrap_err();
+        assert_eq!((f.code, f.va, f.bus), (0xc0, 5, false));
+    }
+}

@@ -1,0 +1,308 @@
+//! Runs a job chain: walks its headers through the page tables, does what needs no shader, reports each job.
+
+use crate::address_space::{Access, MmuFault, Translation};
+use crate::anomalies::Anomalies;
+use crate::memory::{ArenaMemory, MemoryError};
+use crate::registers::exception;
+use replay_engine::device::JobReport;
+use std::collections::HashSet;
+use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// Most jobs of one chain. A longer one hangs, as one that loops does.
+const MAX_JOBS: usize = 65_536;
+
+/// Alignment of a job header, bytes.
+const ALIGN: u64 = 64;
+/// Bytes of the descriptor behind the header of a job with a shader, and of a fragment job.
+const SHADER_PAYLOAD: usize = 160;
+const FRAGMENT_PAYLOAD: usize = 32;
+
+/// What the slot gives a chain to run with.
+pub(crate) struct Context<'a> {
+    pub memory: &'a mut ArenaMemory,
+    pub anomalies: &'a mut Anomalies,
+    pub translation: Translation,
+    /// GPU address of the first job.
+    pub head: u64,
+    /// Job types that the slot takes, bit `n` for type `n`.
+    pub types: u32,
+    /// Cores that the driver allows.
+    pub affinity: u64,
+    /// Cores of those that are powered.
+    pub cores: u64,
+    /// Whether status words are written back into the headers.
+    pub write_back: bool,
+    pub cycles: u64,
+    pub timestamp: u64,
+}
+
+/// Why a job failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Its own exception code.
+    Job(u8),
+    /// A translation failed.
+    Mmu(MmuFault),
+    /// A translated address is not in memory.
+    Bus { address: u64, va: u64, access: Access },
+}
+
+impl Fault {
+    /// The exception code that the slot reports.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Job(code) => *code,
+            Self::Mmu(f) => f.code,
+            Self::Bus { .. } => exception::BUS,
+        }
+    }
+
+    fn address(&self) -> u64 {
+        match self {
+            Self::Job(_) => 0,
+            Self::Mmu(f) => f.va,
+            Self::Bus { va, .. } => *va,
+        }
+    }
+}
+
+/// How a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Every job is done.
+    Done,
+    /// It never ends.
+    Hang,
+    /// A job failed; those after it did not run.
+    Failed(Fault),
+}
+
+/// What a chain did.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub reports: Vec<JobReport>,
+    /// The job at which it ended.
+    pub head: u64,
+    /// The last job whose header was read.
+    pub tail: u64,
+    pub end: End,
+    /// Flushes of the L2 that its cache-flush jobs asked for.
+    pub flushes: u32,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at * 4..at * 4 + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 1)) << 32
+}
+
+impl Context<'_> {
+    /// Physical address behind each page of a range, so that an access is made as a whole or not at all.
+    fn pieces(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
+        let too_wide = Fault::Mmu(MmuFault {
+            code: exception::ADDRESS_SIZE,
+            va,
+            access,
+            bus: false,
+        });
+        let first = (PAGE_SIZE - (va as usize & (PAGE_SIZE - 1))).min(bytes);
+        let mut pieces = [(PhysAddr(0), 0); 2];
+        for (piece, (skip, len)) in pieces.iter_mut().zip([(0, first), (first, bytes - first)]) {
+            if len > 0 {
+                let at = va.checked_add(skip as u64).ok_or(too_wide)?;
+                let pa = self
+                    .translation
+                    .translate(at, access, self.memory)
+                    .map_err(Fault::Mmu)?;
+                if !self.memory.has_frame(pa.frame()) {
+                    self.anomalies.outside_memory += 1;
+                    return Err(Fault::Bus {
+                        address: pa.0,
+                        va: at,
+                        access,
+                    });
+                }
+                *piece = (pa, len);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Reads at most a page.
+    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let mut rest = out;
+        for (pa, len) in self.pieces(va, rest.len(), Access::Read)? {
+            let (now, later) = rest.split_at_mut(len);
+            if len > 0 {
+                let fault = Fault::Bus {
+                    address: pa.0,
+                    va,
+                    access: Access::Read,
+                };
+                self.memory.read(pa, now).map_err(|_| fault)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes at most a page.
+    fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let mut rest = bytes;
+        for (pa, len) in self.pieces(va, rest.len(), Access::Write)? {
+            let (now, later) = rest.split_at(len);
+            if len > 0 {
+                self.memory.write(pa, now).map_err(|e| {
+                    if e == MemoryError::Full {
+                        self.anomalies.memory_refused += 1;
+                    }
+                    Fault::Bus {
+                        address: pa.0,
+                        va,
+                        access: Access::Write,
+                    }
+                })?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Does what a write-value job asks: an address, a type, an immediate.
+    fn write_value(&mut self, job: u64) -> Result<(), Fault> {
+        let mut payload = [0; 24];
+        self.read(job.wrapping_add(HEADER_BYTES as u64), &mut payload)?;
+        let (va, kind, immediate) = (long(&payload, 0), word(&payload, 2), long(&payload, 4));
+        let kind = WriteKind::from_raw(kind);
+        let value = match kind {
+            WriteKind::CycleCounter => self.cycles,
+            WriteKind::Timestamp => self.timestamp,
+            WriteKind::Zero => 0,
+            WriteKind::Immediate { .. } => immediate,
+            WriteKind::Unknown(_) => return Err(Fault::Job(exception::DATA_INVALID)),
+        };
+        let bytes = kind.bytes();
+        if !va.is_multiple_of(u64::from(bytes)) {
+            return Err(Fault::Job(exception::ALIGN));
+        }
+        self.write(va, value.to_le_bytes().get(..usize::from(bytes)).unwrap_or(&[]))
+    }
+
+    /// Runs one job and says whether it would have needed a shader.
+    fn job(&mut self, va: u64, header: &JobHeader, flushes: &mut u32) -> Result<Option<bool>, Fault> {
+        let Some(kind) = header.kind() else {
+            return Err(Fault::Job(exception::DATA_INVALID));
+        };
+        if self.types >> header.job_type & 1 == 0 {
+            return Err(Fault::Job(exception::TYPE_MISMATCH));
+        }
+        let after = va.wrapping_add(HEADER_BYTES as u64);
+        match kind {
+            JobType::Null => Ok(None),
+            JobType::WriteValue => self.write_value(va).map(|()| None),
+            JobType::CacheFlush => {
+                let mut payload = [0; 8];
+                self.read(after, &mut payload)?;
+                let flush = CacheFlush::unpack(word(&payload, 0), word(&payload, 1));
+                // Caches are not modelled, so that memory is always clean; the flush itself is counted.
+                *flushes += u32::from(flush.clean_l2 || flush.invalidate_l2);
+                Ok(None)
+            }
+            kind => {
+                if self.affinity == 0 {
+                    return Err(Fault::Job(exception::AFFINITY));
+                }
+                if self.cores == 0 {
+                    return Err(Fault::Job(exception::POWER));
+                }
+                // The rest of the descriptor is fetched even though no shader runs: it may be unmapped.
+                let mut payload = [0; SHADER_PAYLOAD];
+                let bytes = if kind == JobType::Fragment {
+                    FRAGMENT_PAYLOAD
+                } else {
+                    SHADER_PAYLOAD
+                };
+                self.read(after, payload.get_mut(..bytes).unwrap_or(&mut []))?;
+                Ok(Some(false))
+            }
+        }
+    }
+
+    /// Writes a job's end into its header: status, first incomplete task, fault address.
+    fn end_job(&mut self, va: u64, code: u8, address: u64) -> Result<(), Fault> {
+        if !self.write_back {
+            return Ok(());
+        }
+        let mut words = [0; 16];
+        words[..4].copy_from_slice(&u32::from(code).to_le_bytes());
+        words[8..].copy_from_slice(&address.to_le_bytes());
+        self.write(va, &words)
+    }
+
+    /// Runs the chain.
+    pub(crate) fn run(mut self) -> Run {
+        let mut run = Run {
+            reports: Vec::new(),
+            head: self.head,
+            tail: self.head,
+            end: End::Done,
+            flushes: 0,
+        };
+        let mut seen = HashSet::new();
+        let mut done: HashSet<u16> = HashSet::new();
+        let mut va = self.head;
+        while va != 0 {
+            run.head = va;
+            run.tail = va;
+            if seen.len() >= MAX_JOBS || !seen.insert(va) {
+                run.end = End::Hang;
+                return run;
+            }
+            let mut bytes = [0; HEADER_BYTES];
+            let fetched = if va.is_multiple_of(ALIGN) {
+                self.read(va, &mut bytes)
+            } else {
+                Err(Fault::Job(exception::CONFIG))
+            };
+            let header = JobHeader::read(&bytes);
+            let result = fetched.and_then(|()| {
+                // Jobs run in the order of the chain, so that what came before is done.
+                let unmet = [header.dep1, header.dep2]
+                    .iter()
+                    .filter(|d| **d != 0 && !done.contains(*d))
+                    .count();
+                self.anomalies.unmet_dependencies += unmet as u64;
+                let computed = self.job(va, &header, &mut run.flushes)?;
+                self.end_job(va, exception::DONE, 0)?;
+                Ok(computed)
+            });
+            let (status, computed) = match result {
+                Ok(computed) => (exception::DONE, computed),
+                Err(fault) => {
+                    // The report of a job whose header cannot be written goes to the slot alone.
+                    let _unwritable = self.end_job(va, fault.code(), fault.address());
+                    run.end = End::Failed(fault);
+                    (fault.code(), None)
+                }
+            };
+            run.reports.push(JobReport {
+                va,
+                job_type: header.job_type,
+                status,
+                computed,
+            });
+            if run.end != End::Done {
+                return run;
+            }
+            done.insert(header.index);
+            va = header.next.0;
+        }
+        run
+    }
+}

@@ -1,0 +1,420 @@
+//! The device as a whole: routes accesses to units, lets virtual time pass, ends what is due, hands chains to run.
+
+use crate::address_space::AddressSpace;
+use crate::anomalies::Anomalies;
+use crate::chain::{Context, End, Fault};
+use crate::counters::timestamp;
+use crate::gpu_control::GpuControl;
+use crate::interrupts::IrqBlock;
+use crate::job_slot::{JobSlot, Work};
+use crate::memory::{ArenaMemory, MemoryError};
+use crate::model::{Model, ModelData};
+use crate::power::{Domain, Power};
+use crate::registers::{WINDOW, exception, gpu};
+use crate::window::Met;
+use replay_core::{Device, DeviceError, WaitResult};
+use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, space};
+use trace_core::PhysAddr;
+use trace_core::recording::{InterruptLine, Page};
+
+/// Virtual time of a register access, ns.
+const ACCESS_NS: u64 = 250;
+/// Most reports kept until somebody fetches them.
+const MAX_REPORTS: usize = 1 << 20;
+/// Units of each kind that the register window has room for.
+pub(crate) const UNITS: usize = 16;
+/// The arena of a device that was asked for by name: 4 GiB from the 4 GiB line on.
+const ARENA: Arena = Arena {
+    base: PhysAddr(0x1_0000_0000),
+    pages: 1 << 20,
+};
+
+/// Something that ends at a known time. The order breaks ties, so that equal times end in one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unit {
+    Gpu,
+    Power,
+    AddressSpace(usize),
+    Slot(usize),
+}
+
+/// A job-manager GPU in software.
+#[derive(Debug)]
+pub struct SoftwareMali {
+    pub(crate) model: &'static ModelData,
+    pub(crate) now: u64,
+    pub(crate) memory: ArenaMemory,
+    pub(crate) gpu: GpuControl,
+    pub(crate) power: Power,
+    pub(crate) job_irq: IrqBlock,
+    pub(crate) mmu_irq: IrqBlock,
+    /// Slots that were at work or waiting when the job interrupts were last cleared.
+    pub(crate) js_state: u32,
+    pub(crate) throttle: u32,
+    pub(crate) slots: [JobSlot; UNITS],
+    pub(crate) spaces: [AddressSpace; UNITS],
+    pub(crate) reports: Vec<JobReport>,
+    pub(crate) anomalies: Anomalies,
+}
+
+/// The software device of this name (`mali-g71`), or `None`.
+#[must_use]
+pub fn factory(name: &str) -> Option<Box<dyn Board>> {
+    Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn Board>)
+}
+
+impl SoftwareMali {
+    /// A device in its power-on state, with 4 GiB of memory from 4 GiB on.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        Self::with_arena(model, ARENA)
+    }
+
+    /// A device in its power-on state, with memory of the caller's choice.
+    #[must_use]
+    pub fn with_arena(model: Model, arena: Arena) -> Self {
+        let model = model.data();
+        Self {
+            model,
+            now: 0,
+            memory: ArenaMemory::new(arena),
+            gpu: GpuControl::new(model),
+            power: Power::new(model),
+            job_irq: IrqBlock::default(),
+            mmu_irq: IrqBlock::default(),
+            js_state: 0,
+            throttle: 0,
+            slots: [JobSlot::default(); UNITS],
+            spaces: [AddressSpace::default(); UNITS],
+            reports: Vec::new(),
+            anomalies: Anomalies::default(),
+        }
+    }
+
+    /// What a sound driver would not have done, since power-on.
+    #[must_use]
+    pub fn anomalies(&self) -> Anomalies {
+        self.anomalies
+    }
+
+    /// The device's memory.
+    #[must_use]
+    pub fn memory(&self) -> &ArenaMemory {
+        &self.memory
+    }
+
+    /// Interrupt lines that are raised, bit `n` for line `n` of [`InterruptLine`].
+    #[must_use]
+    pub fn lines(&self) -> u32 {
+        let line = |block: IrqBlock, line: InterruptLine| u32::from(block.status() != 0) << line as u32;
+        line(self.job_irq, InterruptLine::Job)
+            | line(self.mmu_irq, InterruptLine::Mmu)
+            | line(self.gpu.irq, InterruptLine::Gpu)
+    }
+
+    // Time.
+
+    fn next(&self) -> Option<(u64, Unit)> {
+        let gpu = self.gpu.next_at().map(|t| (t, Unit::Gpu));
+        let power = self.power.settles_at.map(|t| (t, Unit::Power));
+        let space = |(n, s): (usize, &AddressSpace)| s.next_at().map(|t| (t, Unit::AddressSpace(n)));
+        let slot = |(n, s): (usize, &JobSlot)| s.next_at().map(|t| (t, Unit::Slot(n)));
+        let spaces = self.spaces.iter().enumerate().filter_map(space);
+        let slots = self.slots.iter().enumerate().filter_map(slot);
+        gpu.into_iter().chain(power).chain(spaces).chain(slots).min()
+    }
+
+    /// Ends everything that is due by now. Ends after finitely many steps: each one takes away a piece of work, and
+    /// only a queued chain, of which a slot has at most one, begins a new one.
+    fn complete_due(&mut self) {
+        while let Some((at, unit)) = self.next().filter(|(at, _)| *at <= self.now) {
+            match unit {
+                Unit::Gpu => self.gpu.complete(at),
+                Unit::Power => {
+                    self.power.settle();
+                    self.gpu
+                        .irq
+                        .raise(gpu::IRQ_POWER_CHANGED_SINGLE | gpu::IRQ_POWER_CHANGED_ALL);
+                }
+                Unit::AddressSpace(n) => {
+                    if let Some(s) = self.spaces.get_mut(n) {
+                        s.complete();
+                    }
+                }
+                Unit::Slot(n) => self.end_slot(n, at),
+            }
+        }
+    }
+
+    // Jobs.
+
+    pub(crate) fn begin_slot(&mut self, n: usize, at: u64) {
+        let Some(slot) = self.slots.get_mut(n) else { return };
+        if slot.begin(at) && slot.current.flushes_at_start(self.gpu.latest_flush()) {
+            self.gpu.count_flush();
+        }
+    }
+
+    fn end_slot(&mut self, n: usize, at: u64) {
+        let Some(slot) = self.slots.get(n).copied() else { return };
+        let (work, status, failed) = match slot.work {
+            Work::Stopping(_, code) => {
+                let report = JobReport {
+                    va: slot.head,
+                    job_type: 0,
+                    status: code,
+                    computed: None,
+                };
+                self.report(vec![report]);
+                (Work::Idle, code, true)
+            }
+            Work::Chain(_) => match self.run_chain(n, &slot, at) {
+                End::Done => (Work::Idle, exception::DONE, false),
+                End::Hang => (Work::Hung, exception::ACTIVE, false),
+                End::Failed(fault) => {
+                    self.raise_fault(&slot, &fault);
+                    (Work::Idle, fault.code(), true)
+                }
+            },
+            Work::Idle | Work::Hung => return,
+        };
+        if let Some(slot) = self.slots.get_mut(n) {
+            slot.work = work;
+            slot.status = u32::from(status);
+        }
+        if work == Work::Idle {
+            self.job_irq.raise(if failed { 1 << (16 + n) } else { 1 << n });
+            self.begin_slot(n, at);
+        }
+    }
+
+    fn run_chain(&mut self, n: usize, slot: &JobSlot, at: u64) -> End {
+        let setup = slot.current;
+        let number = setup.address_space();
+        let Some(space) = self
+            .spaces
+            .get(number)
+            .filter(|_| self.model.as_present >> number & 1 != 0)
+        else {
+            return End::Failed(Fault::Job(exception::CONFIG));
+        };
+        if self.power.ready(Domain::L2) == 0 {
+            return End::Failed(Fault::Job(exception::POWER));
+        }
+        let affinity = setup.affinity & self.model.shader_present;
+        let context = Context {
+            translation: space.translation(),
+            memory: &mut self.memory,
+            anomalies: &mut self.anomalies,
+            head: setup.head,
+            types: self.model.js_features.get(n).copied().unwrap_or(0),
+            affinity,
+            cores: affinity & self.power.ready(Domain::Shader),
+            write_back: setup.write_back(),
+            cycles: self.gpu.cycle_count(at),
+            timestamp: timestamp(at),
+        };
+        let run = context.run();
+        if let Some(slot) = self.slots.get_mut(n) {
+            slot.head = run.head;
+            slot.tail = run.tail;
+        }
+        for _ in 0..run.flushes + u32::from(run.end == End::Done && setup.flushes_at_end()) {
+            self.gpu.count_flush();
+        }
+        self.report(run.reports);
+        run.end
+    }
+
+    fn raise_fault(&mut self, slot: &JobSlot, fault: &Fault) {
+        match fault {
+            Fault::Job(_) => {}
+            Fault::Mmu(f) => {
+                let n = slot.current.address_space();
+                if let Some(space) = self.spaces.get_mut(n) {
+                    space.report(f);
+                }
+                self.mmu_irq.raise(if f.bus { 1 << (16 + n) } else { 1 << n });
+            }
+            Fault::Bus { address, access, .. } => self.gpu.bus_fault(*address, *access as u32),
+        }
+    }
+
+    fn report(&mut self, reports: Vec<JobReport>) {
+        let room = MAX_REPORTS.saturating_sub(self.reports.len());
+        self.anomalies.reports_dropped += reports.len().saturating_sub(room) as u64;
+        self.reports.extend(reports.into_iter().take(room));
+    }
+
+    /// What a reset command does to the units other than the GPU control block. Work under way is dropped.
+    pub(crate) fn reset_units(&mut self) {
+        self.power = Power::new(self.model);
+        self.job_irq = IrqBlock::default();
+        self.mmu_irq = IrqBlock::default();
+        self.js_state = 0;
+        self.throttle = 0;
+        self.slots = [JobSlot::default(); UNITS];
+        self.spaces = [AddressSpace::default(); UNITS];
+    }
+
+    // Spaces.
+
+    fn check(space: u8, offset: u64, width: u8, bytes: u64) -> Result<(), DeviceError> {
+        let width = match (space, width) {
+            (space::REGISTERS, 4) | (space::ARENA, 1 | 2 | 4 | 8) => u64::from(width),
+            (space::REGISTERS | space::ARENA, _) => return Err(DeviceError::OutOfRange),
+            _ => return Err(DeviceError::NoSpace),
+        };
+        if offset.checked_add(width).is_none_or(|end| end > bytes) {
+            return Err(DeviceError::OutOfRange);
+        }
+        if !offset.is_multiple_of(width) {
+            return Err(DeviceError::Misaligned);
+        }
+        Ok(())
+    }
+
+    fn size(&self, space: u8) -> u64 {
+        if space == space::REGISTERS {
+            WINDOW
+        } else {
+            self.arena_bytes()
+        }
+    }
+
+    fn arena_bytes(&self) -> u64 {
+        let arena = self.memory.arena();
+        arena.end().saturating_sub(arena.base.0)
+    }
+
+    fn in_arena(&self, offset: u64) -> PhysAddr {
+        PhysAddr(self.memory.arena().base.0.saturating_add(offset))
+    }
+}
+
+impl Device for SoftwareMali {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        Self::check(space, offset, width, self.size(space))?;
+        if space == space::ARENA {
+            let mut bytes = [0; 8];
+            let part = bytes.get_mut(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
+            self.memory
+                .read(self.in_arena(offset), part)
+                .map_err(|_| DeviceError::OutOfRange)?;
+            return Ok(u64::from_le_bytes(bytes));
+        }
+        self.now = self.now.saturating_add(ACCESS_NS);
+        Ok(u64::from(match self.read_met(offset as u32) {
+            Met::Value(v) => v,
+            Met::WriteOnly => {
+                self.anomalies.write_only_reads += 1;
+                0
+            }
+            Met::Hole | Met::ReadOnly | Met::Done => {
+                self.anomalies.hole_reads += 1;
+                0
+            }
+        }))
+    }
+
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        Self::check(space, offset, width, self.size(space))?;
+        if space == space::ARENA {
+            let bytes = value.to_le_bytes();
+            let part = bytes.get(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
+            match self.memory.write(self.in_arena(offset), part) {
+                Ok(()) => {}
+                Err(MemoryError::Full) => self.anomalies.memory_refused += 1,
+                Err(MemoryError::Outside) => return Err(DeviceError::OutOfRange),
+            }
+            return Ok(());
+        }
+        self.now = self.now.saturating_add(ACCESS_NS);
+        match self.write_met(offset as u32, value as u32) {
+            Met::Done | Met::Value(_) => {}
+            Met::ReadOnly => self.anomalies.read_only_writes += 1,
+            Met::Hole | Met::WriteOnly => self.anomalies.hole_writes += 1,
+        }
+        Ok(())
+    }
+
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        let deadline = self.now.saturating_add(limit_ns);
+        loop {
+            self.complete_due();
+            let raised = self.lines();
+            if raised & lines != 0 {
+                return Ok(WaitResult::Raised { lines: raised });
+            }
+            match self.next() {
+                Some((at, _)) if at <= deadline => self.now = at,
+                _ => {
+                    self.now = deadline;
+                    return Ok(WaitResult::TimedOut);
+                }
+            }
+        }
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        let deadline = self.now.saturating_add(ns);
+        // Step by step, so that what ends early has ended before what depends on it.
+        while let Some((at, _)) = self.next().filter(|(at, _)| *at <= deadline) {
+            self.now = self.now.max(at);
+            self.complete_due();
+        }
+        self.now = deadline;
+        Ok(())
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.now
+    }
+}
+
+impl Board for SoftwareMali {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: self.model.name.to_owned(),
+            description: self.model.description.to_owned(),
+            gpu_id: self.model.gpu_id,
+            gpu_name: self.model.gpu_name.to_owned(),
+            register_map: "mali-jm".to_owned(),
+            containment: Containment::Software,
+            window: WINDOW,
+            arena: self.memory.arena(),
+            virtual_time: true,
+            computes: false,
+        }
+    }
+
+    fn reset(&mut self) -> Result<(), BoardError> {
+        self.memory.clear();
+        self.now = 0;
+        self.gpu = GpuControl::new(self.model);
+        self.reset_units();
+        self.reports.clear();
+        self.anomalies = Anomalies::default();
+        Ok(())
+    }
+
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.memory.store(frame, page).map_err(|e| match e {
+            MemoryError::Outside => BoardError::OutsideArena { frame },
+            MemoryError::Full => BoardError::Failed("the plan needs more memory than the device may keep".to_owned()),
+        })
+    }
+
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        *page = *self.memory.frame(frame).ok_or(BoardError::OutsideArena { frame })?;
+        Ok(())
+    }
+
+    fn content_frames(&mut self) -> Option<Vec<u64>> {
+        Some(self.memory.backed_frames())
+    }
+
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        std::mem::take(&mut self.reports)
+    }
+}

@@ -1,0 +1,257 @@
+//! One job slot: the registers of the chain at work and of the one queued behind it, and what it is doing.
+
+use crate::address_space::{half, set_half};
+use crate::registers::exception;
+
+/// Virtual time of a chain, ns. The model has no timing: every chain takes this long.
+const CHAIN_NS: u64 = 40_000;
+/// Virtual time until a stop takes effect, ns.
+const STOP_NS: u64 = 5_000;
+
+/// Bits of the configuration register.
+mod config {
+    pub(super) const ADDRESS_SPACE: u32 = 0xf;
+    pub(super) const START_FLUSH: u32 = 3 << 8;
+    pub(super) const CHAIN_FLAG: u32 = 1 << 11;
+    pub(super) const END_FLUSH: u32 = 3 << 12;
+    pub(super) const FLUSH_REDUCTION: u32 = 1 << 14;
+    pub(super) const NO_WRITE_BACK: u32 = 1 << 15;
+}
+
+/// Set-up of a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Setup {
+    pub head: u64,
+    pub affinity: u64,
+    pub config: u32,
+    pub xaffinity: u32,
+    pub flush_id: u32,
+}
+
+impl Setup {
+    /// Number of the address space that the chain lives in.
+    pub(crate) fn address_space(&self) -> usize {
+        (self.config & config::ADDRESS_SPACE) as usize
+    }
+
+    /// Whether status words go back into the headers.
+    pub(crate) fn write_back(&self) -> bool {
+        self.config & config::NO_WRITE_BACK == 0
+    }
+
+    /// Whether the L2 is flushed before the chain: not when flush reduction is on and somebody flushed it since the
+    /// driver read the flush id that it named.
+    pub(crate) fn flushes_at_start(&self, latest_flush: u32) -> bool {
+        let spared = self.config & config::FLUSH_REDUCTION != 0 && self.flush_id != latest_flush;
+        self.config & config::START_FLUSH != 0 && !spared
+    }
+
+    /// Whether the L2 is flushed after the chain.
+    pub(crate) fn flushes_at_end(&self) -> bool {
+        self.config & config::END_FLUSH != 0
+    }
+}
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Idle,
+    /// A chain, until the time.
+    Chain(u64),
+    /// A chain that never ends.
+    Hung,
+    /// A chain that is being stopped: until the time, with the code that will be reported.
+    Stopping(u64, u8),
+}
+
+/// Registers and state of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobSlot {
+    pub current: Setup,
+    pub next: Setup,
+    /// Whether a chain waits in the next registers.
+    pub queued: bool,
+    pub work: Work,
+    pub head: u64,
+    pub tail: u64,
+    pub status: u32,
+}
+
+impl Default for JobSlot {
+    fn default() -> Self {
+        let none = Setup::default();
+        Self {
+            current: none,
+            next: none,
+            queued: false,
+            work: Work::Idle,
+            head: 0,
+            tail: 0,
+            status: 0,
+        }
+    }
+}
+
+/// What a read or write at an offset of a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotAccess {
+    Done,
+    /// The next registers ask for a start.
+    Start,
+    ReadOnly,
+    Hole,
+    BadCommand,
+}
+
+impl JobSlot {
+    /// What a read gives; `Err(true)` where the register can only be written, `Err(false)` where there is none.
+    pub(crate) fn read(&self, offset: u32) -> Result<u32, bool> {
+        let high = offset & 4 != 0;
+        Ok(match offset {
+            0x00 | 0x04 => half(self.head, high),
+            0x08 | 0x0c => half(self.tail, high),
+            0x10 | 0x14 => half(self.current.affinity, high),
+            0x18 => self.current.config,
+            0x1c => self.current.xaffinity,
+            0x20 => return Err(true),
+            0x24 => self.status,
+            0x40 | 0x44 => half(self.next.head, high),
+            0x50 | 0x54 => half(self.next.affinity, high),
+            0x58 => self.next.config,
+            0x5c => self.next.xaffinity,
+            0x60 => u32::from(self.queued),
+            0x70 => self.next.flush_id,
+            _ => return Err(false),
+        })
+    }
+
+    /// Takes a write.
+    pub(crate) fn write(&mut self, offset: u32, value: u32, now: u64) -> SlotAccess {
+        let high = offset & 4 != 0;
+        match offset {
+            0x00..=0x1c | 0x24 if offset & 3 == 0 => return SlotAccess::ReadOnly,
+            0x20 => return self.command(value, now),
+            0x40 | 0x44 => set_half(&mut self.next.head, high, value),
+            0x50 | 0x54 => set_half(&mut self.next.affinity, high, value),
+            0x58 => self.next.config = value,
+            0x5c => self.next.xaffinity = value,
+            0x60 if value == 1 => {
+                self.queued = true;
+                return SlotAccess::Start;
+            }
+            // Takes back a chain that has not begun.
+            0x60 if value == 0 => self.queued = false,
+            0x60 => return SlotAccess::BadCommand,
+            0x70 => self.next.flush_id = value,
+            _ => return SlotAccess::Hole,
+        }
+        SlotAccess::Done
+    }
+
+    fn command(&mut self, command: u32, now: u64) -> SlotAccess {
+        let flagged = self.current.config & config::CHAIN_FLAG != 0;
+        let code = match command {
+            0 => return SlotAccess::Done,
+            2 => exception::STOPPED,
+            3 => exception::TERMINATED,
+            // The pairs name the chain that they mean by its flag: the other one is left alone.
+            4 | 5 if flagged => return SlotAccess::Done,
+            6 | 7 if !flagged => return SlotAccess::Done,
+            4 | 6 => exception::STOPPED,
+            5 | 7 => exception::TERMINATED,
+            _ => return SlotAccess::BadCommand,
+        };
+        match self.work {
+            Work::Idle => {}
+            // A chain that is being stopped softly can still be stopped hard.
+            Work::Stopping(at, _) => self.work = Work::Stopping(at, code),
+            Work::Chain(_) | Work::Hung => self.work = Work::Stopping(now.saturating_add(STOP_NS), code),
+        }
+        SlotAccess::Done
+    }
+
+    /// Takes the queued chain into work when the slot is free; `true` when it did.
+    pub(crate) fn begin(&mut self, now: u64) -> bool {
+        if self.work != Work::Idle || !self.queued {
+            return false;
+        }
+        self.queued = false;
+        self.current = self.next;
+        self.head = self.current.head;
+        self.tail = self.current.head;
+        self.status = u32::from(exception::ACTIVE);
+        self.work = Work::Chain(now.saturating_add(CHAIN_NS));
+        true
+    }
+
+    /// When the work under way ends.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        match self.work {
+            Work::Chain(at) | Work::Stopping(at, _) => Some(at),
+            Work::Idle | Work::Hung => None,
+        }
+    }
+
+    /// Whether a chain is in work.
+    pub(crate) fn is_active(&self) -> bool {
+        self.work != Work::Idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(config: u32) -> JobSlot {
+        let mut s = JobSlot::default();
+        s.write(0x40, 0x1000, 0);
+        s.write(0x44, 0x7f, 0);
+        s.write(0x58, config, 0);
+        assert_eq!(s.write(0x60, 1, 0), SlotAccess::Start);
+        assert!(s.begin(0));
+        s
+    }
+
+    #[test]
+    fn the_next_registers_move_when_the_slot_is_free() {
+        let mut s = started(0x87b00);
+        assert_eq!(
+            (s.read(0x00), s.read(0x04), s.read(0x24)),
+            (Ok(0x1000), Ok(0x7f), Ok(8))
+        );
+        assert_eq!(s.read(0x60), Ok(0));
+        s.write(0x40, 0x2000, 0);
+        s.write(0x60, 1, 0);
+        assert!(!s.begin(0), "the slot is at work");
+        assert_eq!((s.read(0x00), s.read(0x60)), (Ok(0x1000), Ok(1)));
+        s.work = Work::Idle;
+        assert!(s.begin(0));
+        assert_eq!(s.read(0x00), Ok(0x2000));
+        assert_eq!(s.write(0x00, 1, 0), SlotAccess::ReadOnly);
+        assert_eq!(s.write(0x30, 1, 0), SlotAccess::Hole);
+        assert_eq!(s.write(0x60, 9, 0), SlotAccess::BadCommand);
+        assert_eq!(s.read(0x20), Err(true));
+    }
+
+    #[test]
+    fn stops_name_their_chain_by_its_flag() {
+        let mut s = started(config::CHAIN_FLAG);
+        s.write(0x20, 5, 0);
+        assert!(matches!(s.work, Work::Chain(_)));
+        s.write(0x20, 6, 0);
+        assert_eq!(s.work, Work::Stopping(STOP_NS, exception::STOPPED));
+        s.write(0x20, 3, 0);
+        assert_eq!(s.work, Work::Stopping(STOP_NS, exception::TERMINATED));
+    }
+
+    #[test]
+    fn a_flush_that_somebody_made_is_spared() {
+        let s = Setup {
+            config: 0x87b00,
+            flush_id: 5,
+            ..Setup::default()
+        };
+        assert!(s.flushes_at_start(5) && !s.flushes_at_start(6) && s.flushes_at_end());
+        assert!(Setup { config: 0x300, ..s }.flushes_at_start(6));
+    }
+}

@@ -1,0 +1,26 @@
+//! The software Mali GPU: a job-manager GPU as its driver sees it, with virtual time and memory of its own.
+//!
+//! It answers register accesses, walks real page tables over its arena, runs job chains as far as no shader is
+//! needed, and raises interrupts. It never sees what a recording expects. Pending work completes only while somebody
+//! waits, so the same accesses give the same answers bit for bit.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod address_space;
+mod anomalies;
+mod chain;
+mod counters;
+mod device;
+mod gpu_control;
+mod interrupts;
+mod job_slot;
+mod memory;
+mod model;
+mod power;
+mod registers;
+mod window;
+
+pub use anomalies::Anomalies;
+pub use device::{SoftwareMali, factory};
+pub use memory::ArenaMemory;
+pub use model::{Model, ModelData};

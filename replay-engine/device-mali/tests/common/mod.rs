@@ -1,0 +1,114 @@
+//! What the tests of replay share: recordings, a target, plans taken apart and put together again.
+#![allow(dead_code)]
+
+use device_mali::{Model, SoftwareMali};
+use replay_core::{Action, Actions};
+use replay_engine::device::{Board, DeviceInfo};
+use replay_engine::plan::{BodyBuilder, CompileOptions, Compiled, Edits, compile};
+use replay_engine::run::{Outcome, run};
+use std::path::{Path, PathBuf};
+use trace_core::mmu::{WalkStep, walk};
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventKind, EventsBuilder, Page};
+use trace_core::{GpuVa, PhysAddr, Recording};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A published recording, where there is one.
+pub fn published(name: &str) -> Option<Recording> {
+    let recordings =
+        std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), PathBuf::from);
+    let path = recordings.join("gpureplay").join(name);
+    if !path.is_dir() {
+        println!("skipped: no recording at {}", path.display());
+        return None;
+    }
+    Some(trace_core::import::open(&path, &Progress::new()).unwrap())
+}
+
+/// A recording that the project made itself.
+pub fn sample(name: &str) -> Recording {
+    trace_core::import::open(&root().join("sample-traces").join(name), &Progress::new()).unwrap()
+}
+
+pub fn target() -> DeviceInfo {
+    SoftwareMali::new(Model::G71).info()
+}
+
+pub fn compiled(recording: &Recording) -> Compiled {
+    edited(recording, &Edits::default())
+}
+
+pub fn edited(recording: &Recording, edits: &Edits) -> Compiled {
+    compile(
+        recording,
+        edits,
+        &target(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap()
+}
+
+pub fn play(c: &Compiled) -> Outcome {
+    run(&c.plan, &c.pages, &mut SoftwareMali::new(Model::G71), &Progress::new())
+}
+
+/// The plan's actions changed, and its counts of actions with them.
+pub fn with_actions(mut c: Compiled, change: impl FnOnce(&mut Vec<Action>)) -> Compiled {
+    let mut actions: Vec<Action> = Actions::new(&c.plan.body).map(Result::unwrap).collect();
+    change(&mut actions);
+    let mut body = BodyBuilder::new();
+    for a in &actions {
+        body.push(a).unwrap();
+    }
+    (c.plan.body, c.plan.actions) = body.finish();
+    c
+}
+
+/// A page of the plan changed, under its new digest.
+pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) -> Compiled {
+    let listed = c.plan.pages.iter_mut().find(|p| p.frame == frame).unwrap();
+    let mut page = c.pages[&listed.digest].clone();
+    change(&mut page);
+    listed.digest = *blake3::hash(&*page).as_bytes();
+    c.pages.insert(listed.digest, page);
+    c
+}
+
+/// The entries of the plan's tables that translate an address.
+pub fn steps(c: &Compiled, va: GpuVa) -> Vec<WalkStep> {
+    let memory = replay_engine::plan::PlanMemory::of(&c.plan, &c.pages).unwrap();
+    let space = &c.plan.spaces[0];
+    walk(space.format, space.root, va, &memory).steps
+}
+
+/// One entry of a plan's page table changed.
+pub fn with_entry(c: Compiled, at: PhysAddr, change: impl FnOnce(u64) -> u64) -> Compiled {
+    with_page(c, at.frame(), |page| {
+        let bytes = &mut page[at.in_page()..at.in_page() + 8];
+        let raw = u64::from_le_bytes(bytes.try_into().unwrap());
+        bytes.copy_from_slice(&change(raw).to_le_bytes());
+    })
+}
+
+/// The recording with its accesses changed; `None` leaves one out.
+pub fn with_accesses(mut r: Recording, mut change: impl FnMut(u64, Access) -> Option<Access>) -> Recording {
+    let mut b = EventsBuilder::new();
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                if let Some(a) = change(at as u64, r.events.access(at).unwrap()) {
+                    b.access(time, 0, a);
+                }
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::Mark | EventKind::Submit => {}
+        }
+    }
+    r.events = b.finish();
+    r
+}
