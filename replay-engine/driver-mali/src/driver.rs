@@ -1,0 +1,490 @@
+//! The driver: boot, address spaces, submits, interrupts, the way back down.
+
+use crate::error::DriverError;
+use crate::layout::{AddressSpace, Frames, SpaceId};
+use crate::offsets::{self as reg, js, mmu as as_reg};
+use crate::recorder::Recorder;
+use replay_engine::device::{Board, DeviceInfo};
+use trace_core::mmu;
+use trace_core::recording::{
+    self, Buffer, Clock, Facts, InterruptLine, MemoryBuilder, MmuFormat, Region, Space, SpaceKind,
+};
+use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, Recording};
+
+/// Limit of a wait for an interrupt, ns.
+const INTERRUPT_NS: u64 = 5_000_000_000;
+/// Time between two reads of a status that is waited for, ns.
+const POLL_NS: u64 = 1_000;
+/// Most reads of such a status.
+const POLL_READS: u32 = 100_000;
+/// First address that [`Driver::alloc`] gives out.
+const FIRST_VA: u64 = 0x1_0000_0000;
+
+/// Interrupts that the GPU block is listened to for: faults, reset, power, counters' sample, caches.
+const GPU_IRQS: u32 = 0x0003_0581;
+const RESET_COMPLETED: u32 = 1 << 8;
+const POWER_CHANGED_ALL: u32 = 1 << 10;
+const CLEAN_COMPLETED: u32 = 1 << 17;
+
+/// GPU commands.
+const SOFT_RESET: u32 = 1;
+const CYCLE_COUNT_START: u32 = 5;
+const CYCLE_COUNT_STOP: u32 = 6;
+const CLEAN_INV_CACHES: u32 = 8;
+
+/// Address-space commands.
+const AS_UPDATE: u32 = 1;
+const AS_LOCK: u32 = 2;
+const AS_FLUSH_MEM: u32 = 5;
+
+/// Coherency with the rest of the system: none.
+const COHERENCY_NONE: u32 = 31;
+
+/// AArch64 tables, table reads through the write-back cache, reads allocate.
+const TRANSCFG_TABLES: u32 = 0x4200_0006;
+/// The same with every access faulting.
+const TRANSCFG_UNMAPPED: u32 = 0x4200_0001;
+
+/// Memory attributes by index: for AArch64 tables as Arm's driver sets them, for the older format as Linux does.
+fn memattr(format: MmuFormat) -> u64 {
+    match format {
+        MmuFormat::Aarch64_4k => 0x4c8d_888d_8f88,
+        MmuFormat::MaliLpae => 0x0088_8d88,
+    }
+}
+
+/// Address space in bits 3 to 0, both caches flushed before and after, flush reduction, priority 8.
+fn config(space: u8, flag: bool) -> u32 {
+    0x0008_7300 | u32::from(space & 0xf) | u32::from(flag) << 11
+}
+
+/// A chain that was handed to the GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitted {
+    slot: u8,
+    space: SpaceId,
+    head: GpuVa,
+}
+
+/// How a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobEnd {
+    /// Exception code: 1 is done.
+    pub status: u8,
+    /// Where a translation failed, when one did.
+    pub fault_address: Option<GpuVa>,
+}
+
+impl JobEnd {
+    /// Whether every job of the chain is done.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.status == 1
+    }
+}
+
+/// A booted GPU with what was laid out in its memory. Memory is laid out before the first submit.
+pub struct Driver<'d> {
+    pub(crate) board: &'d mut dyn Board,
+    pub(crate) recorder: Recorder,
+    pub(crate) info: DeviceInfo,
+    pub(crate) frames: Frames,
+    pub(crate) spaces: Vec<AddressSpace>,
+    pub(crate) next_va: u64,
+    pub(crate) as_present: u32,
+    pub(crate) js_present: u32,
+    pub(crate) shader_present: u64,
+    pub(crate) tiler_present: u32,
+    pub(crate) l2_present: u32,
+    /// Alternates from chain to chain, so that a stop can name the one it means.
+    pub(crate) chain_flag: bool,
+    pub(crate) counting: bool,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) memory: MemoryBuilder,
+    pub(crate) source_pages: u64,
+    pub(crate) source_zero_pages: u64,
+    pub(crate) begun: bool,
+}
+
+impl<'d> Driver<'d> {
+    /// Resets the GPU and switches everything on.
+    ///
+    /// # Errors
+    /// When the device fails, is of another kind, or does not answer as one of its kind does.
+    pub fn boot(board: &'d mut dyn Board, recorder: Recorder) -> Result<Self, DriverError> {
+        let info = board.info();
+        let mut this = Self {
+            frames: Frames::new(info.arena),
+            board,
+            recorder,
+            info,
+            spaces: Vec::new(),
+            next_va: FIRST_VA,
+            as_present: 0,
+            js_present: 0,
+            shader_present: 0,
+            tiler_present: 0,
+            l2_present: 0,
+            chain_flag: true,
+            counting: false,
+            buffers: Vec::new(),
+            regions: Vec::new(),
+            memory: MemoryBuilder::new(),
+            source_pages: 0,
+            source_zero_pages: 0,
+            begun: false,
+        };
+        this.identify()?;
+        this.reset()?;
+        this.listen(GPU_IRQS, u32::MAX)?;
+        this.switch_on()?;
+        Ok(this)
+    }
+
+    fn read(&mut self, offset: u32) -> Result<u32, DriverError> {
+        self.recorder.read(self.board, offset)
+    }
+
+    fn write_reg(&mut self, offset: u32, value: u32) -> Result<(), DriverError> {
+        self.recorder.write(self.board, offset, value)
+    }
+
+    /// Writes both halves of a 64-bit register, the low one first.
+    fn write_pair(&mut self, offset: u32, value: u64) -> Result<(), DriverError> {
+        self.write_reg(offset, value as u32)?;
+        self.write_reg(offset + 4, (value >> 32) as u32)
+    }
+
+    fn read_pair(&mut self, offset: u32) -> Result<u64, DriverError> {
+        let low = self.read(offset)?;
+        Ok(u64::from(low) | u64::from(self.read(offset + 4)?) << 32)
+    }
+
+    fn identify(&mut self) -> Result<(), DriverError> {
+        for offset in reg::IDENTITY {
+            let value = self.read(*offset)?;
+            match *offset {
+                reg::GPU_ID if RegisterMap::for_gpu(value).is_none() => {
+                    return Err(DriverError::UnknownGpu { gpu_id: value });
+                }
+                reg::GPU_ID => self.recorder.identity_mut().gpu_id = value,
+                reg::AS_PRESENT => self.as_present = value,
+                reg::JS_PRESENT => self.js_present = value,
+                reg::SHADER_PRESENT_LO => self.shader_present |= u64::from(value),
+                reg::SHADER_PRESENT_HI => self.shader_present |= u64::from(value) << 32,
+                reg::TILER_PRESENT_LO => self.tiler_present = value,
+                reg::L2_PRESENT_LO => self.l2_present = value,
+                _ => {}
+            }
+        }
+        self.read(reg::COHERENCY_FEATURES)?;
+        Ok(())
+    }
+
+    /// Waits for the GPU block's interrupt and takes it as a handler does.
+    fn gpu_interrupt(&mut self, bit: u32, what: &'static str) -> Result<(), DriverError> {
+        self.recorder
+            .wait(self.board, 1 << InterruptLine::Gpu as u32, INTERRUPT_NS, what)?;
+        let status = self.read(reg::GPU_IRQ_STATUS)?;
+        self.write_reg(reg::GPU_IRQ_CLEAR, status)?;
+        if status & bit == 0 {
+            return Err(DriverError::WrongInterrupt { what, status });
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<(), DriverError> {
+        self.listen(0, 0)?;
+        self.write_reg(reg::GPU_COMMAND, SOFT_RESET)?;
+        self.write_reg(reg::GPU_IRQ_MASK, RESET_COMPLETED)?;
+        self.gpu_interrupt(RESET_COMPLETED, "the reset")?;
+        self.read(reg::COHERENCY_FEATURES)?;
+        self.write_reg(reg::COHERENCY_ENABLE, COHERENCY_NONE)?;
+        self.read(reg::GPU_STATUS)?;
+        Ok(())
+    }
+
+    /// Clears what is pending and sets the masks of all three blocks.
+    fn listen(&mut self, gpu: u32, others: u32) -> Result<(), DriverError> {
+        let order = [
+            (reg::GPU_IRQ_CLEAR, GPU_IRQS),
+            (reg::GPU_IRQ_MASK, gpu),
+            (reg::JOB_IRQ_CLEAR, u32::MAX),
+            (reg::JOB_IRQ_MASK, others),
+            (reg::MMU_IRQ_CLEAR, u32::MAX),
+            (reg::MMU_IRQ_MASK, others),
+        ];
+        order
+            .into_iter()
+            .try_for_each(|(offset, value)| self.write_reg(offset, value))
+    }
+
+    fn read_power(&mut self) -> Result<(), DriverError> {
+        for offset in [
+            reg::L2_PWRTRANS_LO,
+            reg::L2_READY_LO,
+            reg::TILER_PWRTRANS_LO,
+            reg::TILER_READY_LO,
+            reg::SHADER_PWRTRANS_LO,
+            reg::SHADER_READY_LO,
+        ] {
+            self.read_pair(offset)?;
+        }
+        Ok(())
+    }
+
+    fn switch_on(&mut self) -> Result<(), DriverError> {
+        self.read_power()?;
+        // The L2 rises with the tiler.
+        self.write_reg(reg::TILER_PWRON_LO, self.tiler_present)?;
+        self.gpu_interrupt(POWER_CHANGED_ALL, "the tiler's power")?;
+        self.read_power()?;
+        self.write_reg(reg::SHADER_PWRON_LO, self.shader_present as u32)?;
+        self.gpu_interrupt(POWER_CHANGED_ALL, "the cores' power")?;
+        self.read_power()
+    }
+
+    fn switch_off(&mut self) -> Result<(), DriverError> {
+        for (offset, cores, what) in [
+            (
+                reg::SHADER_PWROFF_LO,
+                self.shader_present as u32,
+                "the cores' power to go",
+            ),
+            (reg::TILER_PWROFF_LO, self.tiler_present, "the tiler's power to go"),
+            (reg::L2_PWROFF_LO, self.l2_present, "the L2's power to go"),
+        ] {
+            self.write_reg(offset, cores)?;
+            self.gpu_interrupt(POWER_CHANGED_ALL, what)?;
+        }
+        self.read_power()
+    }
+
+    /// Lets the cycle counter count, which write-value jobs can store.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn start_cycle_counter(&mut self) -> Result<(), DriverError> {
+        self.counting = true;
+        self.write_reg(reg::GPU_COMMAND, CYCLE_COUNT_START)
+    }
+
+    /// Writes all caches of the GPU back and empties them.
+    ///
+    /// # Errors
+    /// When the device fails or the interrupt does not come.
+    pub fn clean_caches(&mut self) -> Result<(), DriverError> {
+        self.write_reg(reg::GPU_COMMAND, CLEAN_INV_CACHES)?;
+        self.gpu_interrupt(CLEAN_COMPLETED, "the caches")
+    }
+
+    /// Waits until an address space takes a command, and gives it one.
+    fn space_command(&mut self, number: u8, command: u32) -> Result<(), DriverError> {
+        self.space_idle(number)?;
+        self.write_reg(reg::space(number) + as_reg::COMMAND, command)
+    }
+
+    fn space_idle(&mut self, number: u8) -> Result<(), DriverError> {
+        for _ in 0..POLL_READS {
+            if self.read(reg::space(number) + as_reg::STATUS)? & 1 == 0 {
+                return Ok(());
+            }
+            let pause = self.board.pause(POLL_NS);
+            pause.map_err(|error| DriverError::Access {
+                what: "pause",
+                offset: 0,
+                error,
+            })?;
+        }
+        Err(DriverError::SpaceBusy {
+            number,
+            reads: POLL_READS,
+        })
+    }
+
+    /// Tells the hardware of an address space, or takes it away again.
+    fn program(&mut self, number: u8, format: MmuFormat, root: Option<u64>) -> Result<(), DriverError> {
+        let base = reg::space(number);
+        // The older format has no configuration register: the root register itself says how to translate.
+        if format == MmuFormat::Aarch64_4k {
+            let config = if root.is_some() {
+                TRANSCFG_TABLES
+            } else {
+                TRANSCFG_UNMAPPED
+            };
+            self.write_pair(base + as_reg::TRANSCFG_LO, u64::from(config))?;
+        }
+        self.write_pair(base + as_reg::TRANSTAB_LO, root.unwrap_or(0))?;
+        self.write_pair(base + as_reg::MEMATTR_LO, memattr(format))?;
+        self.space_command(number, AS_UPDATE)
+    }
+
+    /// Hands a chain to a slot. The slot must be free. The first submit ends the laying out of memory.
+    ///
+    /// # Errors
+    /// When the slot or the address space is none, or the device fails.
+    pub fn submit_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<Submitted, DriverError> {
+        if slot >= 16 || self.js_present >> slot & 1 == 0 {
+            return Err(DriverError::NoSlot { slot });
+        }
+        let (format, root, programmed) = {
+            let s = self.space(space)?;
+            (s.format, mmu::root_register(s.format, s.root), s.programmed)
+        };
+        if !self.begun {
+            // The CPU alone wrote memory up to here, so that this is how a replay must lay it out.
+            self.take_snapshot(0)?;
+            self.begun = true;
+        }
+        if !programmed {
+            self.program(space.0, format, Some(root))?;
+            if let Some(s) = self.spaces.get_mut(usize::from(space.0)) {
+                s.programmed = true;
+            }
+        }
+        let flush_id = self.read(reg::LATEST_FLUSH)?;
+        let base = reg::slot(slot);
+        self.write_pair(base + js::HEAD_NEXT_LO, head.0)?;
+        self.write_pair(base + js::AFFINITY_NEXT_LO, self.shader_present)?;
+        self.write_reg(base + js::CONFIG_NEXT, config(space.0, self.chain_flag))?;
+        self.write_reg(base + js::FLUSH_ID_NEXT, flush_id)?;
+        self.write_reg(base + js::COMMAND_NEXT, 1)?;
+        self.chain_flag = !self.chain_flag;
+        Ok(Submitted { slot, space, head })
+    }
+
+    /// Waits for the end of a chain and takes its interrupt.
+    ///
+    /// # Errors
+    /// When the interrupt does not come or names another slot, or the device fails. A chain that fails is no error
+    /// here: see [`JobEnd`].
+    pub fn wait(&mut self, submitted: Submitted) -> Result<JobEnd, DriverError> {
+        let (job, mmu) = (1 << InterruptLine::Job as u32, 1 << InterruptLine::Mmu as u32);
+        let lines = self.recorder.wait(self.board, job, INTERRUPT_NS, "a job")?;
+        let status = self.read(reg::JOB_IRQ_STATUS)?;
+        self.write_reg(reg::JOB_IRQ_CLEAR, status)?;
+        self.read(reg::JOB_IRQ_JS_STATE)?;
+        self.read(reg::JOB_IRQ_RAWSTAT)?;
+        if status & 1 << submitted.slot != 0 {
+            return Ok(JobEnd {
+                status: 1,
+                fault_address: None,
+            });
+        }
+        if status & 1 << (16 + submitted.slot) == 0 {
+            return Err(DriverError::WrongInterrupt { what: "a job", status });
+        }
+        let base = reg::slot(submitted.slot);
+        let code = self.read(base + js::STATUS)?;
+        self.read_pair(base + js::HEAD_LO)?;
+        self.read_pair(base + js::TAIL_LO)?;
+        let mut fault_address = None;
+        if lines & mmu != 0 {
+            let bits = self.read(reg::MMU_IRQ_STATUS)?;
+            let base = reg::space(submitted.space.0);
+            self.read(base + as_reg::FAULTSTATUS)?;
+            fault_address = Some(GpuVa(self.read_pair(base + as_reg::FAULTADDRESS_LO)?));
+            self.write_reg(reg::MMU_IRQ_CLEAR, bits)?;
+        }
+        Ok(JobEnd {
+            status: code as u8,
+            fault_address,
+        })
+    }
+
+    /// Submits a chain and waits until all of it is done.
+    ///
+    /// # Errors
+    /// As [`Driver::submit_chain`] and [`Driver::wait`], and [`DriverError::JobFailed`] when a job fails.
+    pub fn run_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<(), DriverError> {
+        let submitted = self.submit_chain(space, slot, head)?;
+        let end = self.wait(submitted)?;
+        if end.is_done() {
+            Ok(())
+        } else {
+            Err(DriverError::JobFailed {
+                head: submitted.head,
+                status: end.status,
+            })
+        }
+    }
+
+    /// Flushes, takes the address spaces away, switches everything off and gives the recording.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn finish(mut self) -> Result<Recording, DriverError> {
+        if !self.begun {
+            self.take_snapshot(0)?;
+        }
+        if self.counting {
+            self.write_reg(reg::GPU_COMMAND, CYCLE_COUNT_STOP)?;
+        }
+        for number in 0..self.spaces.len() as u8 {
+            let Some(format) = self
+                .spaces
+                .get(usize::from(number))
+                .filter(|s| s.programmed)
+                .map(|s| s.format)
+            else {
+                continue;
+            };
+            // The whole 48 bits: the low bits of the register hold the exponent less one.
+            self.write_pair(reg::space(number) + as_reg::LOCKADDR_LO, 47)?;
+            self.space_command(number, AS_LOCK)?;
+            self.space_command(number, AS_FLUSH_MEM)?;
+            self.space_idle(number)?;
+            self.program(number, format, None)?;
+        }
+        self.switch_off()?;
+        self.listen(0, 0)?;
+        let events = self.recorder.len() as u64;
+        self.take_snapshot(events)?;
+        self.into_recording()
+    }
+
+    fn into_recording(self) -> Result<Recording, DriverError> {
+        let (mut identity, events) = self.recorder.finish();
+        identity.gpu_name = self.info.gpu_name;
+        identity.driver = format!("driver-mali {}", env!("CARGO_PKG_VERSION"));
+        identity.board = self.info.name;
+        identity.source = "driver-mali".to_owned();
+        identity.clock = if self.info.virtual_time {
+            Clock::Virtual
+        } else {
+            Clock::Monotonic
+        };
+        let space = |(n, s): (usize, &AddressSpace)| recording::AddressSpace {
+            number: n as u8,
+            format: s.format,
+            root: s.root,
+            memattr: memattr(s.format),
+            transcfg: match s.format {
+                MmuFormat::Aarch64_4k => u64::from(TRANSCFG_TABLES),
+                MmuFormat::MaliLpae => 0,
+            },
+        };
+        let facts = Facts {
+            identity,
+            spaces: vec![Space {
+                name: "gpu".to_owned(),
+                kind: SpaceKind::Registers,
+                bytes: self.info.window,
+            }],
+            address_spaces: self.spaces.iter().enumerate().map(space).collect(),
+            buffers: self.buffers,
+            regions: self.regions,
+            source_pages: self.source_pages,
+            source_zero_pages: self.source_zero_pages,
+            ..Facts::default()
+        };
+        Ok(Recording {
+            facts,
+            events,
+            memory: self.memory.finish(),
+            ..Recording::default()
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! The samples that need no foreign file: small recordings whose results are known beforehand.
+
+use crate::descriptors::{ChainBuilder, JobSpec};
+use crate::driver::Driver;
+use crate::error::DriverError;
+use crate::recorder::Recorder;
+use replay_engine::device::Board;
+use trace_core::jobs::{CacheFlush, WriteKind};
+use trace_core::mmu::Rights;
+use trace_core::recording::{BufferRole, ElementType, MmuFormat};
+use trace_core::{GpuVa, Recording};
+
+/// Number of 64-bit words of the buffer `results`.
+pub const RESULT_WORDS: usize = 8;
+/// What the buffers hold before any job ran: a job that writes fewer than 8 bytes leaves the rest of its word.
+pub const FILL: u8 = 0xa5;
+
+/// What the buffer `results` holds after the jobs of [`write_value`].
+pub const RESULTS: [u64; RESULT_WORDS] = [
+    0,
+    0xa5a5_a5a5_a5a5_a511,
+    0xa5a5_a5a5_a5a5_2222,
+    0xa5a5_a5a5_3333_3333,
+    0x4444_4444_4444_4444,
+    0x0123_4567_89ab_cdef,
+    0xa5a5_a5a5_a5a5_a5a5,
+    0x6000_0001_a5a5_a5a5,
+];
+
+fn immediate(to: GpuVa, bytes: u8, value: u64) -> JobSpec {
+    JobSpec::WriteValue {
+        to,
+        kind: WriteKind::Immediate { bytes },
+        value,
+    }
+}
+
+/// From boot to teardown: one job alone; a chain of seven with null, cache-flush and every kind of write; a chain on
+/// the fragment slot that stores the cycle counter and the timestamp into the buffer `counters`.
+///
+/// # Errors
+/// When the device fails or a job does.
+pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
+    let mut driver = Driver::boot(board, Recorder::new("write-value jobs"))?;
+    let space = driver.new_space(format)?;
+    let words = RESULT_WORDS as u64 * 8;
+    let results = driver.alloc(space, words, Rights::RW)?;
+    let counters = driver.alloc(space, 16, Rights::RW)?;
+    let chains = driver.alloc(space, 0x1000, Rights::RW)?;
+    driver.write(space, results, &[FILL; RESULT_WORDS * 8])?;
+    let word = |n: u64| GpuVa(results.0 + 8 * n);
+    let write = |to, kind| JobSpec::WriteValue { to, kind, value: 0 };
+    let flush = CacheFlush {
+        clean_l2: true,
+        invalidate_l2: true,
+        ..CacheFlush::default()
+    };
+
+    let alone = ChainBuilder::new().job(immediate(word(5), 8, 0x0123_4567_89ab_cdef));
+    let every = ChainBuilder::new()
+        .job(JobSpec::Null)
+        .job(write(word(0), WriteKind::Zero))
+        .job(immediate(word(1), 1, 0x11))
+        .job(immediate(word(2), 2, 0x2222))
+        .job(immediate(word(3), 4, 0x3333_3333))
+        .job(immediate(word(4), 8, 0x4444_4444_4444_4444))
+        .job(JobSpec::CacheFlush(flush))
+        .job(immediate(GpuVa(word(7).0 + 4), 4, 0x6000_0001));
+    let clocks = ChainBuilder::new()
+        .job(write(counters, WriteKind::CycleCounter))
+        .job(write(GpuVa(counters.0 + 8), WriteKind::Timestamp));
+    let mut heads = Vec::new();
+    let mut at = chains;
+    for chain in [&alone, &every, &clocks] {
+        driver.write(space, at, &chain.build(at))?;
+        heads.push(at);
+        at = GpuVa(at.0 + chain.bytes());
+    }
+    driver.name_buffer("results", BufferRole::Output, space, results, words, ElementType::U64);
+    driver.name_buffer("counters", BufferRole::Shared, space, counters, 16, ElementType::U64);
+    driver.name_buffer(
+        "chains",
+        BufferRole::Descriptor,
+        space,
+        chains,
+        at.0 - chains.0,
+        ElementType::U32,
+    );
+
+    driver.start_cycle_counter()?;
+    for (slot, head) in [1, 1, 0].into_iter().zip(heads) {
+        driver.run_chain(space, slot, head)?;
+    }
+    driver.clean_caches()?;
+    driver.finish()
+}
+
+/// Where a sample comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// [`write_value`] with page tables of this format.
+    WriteValue(MmuFormat),
+    /// [`crate::panfrost::record_folder`] of this folder below the recordings.
+    Folder(&'static str),
+}
+
+/// A sample of the folder `sample-traces`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// File name.
+    pub file: &'static str,
+    /// Name of the software device that it is recorded on.
+    pub device: &'static str,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+const fn folder(file: &'static str, device: &'static str, folder: &'static str) -> Sample {
+    Sample {
+        file,
+        device,
+        source: Source::Folder(folder),
+    }
+}
+
+/// All samples.
+pub const SAMPLES: &[Sample] = &[
+    Sample {
+        file: "write-value.kine",
+        device: "mali-g71",
+        source: Source::WriteValue(MmuFormat::Aarch64_4k),
+    },
+    Sample {
+        file: "write-value-lpae.kine",
+        device: "mali-g71",
+        source: Source::WriteValue(MmuFormat::MaliLpae),
+    },
+    folder("vecadd.kine", "mali-g71", "panfrost/g71/vecadd"),
+    folder("saxpy.kine", "mali-g71", "panfrost/g71/saxpy"),
+    folder("matmul.kine", "mali-g71", "panfrost/g71/matmul"),
+    folder("conv3x3.kine", "mali-g71", "panfrost/g71/conv3x3"),
+    folder("histogram.kine", "mali-g71", "panfrost/g71/histogram"),
+    folder("mat4.kine", "mali-g71", "panfrost/g71/mat4"),
+    folder("mediump.kine", "mali-g71", "panfrost/g71/mediump"),
+    folder("texfetch.kine", "mali-g71", "panfrost/g71/texfetch"),
+    folder("twopass.kine", "mali-g71", "panfrost/g71/twopass"),
+    folder("chain2.kine", "mali-g71", "panfrost/g71/chain2"),
+    folder("triangle.kine", "mali-g71", "panfrost/g71/triangle"),
+    folder("tri3.kine", "mali-g71", "panfrost/g71/tri3"),
+    folder("vecadd-g52.kine", "mali-g52", "panfrost/g52/vecadd"),
+];
+
+impl Sample {
+    /// Makes the sample again. `recordings` is the folder that foreign files are read from.
+    ///
+    /// # Errors
+    /// When its source cannot be read, the device fails or a job does.
+    pub fn make(&self, recordings: &std::path::Path, board: &mut dyn Board) -> Result<Recording, DriverError> {
+        match self.source {
+            Source::WriteValue(format) => write_value(board, format),
+            Source::Folder(folder) => crate::panfrost::record_folder(&recordings.join(folder), board),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The samples: what their jobs wrote, that they compile into plans that verify, that making them again gives the
+//! same files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use driver_mali::samples::{FILL, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
+use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder};
+use replay_engine::device::Board;
+use replay_engine::plan::{self, CompileOptions, Edits};
+use replay_engine::run::{self, Verdict};
+use replay_engine::verify;
+use std::path::{Path, PathBuf};
+use trace_core::jobs::WriteKind;
+use trace_core::mmu::{self, Rights};
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, EventKind, FrameRole, MemoryView, MmuFormat};
+use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, Recording, container, timeline};
+
+const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
+
+fn board(name: &str) -> Box<dyn Board> {
+    device_mali::factory(name).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn recordings() -> Option<PathBuf> {
+    let path =
+        std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), PathBuf::from);
+    if !path.join("panfrost").is_dir() {
+        println!("skipped: no recordings at {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// Samples that can be made here.
+fn made() -> Vec<(Sample, Recording)> {
+    let recordings = recordings();
+    let make = |s: &Sample| match (&recordings, s.source) {
+        (Some(r), _) => Some((*s, s.make(r, &mut *board(s.device)).unwrap())),
+        (None, Source::WriteValue(_)) => Some((*s, s.make(Path::new(""), &mut *board(s.device)).unwrap())),
+        (None, Source::Folder(_)) => None,
+    };
+    SAMPLES.iter().filter_map(make).collect()
+}
+
+fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
+    let space = &r.facts.address_spaces[b.address_space as usize];
+    let byte = |at: u64| {
+        let va = GpuVa(b.va.0 + at);
+        let pa = mmu::translate(space.format, space.root, va, view)
+            .unwrap()
+            .target(va)
+            .unwrap();
+        view.frame(pa.frame()).unwrap()[pa.in_page()]
+    };
+    (0..b.bytes).map(byte).collect()
+}
+
+#[test]
+fn write_value_jobs_leave_what_they_were_told_to() {
+    for format in FORMATS {
+        let r = write_value(&mut *board("mali-g71"), format).unwrap();
+        let results = r.buffer("results").unwrap();
+        assert_eq!(bytes_of(&r, &r.memory.at(0), results), [FILL; RESULT_WORDS * 8]);
+        let after = bytes_of(&r, &r.memory.last(), results);
+        let words: Vec<u64> = after
+            .chunks(8)
+            .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+            .collect();
+        assert_eq!(words, RESULTS);
+        let counters = bytes_of(&r, &r.memory.last(), r.buffer("counters").unwrap());
+        assert!(counters[..8] != [0; 8] && counters[8..] != [0; 8]);
+        // Every header of the three chains says that its job is done.
+        let chains = bytes_of(&r, &r.memory.last(), r.buffer("chains").unwrap());
+        assert_eq!(chains.len(), 64 * 11);
+        assert!(chains.chunks(64).all(|c| c[0] == 1));
+    }
+}
+
+#[test]
+fn a_recording_begins_with_identity_and_ends_with_everything_off() {
+    let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
+    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let events = &r.events;
+    assert!((0..events.len()).all(|e| matches!(events.kind(e), Some(EventKind::Read | EventKind::Write))));
+    assert!((0..events.len()).all(|e| map.at(events.access(e).unwrap().offset).is_some()));
+    let last_read = |offset| {
+        let mut reads = (0..events.len())
+            .filter_map(|e| events.access(e))
+            .filter(|a| !a.write && a.offset == offset);
+        reads.next_back().map(|a| a.value)
+    };
+    for (name, value) in [("L2_READY_LO", 0), ("SHADER_READY_LO", 0), ("AS0_STATUS", 0)] {
+        assert_eq!(last_read(map.named(name).unwrap().offset), Some(value), "{name}");
+    }
+    let times: Vec<u64> = events.time.iter().collect();
+    assert!(times.windows(2).all(|w| w[0] <= w[1]));
+    assert_eq!(r.memory.snapshots.len(), 2);
+    let runs = r.memory.at(0).runs();
+    let pages = |role| {
+        runs.iter()
+            .filter(|x| x.role == role)
+            .map(|x| u64::from(x.count))
+            .sum::<u64>()
+    };
+    assert_eq!(pages(FrameRole::Data), r.facts.source_pages);
+    assert!(pages(FrameRole::Table) >= 4);
+}
+
+#[test]
+fn every_sample_has_its_jobs_with_an_end_each() {
+    for (sample, r) in made() {
+        let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+        let t = timeline::derive(&r, map, &Progress::new()).unwrap();
+        let jobs = match sample.source {
+            Source::WriteValue(_) => 3,
+            Source::Folder(f) if ["twopass", "chain2", "triangle", "tri3"].iter().any(|n| f.ends_with(n)) => 2,
+            Source::Folder(_) => 1,
+        };
+        assert_eq!(t.jobs.len(), jobs, "{}", sample.file);
+        assert!(
+            t.jobs.iter().all(|j| j.done_event.is_some() && !j.failed),
+            "{}",
+            sample.file
+        );
+        let found = trace_core::check::check(&r);
+        let bad = |f: &&trace_core::check::Finding| f.severity != trace_core::check::Severity::Note;
+        assert_eq!(found.iter().find(bad), None, "{}", sample.file);
+    }
+}
+
+#[test]
+fn every_sample_replays_with_a_match() {
+    for (sample, r) in made() {
+        let mut device = board(sample.device);
+        let target = device.info();
+        let outputs = r.facts.buffers.iter().map(|b| b.name.clone()).collect();
+        let options = CompileOptions {
+            outputs,
+            ..CompileOptions::default()
+        };
+        let compiled = plan::compile(&r, &Edits::default(), &target, &options, &Progress::new())
+            .unwrap_or_else(|e| panic!("{}: {e}", sample.file));
+        let verified =
+            verify::verify(&compiled.plan, &compiled.pages, &target).unwrap_or_else(|e| panic!("{}: {e}", sample.file));
+        assert_eq!(verified.jobs as usize, compiled.plan.jobs.len(), "{}", sample.file);
+        let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
+        assert_eq!(
+            (o.verdict, o.failure, o.divergences),
+            (Verdict::Match, None, vec![]),
+            "{}",
+            sample.file
+        );
+        assert_eq!(o.reads.matched, o.reads.compared, "{}", sample.file);
+        let shaders = matches!(sample.source, Source::Folder(_));
+        assert_eq!(o.computed, !shaders, "{}", sample.file);
+        assert!(
+            o.jobs
+                .iter()
+                .all(|j| j.status == Some(1) && (j.computed == Some(false)) == shaders)
+        );
+        // What the replay leaves is what the recording left; the clocks of its waits alone differ.
+        for out in o.outputs.iter().filter(|b| b.name != "counters") {
+            let b = r.buffer(&out.name).unwrap();
+            assert!(
+                out.data == bytes_of(&r, &r.memory.last(), b),
+                "{}: {}",
+                sample.file,
+                out.name
+            );
+        }
+    }
+}
+
+#[test]
+fn an_edited_input_reaches_the_device_and_an_edited_job_its_result() {
+    let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
+    let mut device = board("mali-g71");
+    let target = device.info();
+    // The first job's immediate, 16 bytes into its payload.
+    let chains = r.buffer("chains").unwrap();
+    let mut bytes = bytes_of(&r, &r.memory.at(0), chains);
+    bytes[32 + 16..][..8].copy_from_slice(&0xdead_beef_u64.to_le_bytes());
+    let mut edits = Edits::default();
+    edits.inputs.insert("chains".to_owned(), bytes);
+    let compiled = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    verify::verify(&compiled.plan, &compiled.pages, &target).unwrap();
+    let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
+    assert_eq!((o.verdict, o.outputs.len()), (Verdict::Match, 1));
+    let mut expected = RESULTS;
+    expected[5] = 0xdead_beef;
+    let words: Vec<u64> = o.outputs[0]
+        .data
+        .chunks(8)
+        .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+        .collect();
+    assert_eq!(words, expected);
+}
+
+#[test]
+fn making_the_samples_again_gives_the_same_files() {
+    let folder = root().join("sample-traces");
+    let mut total = 0;
+    for (sample, r) in made() {
+        let bytes = container::to_bytes(&r).unwrap();
+        let stored = std::fs::read(folder.join(sample.file)).unwrap();
+        assert!(
+            bytes == stored,
+            "{} differs from what is made now; run sample-traces/make.sh",
+            sample.file
+        );
+        total += bytes.len();
+    }
+    assert!(total < 3 << 20, "{total} bytes");
+}
+
+#[test]
+fn every_file_of_the_folder_is_in_the_table_and_told_of() {
+    let folder = root().join("sample-traces");
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let mut files: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .filter(|n| n.ends_with(".kine"))
+        .collect();
+    files.sort();
+    let mut names: Vec<&str> = SAMPLES.iter().map(|s| s.file).collect();
+    names.sort_unstable();
+    assert_eq!(files, names);
+    assert!(names.iter().all(|n| readme.contains(&format!("`{n}`"))));
+}
+
+#[test]
+fn what_a_submit_leaves_the_next_one_finds() {
+    let Some(recordings) = recordings() else { return };
+    let sample = SAMPLES.iter().find(|s| s.file == "twopass.kine").unwrap();
+    let r = sample.make(&recordings, &mut *board("mali-g71")).unwrap();
+    let view = r.memory.at(0);
+    let at = |space: usize, va| {
+        let s = &r.facts.address_spaces[space];
+        mmu::translate(s.format, s.root, va, &view).map(|l| l.pa)
+    };
+    let t = r.buffer("t").unwrap().va;
+    assert_eq!(
+        at(0, t).unwrap(),
+        at(1, t).unwrap(),
+        "the buffer between the passes is the same memory"
+    );
+    let chain = GpuVa(0xf7fe_9000);
+    assert_ne!(
+        at(0, chain).unwrap(),
+        at(1, chain).unwrap(),
+        "each pass has its own chain"
+    );
+}
+
+#[test]
+fn a_job_that_writes_where_nothing_is_mapped_tells_where() {
+    for format in FORMATS {
+        let mut b = board("mali-g71");
+        let mut d = Driver::boot(&mut *b, Recorder::new("a fault")).unwrap();
+        let space = d.new_space(format).unwrap();
+        let chain = d.alloc(space, 0x1000, Rights::RW).unwrap();
+        let read_only = d.alloc(space, 0x1000, Rights::RO).unwrap();
+        let to = |to| JobSpec::WriteValue {
+            to,
+            kind: WriteKind::Zero,
+            value: 0,
+        };
+        let unmapped = GpuVa(0x7000_0000_0008);
+        d.write(space, chain, &ChainBuilder::new().job(to(unmapped)).build(chain))
+            .unwrap();
+        let second = GpuVa(chain.0 + 0x100);
+        d.write(space, second, &ChainBuilder::new().job(to(read_only)).build(second))
+            .unwrap();
+        let submitted = d.submit_chain(space, 1, chain).unwrap();
+        let end = d.wait(submitted).unwrap();
+        assert_eq!((end.status, end.fault_address), (0xc0, Some(unmapped)));
+        let submitted = d.submit_chain(space, 1, second).unwrap();
+        let end = d.wait(submitted).unwrap();
+        assert_eq!((end.status, end.fault_address), (0xcb, Some(read_only)));
+        let mut header = [0; 16];
+        d.read_back(space, second, &mut header).unwrap();
+        assert_eq!(header[0], 0xcb);
+        assert_eq!(header[8..], read_only.0.to_le_bytes());
+        assert!(matches!(
+            d.map(space, GpuVa(0), 4096, Rights::RW),
+            Err(DriverError::WorkBegun)
+        ));
+        d.finish().unwrap();
+    }
+}
+
+#[test]
+fn a_folder_for_another_gpu_or_with_a_strange_file_name_is_refused() {
+    let Some(recordings) = recordings() else { return };
+    let folder = recordings.join("panfrost/g52/vecadd");
+    let e = driver_mali::panfrost::record_folder(&folder, &mut *board("mali-g71")).unwrap_err();
+    assert!(e.to_string().contains("0x7212"), "{e}");
+    let temp = tempfile::tempdir().unwrap();
+    let spec = r#"{"program":"x","gpu_id":"0x6000","submits":[{"submit":"../spec.json"}]}"#;
+    std::fs::write(temp.path().join("spec.json"), spec).unwrap();
+    let e = driver_mali::panfrost::record_folder(temp.path(), &mut *board("mali-g71")).unwrap_err();
+    assert!(e.to_string().contains("is no file name"), "{e}");
+    let spec = r#"{"program":"x","gpu_id":"0x6000","submits":[],
+        "buffers":[{"name":"b","bytes":18446744073709551615,"gpu_va":"0x1000"}]}"#;
+    std::fs::write(temp.path().join("spec.json"), spec).unwrap();
+    let e = driver_mali::panfrost::record_folder(temp.path(), &mut *board("mali-g71")).unwrap_err();
+    assert!(e.to_string().contains("is too large"), "{e}");
+    std::fs::write(temp.path().join("spec.json"), "{").unwrap();
+    let e = driver_mali::panfrost::record_folder(temp.path(), &mut *board("mali-g71")).unwrap_err();
+    assert!(
+        e.to_string().contains("spec.json") && e.to_string().contains("line 1"),
+        "{e}"
+    );
+}
