@@ -1,0 +1,1 @@
+//! The program that owns devices on a board and serves them.

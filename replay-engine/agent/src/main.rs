@@ -1,0 +1,103 @@
+//! The program that owns devices on a board and serves them.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod devices;
+mod person;
+mod serve;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser as _;
+use cli::{Cli, Command, Keys};
+use replay_engine::wire::{KeyStore, PublicKey};
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("KINESCOPE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match work(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // Standard error may be closed: the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "kinescope-agent: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn work(cli: Cli) -> Result<()> {
+    let folder = match cli.keys {
+        Some(folder) => Ok(folder),
+        None => KeyStore::agent_folder(),
+    };
+    let store = || -> Result<Arc<KeyStore>> { Ok(Arc::new(KeyStore::open(&folder?)?)) };
+    match cli.command {
+        Command::Serve(options) => serve::serve(&options, &store()?),
+        Command::Pair(options) => serve::pair(&options, &store()?),
+        Command::Devices => list_devices(),
+        Command::Keys { command } => keys(&command, &*store()?),
+    }
+}
+
+/// Prints a line for a person or a script.
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .context("standard output")
+}
+
+fn list_devices() -> Result<()> {
+    for model in devices::SOFTWARE {
+        let name = format!("software:{model}");
+        let board = devices::factory(&name)?()?;
+        let info = board.info();
+        say(&format!(
+            "{name}\t{} ({}), {} MiB of memory",
+            info.description,
+            info.gpu_name,
+            info.arena.pages >> 8
+        ))?;
+    }
+    Ok(())
+}
+
+fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
+    match command {
+        Keys::List => {
+            say(&format!(
+                "this agent\t{}\t{}",
+                store.own().public().fingerprint(),
+                store.own().public().to_hex()
+            ))?;
+            for peer in store.peers()? {
+                say(&format!(
+                    "{}\t{}\t{}",
+                    peer.name,
+                    peer.key.fingerprint(),
+                    peer.key.to_hex()
+                ))?;
+            }
+            Ok(())
+        }
+        Keys::Forget { name } => {
+            if !store.forget(name)? {
+                bail!("no client is called `{name}`");
+            }
+            say(&format!("forgot {name}"))
+        }
+        Keys::Trust { name, key } => {
+            let Some(key) = PublicKey::from_hex(key) else {
+                bail!("a key is 64 hexadecimal digits")
+            };
+            store.pin(name, key, "")?;
+            say(&format!("trusted {name}\t{}", key.fingerprint()))
+        }
+    }
+}

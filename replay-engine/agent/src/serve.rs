@@ -1,0 +1,170 @@
+//! `serve` and `pair`: listeners, what they print, and how they end.
+
+use crate::cli::{Pair, Serve};
+use crate::{devices, person, say};
+use anyhow::{Context as _, Result, bail};
+use replay_engine::serve::{Factory, Options, Server};
+use replay_engine::wire::{DEFAULT_PORT, KeyStore};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::TcpListener;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time for runs to stop and devices to be reset when the program ends.
+const LEAVE_LIMIT: Duration = Duration::from_secs(15);
+
+/// Serves devices until the process is ended.
+///
+/// # Errors
+/// When a device cannot be made or an address cannot be listened on.
+pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
+    let names: Vec<String> = if options.device.is_empty() {
+        devices::SOFTWARE.iter().map(|m| format!("software:{m}")).collect()
+    } else {
+        options.device.clone()
+    };
+    let factories: Vec<Factory> = names.iter().map(|n| devices::factory(n)).collect::<Result<_>>()?;
+    let cache_bytes = options.cache.saturating_mul(1 << 20);
+    let server = Server::new(
+        &factories,
+        Some(Arc::clone(keys)),
+        Options {
+            cache_bytes,
+            ..Options::default()
+        },
+    )?;
+    let own = keys.own().public().fingerprint();
+    tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
+    let (ended, end) = channel();
+    end_on_signals(ended.clone())?;
+    if options.listen.is_some() || options.unix.is_none() {
+        let fallback = format!("127.0.0.1:{DEFAULT_PORT}");
+        let listener = tcp(options.listen.as_deref().unwrap_or(&fallback))?;
+        spawn(&server, ended.clone(), move |server| server.serve_tcp(&listener))?;
+    }
+    if let Some(path) = &options.unix {
+        let listener = unix(path)?;
+        spawn(&server, ended, move |server| server.serve_unix(&listener))?;
+    }
+    if options.pair {
+        let (done, heard) = channel();
+        server.open_pairing(person::window(None, done));
+        say("pairing is open for one client")?;
+        thread::Builder::new().name("kinescope-pair".into()).spawn(move || {
+            for result in heard {
+                // Whoever closed standard output does not want to know.
+                let _ = say(&told(&result));
+            }
+        })?;
+    }
+    let result = end.recv().context("no listener is left")?;
+    server.stop();
+    let by = Instant::now() + LEAVE_LIMIT;
+    while Instant::now() < by && server.states().iter().any(|d| d.holder.is_some()) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    if let Some(path) = &options.unix {
+        // A socket that is gone already is what was wanted.
+        let _ = std::fs::remove_file(path);
+    }
+    result.context("listening failed")
+}
+
+/// Ends `serve` when somebody asks the process to end: runs are cancelled and devices reset first.
+fn end_on_signals(ended: Sender<std::io::Result<()>>) -> Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals")?;
+    thread::Builder::new().name("kinescope-signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            // The program is over when nobody waits for this any more.
+            let _ = ended.send(Ok(()));
+        }
+    })?;
+    Ok(())
+}
+
+fn spawn(
+    server: &Server,
+    ended: Sender<std::io::Result<()>>,
+    work: impl FnOnce(Server) -> std::io::Result<()> + Send + 'static,
+) -> Result<()> {
+    let server = server.clone();
+    thread::Builder::new().name("kinescope-listen".into()).spawn(move || {
+        // The program is over when nobody waits for this any more.
+        let _ = ended.send(work(server));
+    })?;
+    Ok(())
+}
+
+fn told(result: &Result<String, String>) -> String {
+    match result {
+        Ok(name) => format!("paired with {name}"),
+        Err(why) => format!("not paired: {why}"),
+    }
+}
+
+/// Lets one unknown client pair.
+///
+/// # Errors
+/// When the address cannot be listened on or pairing fails three times.
+pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
+    let server = Server::new(&[], Some(Arc::clone(keys)), Options::default())?;
+    let (done, heard) = channel();
+    let (ended, _end) = channel();
+    if let Some(path) = &options.unix {
+        server.open_pairing(person::window(None, done));
+        let listener = unix(path)?;
+        spawn(&server, ended, move |server| server.serve_unix(&listener))?;
+    } else {
+        server.open_pairing(person::window(Some(options.serve_port), done));
+        let listener = tcp(&options.listen)?;
+        spawn(&server, ended, move |server| server.serve_tcp(&listener))?;
+    }
+    let mut last = String::new();
+    for result in heard {
+        say(&told(&result))?;
+        match result {
+            Ok(_) => {
+                if let Some(path) = &options.unix {
+                    std::fs::remove_file(path).with_context(|| path.display().to_string())?;
+                }
+                return Ok(());
+            }
+            Err(why) => last = why,
+        }
+    }
+    bail!("{last}")
+}
+
+fn tcp(address: &str) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let at = listener.local_addr()?;
+    say(&format!("listening on {at}"))?;
+    if !at.ip().is_loopback() {
+        tracing::warn!("{at} can be reached from other machines; only paired clients are served");
+    }
+    Ok(listener)
+}
+
+/// Listens on a socket that only this user can open; one that a dead agent left behind is replaced.
+fn unix(path: &Path) -> Result<UnixListener> {
+    let place = || path.display().to_string();
+    if let Ok(meta) = std::fs::symlink_metadata(path) {
+        if !meta.file_type().is_socket() {
+            bail!("{}: there is a file that is not a socket", place());
+        }
+        if UnixStream::connect(path).is_ok() {
+            bail!("{}: another program listens there", place());
+        }
+        std::fs::remove_file(path).with_context(place)?;
+    }
+    let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {}", place()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(place)?;
+    say(&format!("listening on {}", place()))?;
+    Ok(listener)
+}

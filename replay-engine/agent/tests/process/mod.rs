@@ -1,0 +1,90 @@
+//! The agent as a process, and key stores for both ends.
+#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use replay_engine::wire::KeyStore;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// A running agent; it is killed when the test ends.
+pub struct Agent {
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Agent {
+    pub fn start(keys: &Path, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+            .args(args)
+            .arg("--keys")
+            .arg(keys)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines() {
+                let Ok(line) = line else { break };
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// What follows `start` on the next line that has it.
+    pub fn line(&self, start: &str) -> String {
+        let by = Instant::now() + LIMIT;
+        loop {
+            let left = by.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(left)
+                .unwrap_or_else(|_| panic!("no line with `{start}`"));
+            if let Some((_, rest)) = line.split_once(start) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    pub fn type_in(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    pub fn wait(&mut self) -> Option<i32> {
+        let by = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < by, "the agent does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Folders of both ends, which know each other.
+pub fn paired() -> (TempDir, KeyStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let client = KeyStore::open(&folder.path().join("client")).unwrap();
+    let there = KeyStore::open(&folder.path().join("agent")).unwrap();
+    there.pin("bench", client.own().public(), "").unwrap();
+    client.pin("board", there.own().public(), "").unwrap();
+    (folder, client)
+}
