@@ -1,0 +1,65 @@
+//! `agents`: the agents that this program is paired with.
+
+use super::board::Keys;
+use super::{Exit, Failure, Out, Verb};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+
+pub const VERB: Verb = Verb {
+    name: "agents",
+    about: "Agents that this program is paired with; --forget removes one",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Forget this agent's key
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+#[derive(Serialize)]
+struct Agent {
+    name: String,
+    address: String,
+    fingerprint: String,
+    paired_at: u64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let keys = arguments.keys.open()?;
+    let failed = |e| Failure::usage(format!("keys: {e}"));
+    if let Some(name) = &arguments.forget
+        && !keys.forget(name).map_err(failed)?
+    {
+        return Err(Failure::usage(format!(
+            "no agent is called '{name}' here (see: kinescope agents)"
+        )));
+    }
+    let agents: Vec<Agent> = keys
+        .peers()
+        .map_err(failed)?
+        .into_iter()
+        .map(|p| Agent {
+            name: p.name,
+            address: p.address,
+            fingerprint: p.key.fingerprint(),
+            paired_at: p.paired_at,
+        })
+        .collect();
+    if out.json() {
+        out.array(&agents)?;
+    } else if agents.is_empty() {
+        out.line(
+            "paired with no agent: run `kinescope-agent pair` on the board, then `kinescope pair ADDRESS NAME` here",
+        )?;
+    } else {
+        let mut rows = vec![["Agent", "Address", "Key"].map(str::to_owned).to_vec()];
+        rows.extend(agents.into_iter().map(|a| vec![a.name, a.address, a.fingerprint]));
+        out.table(&rows)?;
+    }
+    Ok(Exit::Good)
+}

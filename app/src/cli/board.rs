@@ -1,0 +1,160 @@
+//! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
+
+use super::Failure;
+use super::source::{Opened, Source};
+use crate::buffers;
+use crate::document::replay::factories;
+use clap::{Args, ValueEnum};
+use replay_engine::client::Lease;
+use replay_engine::client::boards;
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{CompileOptions, Compiled, Edits, Pace, compile};
+use replay_engine::wire::KeyStore;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+use trace_core::recording::BufferRole;
+
+/// Where this program keeps its keys.
+#[derive(Args, Clone, Debug)]
+pub struct Keys {
+    /// Folder of this program's keys and paired agents (default: in the user's configuration)
+    #[arg(long, value_name = "FOLDER", env = "KINESCOPE_KEYS", hide_env_values = true)]
+    keys: Option<PathBuf>,
+}
+
+impl Keys {
+    /// Opens the key store, and makes it when it is not there.
+    pub fn open(&self) -> Result<KeyStore, Failure> {
+        let keys = |e| Failure::usage(format!("keys: {e}"));
+        let folder = match &self.keys {
+            Some(folder) => folder.clone(),
+            None => KeyStore::client_folder().map_err(keys)?,
+        };
+        KeyStore::open(&folder).map_err(keys)
+    }
+
+    /// Opens a board by its name.
+    pub fn board(&self, name: &str) -> Result<Lease, Failure> {
+        boards::open(name, &factories(), &self.open()?).map_err(|e| Failure::usage(format!("board {name}: {e}")))
+    }
+}
+
+/// What becomes of recorded idle time.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum PaceArgument {
+    /// It is kept
+    Recorded,
+    /// It is skipped
+    #[default]
+    Fast,
+}
+
+/// A recording, what a person changes in it, and the board to play it on.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayOf {
+    #[command(flatten)]
+    source: Source,
+    /// Board: software:mali-g71, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE
+    #[arg(long, value_name = "BOARD")]
+    on: String,
+    /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
+    inputs: Vec<(String, PathBuf)>,
+    /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
+    #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
+    outputs: Vec<(String, PathBuf)>,
+    /// What becomes of recorded idle time
+    #[arg(long, value_enum, default_value_t)]
+    pace: PaceArgument,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+/// A compiled plan with the board that it is for.
+pub struct Ready {
+    /// The board.
+    pub lease: Lease,
+    /// What it says of itself.
+    pub device: DeviceInfo,
+    /// The plan and its pages.
+    pub compiled: Compiled,
+    /// How long compiling took.
+    pub compile_time: Duration,
+    /// The recording.
+    pub opened: Opened,
+}
+
+fn assignment(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.into(), file.into())),
+        _ => Err(format!("'{text}' names no buffer and file (expected NAME=FILE)")),
+    }
+}
+
+impl ReplayOf {
+    /// Opens recording and board and compiles the plan.
+    pub fn prepare(&self) -> Result<Ready, Failure> {
+        let opened = self.source.open()?;
+        let mut edits = Edits::default();
+        for (name, file) in &self.inputs {
+            let buffer = find(&opened, name)?;
+            let bytes = buffers::read_file(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
+            edits.inputs.insert(name.clone(), bytes);
+        }
+        // Those that are asked for, beside those that the recording itself calls outputs.
+        let mut outputs: Vec<String> = Vec::new();
+        if !self.outputs.is_empty() {
+            let own = opened
+                .recording
+                .facts
+                .buffers
+                .iter()
+                .filter(|b| b.role == BufferRole::Output);
+            outputs.extend(own.map(|b| b.name.clone()));
+        }
+        for (name, _) in &self.outputs {
+            find(&opened, name)?;
+            if !outputs.contains(name) {
+                outputs.push(name.clone());
+            }
+        }
+        let lease = self.keys.board(&self.on)?;
+        let device = lease.info().clone();
+        let options = CompileOptions {
+            pace: match self.pace {
+                PaceArgument::Recorded => Pace::Recorded,
+                PaceArgument::Fast => Pace::Fast,
+            },
+            outputs,
+            ..CompileOptions::default()
+        };
+        let start = Instant::now();
+        let compiled = compile(&opened.recording, &edits, &device, &options, &Progress::new())
+            .map_err(|e| Failure::file(&self.source.file, format!("no plan for {}: {e}", self.on)))?;
+        Ok(Ready {
+            lease,
+            device,
+            compiled,
+            compile_time: start.elapsed(),
+            opened,
+        })
+    }
+
+    /// Files that outputs are to be written to.
+    pub fn output_files(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.outputs.iter().map(|(n, f)| (n.as_str(), f.as_path()))
+    }
+}
+
+fn find<'a>(opened: &'a Opened, name: &str) -> Result<&'a trace_core::recording::Buffer, Failure> {
+    opened.recording.buffer(name).ok_or_else(|| {
+        let names: Vec<&str> = opened.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+        let known = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
+        Failure::usage(format!("the recording has no buffer '{name}' (it has: {known})"))
+    })
+}

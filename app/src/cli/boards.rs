@@ -1,0 +1,73 @@
+//! `boards`: the boards that can be replayed on.
+
+use super::board::Keys;
+use super::{Exit, Failure, Out, Verb, hex};
+use crate::document::replay::factories;
+use clap::{Args as _, FromArgMatches as _};
+use replay_engine::client::boards::{self, Board, Reach};
+use serde::Serialize;
+
+pub const VERB: Verb = Verb {
+    name: "boards",
+    about: "Boards to replay on: software ones and those of paired agents",
+    args: Keys::augment_args,
+    run: |matches, out| run(&Keys::from_arg_matches(matches)?, out),
+};
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    board: &'a str,
+    description: &'a str,
+    state: &'static str,
+    reason: Option<&'a str>,
+    gpu: Option<Gpu<'a>>,
+    virtual_time: Option<bool>,
+    computes: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Gpu<'a> {
+    id: String,
+    name: &'a str,
+}
+
+fn run(keys: &Keys, out: &mut Out) -> Result<Exit, Failure> {
+    let all = boards::list(&factories(), &keys.open()?).map_err(|e| Failure::usage(e.to_string()))?;
+    let shown = all.iter().map(show);
+    if out.json() {
+        out.array(shown)?;
+        return Ok(Exit::Good);
+    }
+    let mut rows = vec![["Board", "GPU", "State", "Description"].map(str::to_owned).to_vec()];
+    rows.extend(shown.map(|b| {
+        let gpu = b.gpu.as_ref().map_or("-", |g| g.name).to_owned();
+        let state = b
+            .reason
+            .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
+        vec![b.board.to_owned(), gpu, state, b.description.to_owned()]
+    }));
+    out.table(&rows)?;
+    Ok(Exit::Good)
+}
+
+fn show(board: &Board) -> Shown<'_> {
+    let (state, reason) = match &board.reach {
+        Reach::Here => ("here", None),
+        Reach::Free => ("free", None),
+        Reach::Busy(by) => ("busy", Some(by.as_str())),
+        Reach::Away(why) => ("away", Some(why.as_str())),
+    };
+    let info = board.info.as_ref();
+    Shown {
+        board: &board.name,
+        description: &board.description,
+        state,
+        reason,
+        gpu: info.map(|i| Gpu {
+            id: hex(u64::from(i.gpu_id)),
+            name: &i.gpu_name,
+        }),
+        virtual_time: info.map(|i| i.virtual_time),
+        computes: info.map(|i| i.computes),
+    }
+}

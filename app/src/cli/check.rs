@@ -1,0 +1,73 @@
+//! `check`: what is suspicious in a recording.
+
+use super::source::Source;
+use super::{Exit, Failure, Out, Verb};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use trace_core::check::{self, Finding, FindingKind, Severity};
+
+pub const VERB: Verb = Verb {
+    name: "check",
+    about: "What is suspicious in a recording; exit 1 for errors",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Exit 1 for warnings too
+    #[arg(long)]
+    strict: bool,
+}
+
+/// A finding as JSON shows it.
+#[derive(Serialize)]
+pub struct Shown<'a> {
+    kind: FindingKind,
+    severity: Severity,
+    place: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Finding> for Shown<'a> {
+    fn from(f: &'a Finding) -> Self {
+        Self {
+            kind: f.kind,
+            severity: f.severity,
+            place: &f.place,
+            message: &f.message,
+        }
+    }
+}
+
+/// The name that JSON gives a kind or severity, for text.
+pub fn name_of(value: &impl Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let findings = check::check(&opened.recording);
+    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
+    if out.json() {
+        out.array(findings.iter().map(Shown::from))?;
+    } else {
+        for f in &findings {
+            out.line(format_args!(
+                "{}: {}: {} ({})",
+                name_of(&f.severity),
+                f.place,
+                f.message,
+                name_of(&f.kind)
+            ))?;
+        }
+        out.line(format_args!("{errors} errors, {warnings} warnings, {notes} notes"))?;
+    }
+    Ok(Exit::found(errors > 0 || arguments.strict && warnings > 0))
+}

@@ -1,0 +1,232 @@
+//! `diff`: where two recordings differ.
+
+use super::source::{Opened, Source};
+use super::{Exit, Failure, Out, Verb, hex};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::path::PathBuf;
+use trace_core::diff::{self, Diff, EventDifference};
+
+pub const VERB: Verb = Verb {
+    name: "diff",
+    about: "Where two recordings differ: events by job, registers by field, pages by digest",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The first recording
+    a: PathBuf,
+    /// The second
+    b: PathBuf,
+    /// List at most this many differences of each kind as text
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    most: usize,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    same: bool,
+    jobs: Sides,
+    events: Counts<Event>,
+    registers: Vec<Register<'a>>,
+    pages: Counts<Page>,
+    pages_by: &'static str,
+}
+
+#[derive(Serialize)]
+struct Sides {
+    a: u64,
+    b: u64,
+}
+
+#[derive(Serialize)]
+struct Counts<T> {
+    same: u64,
+    changed: u64,
+    only_a: u64,
+    only_b: u64,
+    list: Vec<T>,
+}
+
+#[derive(Serialize)]
+struct Event {
+    job: u32,
+    a: Option<u64>,
+    b: Option<u64>,
+    kind: &'static str,
+    offset: String,
+    register: Option<String>,
+    value_a: Option<String>,
+    value_b: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Register<'a> {
+    name: &'a str,
+    offset: String,
+    count: u64,
+    first: Sides,
+    fields: Vec<Field<'a>>,
+}
+
+#[derive(Serialize)]
+struct Field<'a> {
+    name: &'a str,
+    a: &'a str,
+    b: &'a str,
+}
+
+#[derive(Serialize)]
+struct Page {
+    va: String,
+    in_a: bool,
+    in_b: bool,
+    first_byte: Option<String>,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let a = Source {
+        file: arguments.a.clone(),
+    }
+    .open()?;
+    let b = Source {
+        file: arguments.b.clone(),
+    }
+    .open()?;
+    let diff = diff::diff(&a.recording, &b.recording);
+    let report = report(&diff, &a);
+    if out.json() {
+        out.value(&report)?;
+    } else {
+        text(&report, arguments.most, out)?;
+    }
+    Ok(Exit::found(!report.same))
+}
+
+fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
+    let event = |d: &EventDifference| Event {
+        job: d.job,
+        a: d.a,
+        b: d.b,
+        kind: if d.write { "write" } else { "read" },
+        offset: hex(u64::from(d.offset)),
+        register: a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone()),
+        value_a: d.value_a.map(hex),
+        value_b: d.value_b.map(hex),
+    };
+    let (e, p) = (&diff.events, &diff.pages);
+    Report {
+        same: diff.is_empty(),
+        jobs: Sides {
+            a: diff.jobs.0,
+            b: diff.jobs.1,
+        },
+        events: Counts {
+            same: e.same,
+            changed: e.changed,
+            only_a: e.only_a,
+            only_b: e.only_b,
+            list: e.list.iter().map(event).collect(),
+        },
+        registers: diff
+            .registers
+            .iter()
+            .map(|r| Register {
+                name: &r.name,
+                offset: hex(u64::from(r.offset)),
+                count: r.count,
+                first: Sides {
+                    a: r.first.0,
+                    b: r.first.1,
+                },
+                fields: r.fields.iter().map(|(name, a, b)| Field { name, a, b }).collect(),
+            })
+            .collect(),
+        pages: Counts {
+            same: p.same,
+            changed: p.changed,
+            only_a: p.only_a,
+            only_b: p.only_b,
+            list: p
+                .list
+                .iter()
+                .map(|d| Page {
+                    va: hex(d.va.0),
+                    in_a: d.in_a,
+                    in_b: d.in_b,
+                    first_byte: d.first_byte.map(|b| hex(u64::from(b))),
+                })
+                .collect(),
+        },
+        pages_by: if p.physical { "physical address" } else { "GPU address" },
+    }
+}
+
+fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+    let counts = |same, changed, only_a, only_b| {
+        format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
+    };
+    let (e, p) = (&r.events, &r.pages);
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    out.table(&[
+        row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
+        row("Accesses", counts(e.same, e.changed, e.only_a, e.only_b)),
+        row(
+            "Pages",
+            format!("{}, by {}", counts(p.same, p.changed, p.only_a, p.only_b), r.pages_by),
+        ),
+    ])?;
+    let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
+        Some(rest) if rest > 0 => out.line(format_args!(
+            "  and {rest} more (--most shows more, --json all that are kept)"
+        )),
+        _ => Ok(()),
+    };
+    if !r.registers.is_empty() {
+        out.line("\nRegisters")?;
+        for d in r.registers.iter().take(most) {
+            out.line(format_args!(
+                "  {}: {} times, first at events {} and {}",
+                d.name, d.count, d.first.a, d.first.b
+            ))?;
+            for f in &d.fields {
+                out.line(format_args!("    {}: {} becomes {}", f.name, f.a, f.b))?;
+            }
+        }
+        more(out, r.registers.len())?;
+    }
+    if !e.list.is_empty() {
+        out.line("\nAccesses")?;
+        for d in e.list.iter().take(most) {
+            let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+            let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
+            out.line(format_args!(
+                "  events {} and {}, job {}: {} {} {} becomes {}",
+                at(d.a),
+                at(d.b),
+                d.job,
+                d.kind,
+                d.register.as_deref().unwrap_or(&d.offset),
+                value(&d.value_a),
+                value(&d.value_b)
+            ))?;
+        }
+        more(out, e.list.len())?;
+    }
+    if !p.list.is_empty() {
+        out.line("\nPages")?;
+        for d in p.list.iter().take(most) {
+            let what = match (d.in_a, d.in_b, &d.first_byte) {
+                (true, false, _) => "only in the first".to_owned(),
+                (false, _, _) => "only in the second".to_owned(),
+                (_, _, Some(byte)) => format!("differs from byte {byte} on"),
+                _ => "differs".to_owned(),
+            };
+            out.line(format_args!("  {}: {what}", d.va))?;
+        }
+        more(out, p.list.len())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! `events`: what happened, in order, with names and meanings.
+
+use super::source::{Opened, Source, number};
+use super::{Exit, Failure, Out, Verb, hex};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::ops::Range;
+use trace_core::recording::{EventKind, InterruptLine};
+
+pub const VERB: Verb = Verb {
+    name: "events",
+    about: "What happened, in order, with register names and meanings",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Only these events: FIRST..END (END not included), either may be left out
+    #[arg(long, value_name = "FIRST..END", value_parser = range)]
+    range: Option<(u64, u64)>,
+    /// Only registers whose name contains this, in any case
+    #[arg(long, value_name = "TEXT")]
+    register: Option<String>,
+    /// Only writes
+    #[arg(long, conflicts_with = "reads")]
+    writes: bool,
+    /// Only reads
+    #[arg(long)]
+    reads: bool,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let bad = || format!("'{text}' is not a range (expected FIRST..END)");
+    let (first, end) = text.split_once("..").ok_or_else(bad)?;
+    let part = |t: &str, default| if t.is_empty() { Ok(default) } else { number(t) };
+    Ok((part(first, 0)?, part(end, u64::MAX)?))
+}
+
+/// An event as JSON shows it; keys that its kind has not are left out.
+#[derive(Serialize)]
+struct Event {
+    event: u64,
+    kind: &'static str,
+    time_ns: u64,
+    thread: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    space: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    means: Option<String>,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let count = opened.recording.events.len() as u64;
+    let (first, end) = arguments.range.unwrap_or((0, u64::MAX));
+    let range = first.min(count)..end.min(count);
+    let wanted = Wanted {
+        register: arguments.register.as_ref().map(|r| r.to_ascii_lowercase()),
+        kind: match (arguments.reads, arguments.writes) {
+            (true, _) => Some(EventKind::Read),
+            (_, true) => Some(EventKind::Write),
+            _ => None,
+        },
+    };
+    if out.json() {
+        out.array(shown(&opened, range, &wanted))?;
+    } else {
+        for e in shown(&opened, range, &wanted) {
+            let what = e.register.or(e.offset).unwrap_or_default();
+            let (value, means) = (e.value.unwrap_or_default(), e.means.unwrap_or_default());
+            let line = format!(
+                "{:>8}  {:>12.3} us  {:>6}  {:<9}  {what:<24}  {value:>10}  {means}",
+                e.event,
+                e.time_ns as f64 / 1e3,
+                e.thread,
+                e.kind,
+            );
+            out.line(line.trim_end())?;
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// What was asked for.
+struct Wanted {
+    register: Option<String>,
+    kind: Option<EventKind>,
+}
+
+fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl Iterator<Item = Event> + 'a {
+    let events = &opened.recording.events;
+    range.filter_map(move |index| {
+        let at = usize::try_from(index).ok()?;
+        let kind = events.kind(at);
+        if wanted.kind.is_some() && wanted.kind != kind {
+            return None;
+        }
+        let mut event = Event {
+            event: index,
+            kind: "unknown",
+            time_ns: events.time.get(at)?,
+            thread: events.thread.get(at)?,
+            space: None,
+            offset: None,
+            register: None,
+            width: None,
+            value: None,
+            means: None,
+        };
+        let payload = events.payload.get(at)? as usize;
+        match kind {
+            Some(EventKind::Read | EventKind::Write) => {
+                let access = events.access(at)?;
+                let register = opened.map.and_then(|m| m.at(access.offset));
+                event.kind = if access.write { "write" } else { "read" };
+                event.space = opened
+                    .recording
+                    .facts
+                    .spaces
+                    .get(usize::from(access.space))
+                    .map(|s| s.name.clone());
+                event.offset = Some(hex(u64::from(access.offset)));
+                event.width = Some(access.width);
+                event.value = Some(hex(access.value));
+                event.means = register.map(|r| r.describe(access.value)).filter(|m| !m.is_empty());
+                event.register = register.map(|r| r.name.clone());
+            }
+            Some(EventKind::Interrupt) => {
+                let row = events.interrupts.get(payload)?;
+                event.kind = "interrupt";
+                event.register = InterruptLine::from_raw(row.line).map(|l| l.name().to_owned());
+                event.value = Some(hex(u64::from(row.status)));
+            }
+            Some(EventKind::Mark) => {
+                event.kind = "mark";
+                event.means = events.marks.get(payload).cloned();
+            }
+            Some(EventKind::Submit) => {
+                let row = events.submits.get(payload)?;
+                event.kind = "submit";
+                event.value = Some(hex(row.head_va));
+                event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
+            }
+            None => {}
+        }
+        if let Some(text) = &wanted.register
+            && !event
+                .register
+                .as_ref()
+                .is_some_and(|r| r.to_ascii_lowercase().contains(text))
+        {
+            return None;
+        }
+        Some(event)
+    })
+}

@@ -1,0 +1,89 @@
+//! How a verb ends: its exit code, or why it could not do its work.
+
+use std::fmt;
+use std::path::Path;
+
+/// A verb that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Exit code 0.
+    Good,
+    /// Exit code 1: differences, or findings of severity error.
+    Differs,
+}
+
+impl Exit {
+    /// [`Exit::Differs`] when something was found.
+    #[must_use]
+    pub fn found(something: bool) -> Self {
+        if something { Self::Differs } else { Self::Good }
+    }
+
+    /// The process's exit code.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Differs => 1,
+        }
+    }
+}
+
+/// A verb that could not do its work: exit code 2 and one message on stderr.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    closed_pipe: bool,
+}
+
+impl Failure {
+    /// What was asked for cannot be done.
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            closed_pipe: false,
+        }
+    }
+
+    /// Something is wrong with a file.
+    #[must_use]
+    pub fn file(path: &Path, what: impl fmt::Display) -> Self {
+        let (path, what) = (path.display().to_string(), what.to_string());
+        // Typed errors often name the file themselves.
+        Self::usage(if what.contains(&path) {
+            what
+        } else {
+            format!("{path}: {what}")
+        })
+    }
+
+    /// Whether the reader of the output went away, which is no error.
+    #[must_use]
+    pub fn is_closed_pipe(&self) -> bool {
+        self.closed_pipe
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// An error while writing the output.
+impl From<std::io::Error> for Failure {
+    fn from(e: std::io::Error) -> Self {
+        Self {
+            message: format!("output: {e}"),
+            closed_pipe: e.kind() == std::io::ErrorKind::BrokenPipe,
+        }
+    }
+}
+
+/// Arguments that clap took but a verb's own type does not.
+impl From<clap::Error> for Failure {
+    fn from(e: clap::Error) -> Self {
+        Self::usage(e.to_string())
+    }
+}

@@ -1,0 +1,166 @@
+//! `info`: what a recording holds, in figures.
+
+use super::source::{Opened, Source};
+use super::{Exit, Failure, Out, Verb, hex};
+use clap::{Args as _, FromArgMatches as _};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use trace_core::mmu;
+use trace_core::recording::EventKind;
+
+pub const VERB: Verb = Verb {
+    name: "info",
+    about: "What a recording holds, in figures",
+    args: Source::augment_args,
+    run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
+};
+
+#[derive(Serialize)]
+struct Info {
+    events: u64,
+    reads: u64,
+    writes: u64,
+    interrupts: u64,
+    polls: u64,
+    jobs: u64,
+    pages: u64,
+    zero_pages: u64,
+    distinct_pages: u64,
+    mapped_pages: u64,
+    address_spaces: u64,
+    buffers: Vec<Buffer>,
+    span_ns: u64,
+    lost_events: u64,
+    gpu: Gpu,
+    source: String,
+}
+
+#[derive(Serialize)]
+struct Buffer {
+    name: String,
+    role: &'static str,
+    va: String,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    id: String,
+    name: String,
+}
+
+fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = source.open()?;
+    let info = gather(&opened)?;
+    if out.json() {
+        out.value(&info)?;
+    } else {
+        text(&opened, &info, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+fn gather(opened: &Opened) -> Result<Info, Failure> {
+    let recording = &opened.recording;
+    let facts = &recording.facts;
+    let timeline = opened.timeline()?;
+    let (mut reads, mut writes, mut recorded) = (0, 0, 0);
+    for kind in recording.events.kind.iter() {
+        match EventKind::from_raw(kind) {
+            Some(EventKind::Read) => reads += 1,
+            Some(EventKind::Write) => writes += 1,
+            Some(EventKind::Interrupt) => recorded += 1,
+            _ => {}
+        }
+    }
+    let view = recording.memory.last();
+    let mut mapped_pages = 0;
+    for space in &facts.address_spaces {
+        mmu::for_each_leaf(space.format, space.root, &view, &mut |leaf| {
+            mapped_pages += leaf.bytes / trace_core::PAGE_SIZE as u64;
+            ControlFlow::Continue(())
+        })
+        .map_err(|e| Failure::usage(format!("address space {}: {e}", space.number)))?;
+    }
+    let buffer = |b: &trace_core::recording::Buffer| Buffer {
+        name: b.name.clone(),
+        role: b.role.name(),
+        va: hex(b.va.0),
+        bytes: b.bytes,
+    };
+    Ok(Info {
+        events: recording.events.len() as u64,
+        reads,
+        writes,
+        // A recorder that saw interrupts knows better than what their handlers' reads tell.
+        interrupts: if recorded > 0 {
+            recorded
+        } else {
+            timeline.interrupts.len() as u64
+        },
+        polls: timeline.polls.len() as u64,
+        jobs: timeline.jobs.len() as u64,
+        pages: facts.source_pages,
+        zero_pages: facts.source_zero_pages,
+        distinct_pages: opened.distinct_pages(),
+        mapped_pages,
+        address_spaces: facts.address_spaces.len() as u64,
+        buffers: facts.buffers.iter().map(buffer).collect(),
+        span_ns: recording.span_ns(),
+        lost_events: facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
+        gpu: Gpu {
+            id: hex(u64::from(facts.identity.gpu_id)),
+            name: facts.identity.gpu_name.clone(),
+        },
+        source: facts.identity.source.clone(),
+    })
+}
+
+fn text(opened: &Opened, info: &Info, out: &mut Out) -> Result<(), Failure> {
+    let identity = &opened.recording.facts.identity;
+    let told = |s: &str| {
+        if s.is_empty() {
+            "not recorded".to_owned()
+        } else {
+            s.to_owned()
+        }
+    };
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    out.table(&[
+        row("GPU", format!("{} ({})", told(&info.gpu.name), info.gpu.id)),
+        row("Driver", told(&identity.driver)),
+        row("Board", told(&identity.board)),
+        row("Source", told(&info.source)),
+        row(
+            "Events",
+            format!("{} ({} reads, {} writes)", info.events, info.reads, info.writes),
+        ),
+        row("Span", format!("{:.3} s", info.span_ns as f64 / 1e9)),
+        row("Lost events", info.lost_events.to_string()),
+        row("Jobs", info.jobs.to_string()),
+        row("Interrupts", info.interrupts.to_string()),
+        row("Polls", info.polls.to_string()),
+        row(
+            "Pages",
+            format!(
+                "{} in the source ({} zero), {} distinct",
+                info.pages, info.zero_pages, info.distinct_pages
+            ),
+        ),
+        row(
+            "Mapped",
+            format!("{} pages in {} address spaces", info.mapped_pages, info.address_spaces),
+        ),
+    ])?;
+    if !info.buffers.is_empty() {
+        out.line("")?;
+        let mut rows = vec![["Buffer", "Role", "GPU address", "Bytes"].map(str::to_owned).to_vec()];
+        rows.extend(
+            info.buffers
+                .iter()
+                .map(|b| vec![b.name.clone(), b.role.into(), b.va.clone(), b.bytes.to_string()]),
+        );
+        out.table(&rows)?;
+    }
+    Ok(())
+}

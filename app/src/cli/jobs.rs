@@ -1,0 +1,149 @@
+//! `jobs`: every submit with its decoded chain.
+
+use super::source::{Opened, Source};
+use super::{Exit, Failure, Out, Verb, hex};
+use clap::{Args as _, FromArgMatches as _};
+use serde::Serialize;
+use trace_core::jobs::{self, ChainEnd, JobType};
+use trace_core::memory::GpuMemoryView;
+use trace_core::timeline::JobSpan;
+
+pub const VERB: Verb = Verb {
+    name: "jobs",
+    about: "Every job: its chain, dispatches, shader addresses, duration",
+    args: Source::augment_args,
+    run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
+};
+
+/// A submit; the keys beside `chain` describe the chain's head.
+#[derive(Serialize)]
+struct Submit {
+    index: u32,
+    submit_event: u64,
+    done_event: Option<u64>,
+    head_va: String,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    decoded: bool,
+    dispatch: Option<Dispatch>,
+    shader_va: Option<String>,
+    duration_ns: Option<u64>,
+    chain: Vec<Job>,
+    chain_end: String,
+}
+
+#[derive(Clone, Serialize)]
+struct Job {
+    va: String,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    decoded: bool,
+    dispatch: Option<Dispatch>,
+    shader_va: Option<String>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Dispatch {
+    workgroups: [u32; 3],
+    size: [u32; 3],
+}
+
+fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = source.open()?;
+    let timeline = opened.timeline()?;
+    let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    let spaces = opened
+        .map
+        .map(|map| jobs::address_spaces(&opened.recording, map, &events))
+        .unwrap_or_default();
+    let submits = timeline.jobs.iter().enumerate().map(|(i, span)| {
+        // A source that tells of one space only leaves no doubt.
+        submit(&opened, span, spaces.get(i).copied().flatten().unwrap_or(0))
+    });
+    if out.json() {
+        out.array(submits)?;
+        return Ok(Exit::Good);
+    }
+    let mut rows = vec![
+        [
+            "Job",
+            "Submit",
+            "Done",
+            "Head",
+            "Type",
+            "Chain",
+            "Workgroups",
+            "Size",
+            "Shader",
+            "Duration",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
+    for s in submits {
+        rows.push(vec![
+            s.index.to_string(),
+            s.submit_event.to_string(),
+            s.done_event.map_or_else(|| "never".into(), |e| e.to_string()),
+            s.head_va,
+            s.kind.unwrap_or("not decoded").to_owned(),
+            s.chain.len().to_string(),
+            s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
+            s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
+            s.shader_va.unwrap_or_else(|| "-".into()),
+            s.duration_ns
+                .map_or_else(|| "-".into(), |ns| format!("{:.1} us", ns as f64 / 1e3)),
+        ]);
+    }
+    out.table(&rows)?;
+    Ok(Exit::Good)
+}
+
+fn submit(opened: &Opened, span: &JobSpan, space: u32) -> Submit {
+    let recording = &opened.recording;
+    let chain = recording.facts.address_spaces.get(space as usize).map(|space| {
+        jobs::chain(
+            &GpuMemoryView::new(recording.memory.at(span.submit_event), space),
+            span.head_va,
+        )
+    });
+    let (list, end) = match chain {
+        Some(c) => (c.jobs.iter().map(job).collect(), c.end),
+        None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
+    };
+    let head = list.first().cloned();
+    Submit {
+        index: span.index,
+        submit_event: span.submit_event,
+        done_event: span.done_event,
+        head_va: hex(span.head_va.0),
+        kind: head.as_ref().and_then(|h: &Job| h.kind),
+        decoded: head.as_ref().is_some_and(|h| h.decoded),
+        dispatch: head.as_ref().and_then(|h| h.dispatch),
+        shader_va: head.and_then(|h| h.shader_va),
+        duration_ns: span.done_ns.map(|done| done.saturating_sub(span.submit_ns)),
+        chain: list,
+        chain_end: match end {
+            ChainEnd::End => "end".into(),
+            ChainEnd::Loop(va) => format!("loops back to {va}"),
+            ChainEnd::Unreadable(va) => format!("unreadable at {va}"),
+            ChainEnd::Undecoded(va) => format!("not a job at {va}"),
+            ChainEnd::Limit => "longer than the limit".into(),
+        },
+    }
+}
+
+fn job(job: &jobs::Job) -> Job {
+    let header = job.header.as_ref().ok();
+    Job {
+        va: hex(job.va.0),
+        kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
+        decoded: header.is_some(),
+        dispatch: job.dispatch.map(|d| Dispatch {
+            workgroups: d.workgroups,
+            size: d.size,
+        }),
+        shader_va: job.shader_va.map(|va| hex(va.0)),
+    }
+}

@@ -1,0 +1,202 @@
+//! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
+
+use super::source::{Source, number};
+use super::{Exit, Failure, Out, Verb, hex};
+use crate::buffers;
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::path::PathBuf;
+use trace_core::GpuVa;
+use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, elements_text, parse_hex};
+use trace_core::progress::Progress;
+use trace_core::recording::ElementType;
+
+pub const VERB: Verb = Verb {
+    name: "memory",
+    about: "Bytes by GPU address or buffer, as hex or numbers; --search finds a pattern",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// First GPU address
+    #[arg(value_name = "ADDRESS", value_parser = number, required_unless_present_any = ["buffer", "search"])]
+    address: Option<u64>,
+    /// Bytes to show (default: 256, or the whole buffer)
+    #[arg(long, value_name = "N", value_parser = number)]
+    bytes: Option<u64>,
+    /// A buffer of the recording instead of an address
+    #[arg(long, value_name = "NAME", conflicts_with = "address")]
+    buffer: Option<String>,
+    /// Show elements of this type instead of hex
+    #[arg(long = "type", value_name = "TYPE", value_parser = element)]
+    element: Option<ElementType>,
+    /// Memory as it was before this event (default: at the end)
+    #[arg(long, value_name = "N")]
+    event: Option<u64>,
+    /// Address space, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    space: u32,
+    /// Find these bytes, as hex digits, in all of the mapped memory
+    #[arg(long, value_name = "HEX", conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
+    search: Option<String>,
+    /// Write the bytes to this file (.npy: as NPY) instead of showing them
+    #[arg(short = 'o', value_name = "FILE")]
+    to: Option<PathBuf>,
+}
+
+fn element(text: &str) -> Result<ElementType, String> {
+    let names: Vec<&str> = ElementType::ALL.iter().map(|e| e.name()).collect();
+    let found = ElementType::ALL.into_iter().find(|e| e.name() == text);
+    found.ok_or_else(|| format!("'{text}' is not a type (expected {})", names.join(", ")))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    va: String,
+    bytes: u64,
+    #[serde(rename = "type")]
+    element: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elements: Option<Vec<String>>,
+    holes: Vec<Hole<'a>>,
+}
+
+#[derive(Serialize)]
+struct Hole<'a> {
+    va: String,
+    bytes: u64,
+    state: &'a str,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let recording = &opened.recording;
+    let space_index = match &arguments.buffer {
+        Some(name) => recording.buffer(name).map_or(arguments.space, |b| b.address_space),
+        None => arguments.space,
+    };
+    let space = opened.address_space(space_index)?;
+    let view = GpuMemoryView::new(recording.memory.at(arguments.event.unwrap_or(u64::MAX)), space);
+    if let Some(pattern) = &arguments.search {
+        return search(&view, pattern, out);
+    }
+    let (va, bytes, own) = match (&arguments.buffer, arguments.address) {
+        (Some(name), _) => {
+            let b = recording.buffer(name).ok_or_else(|| {
+                let names: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+                Failure::usage(format!(
+                    "the recording has no buffer '{name}' (it has: {})",
+                    names.join(", ")
+                ))
+            })?;
+            (
+                b.va,
+                arguments.bytes.map_or(b.bytes, |n| n.min(b.bytes)),
+                Some(b.element),
+            )
+        }
+        (None, Some(at)) => (GpuVa(at), arguments.bytes.unwrap_or(256), None),
+        (None, None) => return Err(Failure::usage("an address or --buffer is needed")),
+    };
+    let read = view.read_range(va, bytes);
+    if let Some(path) = &arguments.to {
+        let element = arguments.element.or(own).unwrap_or(ElementType::U8);
+        buffers::write_file(path, element, &read.bytes).map_err(|e| Failure::usage(e.to_string()))?;
+    } else if !out.json() {
+        text(va, &read, arguments.element, out)?;
+    }
+    if out.json() {
+        let element = arguments.element.unwrap_or(ElementType::U8);
+        let as_hex = arguments.element.is_none() && arguments.to.is_none();
+        let as_elements = arguments.element.is_some() && arguments.to.is_none();
+        out.value(&Report {
+            va: hex(va.0),
+            bytes: read.bytes.len() as u64,
+            element: element.name(),
+            hex: as_hex.then(|| read.bytes.iter().map(|b| format!("{b:02x}")).collect()),
+            elements: as_elements.then(|| elements_text(element, &read.bytes).collect()),
+            holes: holes(va, &read),
+        })?;
+    }
+    Ok(Exit::Good)
+}
+
+fn state_name(state: ByteState) -> &'static str {
+    match state {
+        ByteState::Content => "content",
+        ByteState::NoContent => "mapped without content",
+        ByteState::Unmapped => "not mapped",
+    }
+}
+
+fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
+    let hole = |(range, state): &(std::ops::Range<u64>, ByteState)| Hole {
+        va: hex(va.0.saturating_add(range.start)),
+        bytes: range.end.saturating_sub(range.start),
+        state: state_name(*state),
+    };
+    read.holes.iter().map(hole).collect()
+}
+
+fn search(view: &GpuMemoryView<'_>, pattern: &str, out: &mut Out) -> Result<Exit, Failure> {
+    let pattern = parse_hex(pattern).map_err(|e| Failure::usage(format!("--search: {e}")))?;
+    let hits = view
+        .search(&pattern, GpuVa(0)..GpuVa(u64::MAX), &Progress::new())
+        .map_err(|e| Failure::usage(e.to_string()))?;
+    if out.json() {
+        out.array(hits.iter().map(|va| hex(va.0)))?;
+    } else {
+        for va in &hits {
+            out.line(va)?;
+        }
+    }
+    Ok(Exit::found(hits.is_empty()))
+}
+
+/// Lines of sixteen bytes, or of as many elements as take sixteen bytes. Bytes that the recording does not hold
+/// show as `--`, whole lines of them as one.
+fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut Out) -> Result<(), Failure> {
+    let held = |at: u64| !read.holes.iter().any(|(r, _)| r.contains(&at));
+    let mut skipped_to = 0;
+    for (row, chunk) in read.bytes.chunks(16).enumerate() {
+        let at = row as u64 * 16;
+        if at < skipped_to {
+            continue;
+        }
+        let here = va.0.saturating_add(at);
+        if let Some((range, state)) = read.holes.iter().find(|(r, _)| r.contains(&at) && r.end >= at + 16) {
+            let lines_end = range.end - range.end % 16;
+            out.line(format_args!(
+                "{here:#014x}  {} bytes {}",
+                lines_end - at,
+                state_name(*state)
+            ))?;
+            skipped_to = lines_end;
+            continue;
+        }
+        if let Some(element) = element {
+            let values: Vec<String> = elements_text(element, chunk).collect();
+            out.line(format_args!("{here:#014x}  {}", values.join("  ")))?;
+            continue;
+        }
+        let mut digits = String::new();
+        let mut letters = String::new();
+        for (i, b) in chunk.iter().enumerate() {
+            let known = held(at + i as u64);
+            digits.push_str(&if known { format!("{b:02x} ") } else { "-- ".to_owned() });
+            letters.push(if known && (b.is_ascii_graphic() || *b == b' ') {
+                char::from(*b)
+            } else {
+                '.'
+            });
+        }
+        out.line(format_args!("{here:#014x}  {digits:<48} {letters}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! The command line: one verb a file, and the table of them.
+//!
+//! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
+
+mod agents;
+mod board;
+mod boards;
+mod check;
+mod diff;
+mod events;
+mod failure;
+mod import;
+mod info;
+mod jobs;
+mod map;
+mod memory;
+mod out;
+mod pair;
+mod plan;
+mod replay;
+mod source;
+mod verify;
+
+use crate::window::{Options, ThemeChoice};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+pub use failure::{Exit, Failure};
+pub use out::{Out, hex};
+
+/// A verb of the command line.
+pub struct Verb {
+    /// What is typed.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// Adds its arguments to a command.
+    pub args: fn(Command) -> Command,
+    /// Does it.
+    pub run: fn(&ArgMatches, &mut Out) -> Result<Exit, Failure>,
+}
+
+/// All verbs, in the order in which help lists them.
+pub const VERBS: &[Verb] = &[
+    info::VERB,
+    events::VERB,
+    jobs::VERB,
+    map::VERB,
+    memory::VERB,
+    check::VERB,
+    diff::VERB,
+    import::VERB,
+    verify::VERB,
+    boards::VERB,
+    plan::VERB,
+    replay::VERB,
+    pair::VERB,
+    agents::VERB,
+];
+
+/// The whole command line as clap knows it.
+#[must_use]
+pub fn command() -> Command {
+    // The verb's line of help is the table's, not the comment on the type of its arguments.
+    let json = || {
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print JSON instead of text")
+    };
+    let verbs = VERBS
+        .iter()
+        .map(|v| (v.args)(Command::new(v.name)).about(v.about).arg(json()));
+    Command::new("kinescope")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Look into a recording of what a driver did to a GPU, change its inputs, play it again")
+        .after_help("Exit codes: 0 good, 1 differences or findings of severity error, 2 could not do it.")
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Recording to open in the window: a .kine, or a folder or file that can be imported"),
+        )
+        .arg(
+            Arg::new("screenshot")
+                .long("screenshot")
+                .value_name("OUT.png")
+                .requires("file")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Render the window off-screen into a picture instead of opening it"),
+        )
+        .arg(
+            Arg::new("size")
+                .long("size")
+                .value_name("WIDTHxHEIGHT")
+                .requires("screenshot")
+                .value_parser(size)
+                .help("Size of the picture in points [default: 1280x800]"),
+        )
+        .arg(
+            Arg::new("scale")
+                .long("scale")
+                .value_name("N")
+                .requires("screenshot")
+                .value_parser(scale)
+                .help("Pixels a point in the picture [default: 1]"),
+        )
+        .arg(
+            Arg::new("theme")
+                .long("theme")
+                .value_parser(["dark", "light"])
+                .help("Colours of the window"),
+        )
+        .arg(
+            Arg::new("board")
+                .long("board")
+                .value_name("BOARD")
+                .conflicts_with("screenshot")
+                .help("Board that the window has ready [default: software:mali-g71]"),
+        )
+        .subcommands(verbs)
+}
+
+/// Runs the command line of this process and gives its exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let matches = match command().try_get_matches() {
+        Ok(m) => m,
+        Err(e) => {
+            let code = if e.use_stderr() { 2 } else { 0 };
+            // Help into a closed pipe is no error.
+            let _ = e.print();
+            return code;
+        }
+    };
+    let result = match matches.subcommand() {
+        Some((name, sub)) => match VERBS.iter().find(|v| v.name == name) {
+            Some(verb) => {
+                let mut out = Out::stdout(sub.get_flag("json"));
+                (verb.run)(sub, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from))
+            }
+            None => Err(Failure::usage(format!("no verb '{name}'"))),
+        },
+        None => window(&matches),
+    };
+    match result {
+        Ok(exit) => exit.code(),
+        Err(failure) if failure.is_closed_pipe() => 0,
+        Err(failure) => {
+            eprintln!("kinescope: {failure}");
+            2
+        }
+    }
+}
+
+/// Writes a file as a whole or not at all: what was there before stays until the new bytes are safe.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::file(path, e);
+    let name = path
+        .file_name()
+        .ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
+    let mut temporary = std::ffi::OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let written = std::fs::File::create(&temporary)
+        .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        // Best effort: the failure to report is the first one.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written.map_err(failed)
+}
+
+/// Opens the window, or renders it off-screen.
+fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let file = matches.get_one::<PathBuf>("file");
+    let theme = match matches.get_one::<String>("theme").map(String::as_str) {
+        Some("light") => Some(ThemeChoice::Light),
+        Some(_) => Some(ThemeChoice::Dark),
+        None => None,
+    };
+    if let Some(file) = file
+        && !file.exists()
+    {
+        return Err(Failure::file(
+            file,
+            "no such file or folder (expected a recording, or a verb: see --help)",
+        ));
+    }
+    let fail = |e: anyhow::Error| match file {
+        Some(f) => Failure::file(f, format!("{e:#}")),
+        None => Failure::usage(format!("{e:#}")),
+    };
+    match (matches.get_one::<PathBuf>("screenshot"), file) {
+        (Some(out), Some(file)) => {
+            let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
+            let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
+            crate::window::screenshot(file, out, size, scale, theme.unwrap_or_default()).map_err(fail)?;
+        }
+        _ => {
+            let board = matches.get_one::<String>("board").cloned();
+            crate::window::run(file.cloned(), Options { theme, board }).map_err(fail)?;
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// Size of a picture when none is given, in points.
+const DEFAULT_SIZE: [f32; 2] = [1280.0, 800.0];
+
+/// `WIDTHxHEIGHT` in points.
+fn size(text: &str) -> Result<[f32; 2], String> {
+    let parse = |t: &str| t.parse::<u16>().ok().filter(|v| (64..=8192).contains(v)).map(f32::from);
+    let both = text.split_once('x').and_then(|(w, h)| Some([parse(w)?, parse(h)?]));
+    both.ok_or_else(|| format!("'{text}' is not a size (expected WIDTHxHEIGHT, 64 to 8192 each)"))
+}
+
+/// Pixels a point.
+fn scale(text: &str) -> Result<f32, String> {
+    let value = text.parse::<f32>().ok().filter(|v| (0.5..=4.0).contains(v));
+    value.ok_or_else(|| format!("'{text}' is not a scale (expected 0.5 to 4)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_makes_a_sound_parser() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,108 @@
+//! What a verb prints: text or JSON, streamed.
+
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{self, BufWriter, Write};
+
+/// The output of a verb.
+pub struct Out {
+    to: Box<dyn Write>,
+    json: bool,
+}
+
+/// An address, offset or id as JSON and text show it: lower-case, `0x…`.
+#[must_use]
+pub fn hex(value: u64) -> String {
+    format!("{value:#x}")
+}
+
+impl Out {
+    /// Prints to the process's standard output.
+    #[must_use]
+    pub fn stdout(json: bool) -> Self {
+        Self {
+            to: Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
+            json,
+        }
+    }
+
+    /// Whether JSON was asked for.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of text.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn line(&mut self, text: impl Display) -> io::Result<()> {
+        writeln!(self.to, "{text}")
+    }
+
+    /// Bytes as they are.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_all(bytes)
+    }
+
+    /// One JSON document.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn value(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut self.to, value).map_err(io::Error::from)?;
+        writeln!(self.to)
+    }
+
+    /// A JSON array, an element a line, written as the elements come.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
+        let mut lead = "[\n";
+        for item in items {
+            self.to.write_all(lead.as_bytes())?;
+            serde_json::to_writer(&mut self.to, &item).map_err(io::Error::from)?;
+            lead = ",\n";
+        }
+        self.to.write_all(if lead == "[\n" { b"[]\n" } else { b"\n]\n" })
+    }
+
+    /// Rows of text in columns, as wide as their widest cell; the first row is the head. The last column is not
+    /// padded.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn table(&mut self, rows: &[Vec<String>]) -> io::Result<()> {
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |c: usize| {
+            rows.iter()
+                .filter_map(|r| r.get(c))
+                .map(|s| s.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                line.push_str(cell);
+                let pad = width.saturating_sub(cell.chars().count()) + 2;
+                line.extend(std::iter::repeat_n(' ', pad));
+            }
+            self.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Hands everything on.
+    ///
+    /// # Errors
+    /// When the output is closed or full.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}

@@ -1,0 +1,82 @@
+//! `pair`: makes this program and an agent know each other's keys.
+
+use super::board::Keys;
+use super::{Exit, Failure, Out, Verb};
+use clap::{Args, FromArgMatches as _};
+use replay_engine::client::{self, Endpoint};
+use serde::Serialize;
+use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
+
+pub const VERB: Verb = Verb {
+    name: "pair",
+    about: "Pair with an agent: both ends show a code, both persons compare it",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Where the agent is: HOST:PORT, or the path of its unix socket (with a / in it)
+    #[arg(value_name = "ADDRESS")]
+    address: String,
+    /// Name that this program will know the agent by
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Take this as the code that the agent shows instead of asking
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+#[derive(Serialize)]
+struct Paired<'a> {
+    name: &'a str,
+    address: &'a str,
+    fingerprint: String,
+}
+
+/// An endpoint as a person writes it.
+pub fn endpoint(address: &str) -> Endpoint {
+    match address.strip_prefix("agent://").unwrap_or(address) {
+        path if path.contains('/') => Endpoint::Unix(PathBuf::from(path)),
+        tcp => Endpoint::Tcp(tcp.to_owned()),
+    }
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let keys = arguments.keys.open()?;
+    let confirm = |code: &str| match &arguments.code {
+        Some(given) => digits(given) == digits(code),
+        None => ask(code),
+    };
+    let paired = client::pair(&endpoint(&arguments.address), &arguments.name, &keys, confirm)
+        .map_err(|e| Failure::usage(e.to_string()))?;
+    if out.json() {
+        out.value(&Paired {
+            name: &paired.name,
+            address: &paired.address,
+            fingerprint: paired.key.fingerprint(),
+        })?;
+    } else {
+        out.line(format_args!(
+            "paired with {} at {}; boards: agent:{}/DEVICE",
+            paired.name, paired.address, paired.name
+        ))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn digits(code: &str) -> String {
+    code.chars().filter(char::is_ascii_digit).collect()
+}
+
+/// Asks the person at the terminal whether the agent shows the same code.
+fn ask(code: &str) -> bool {
+    eprint!("The code is {code}. Does the agent show the same one? [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+}

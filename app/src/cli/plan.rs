@@ -1,0 +1,183 @@
+//! `plan`: what a replay would do and may touch, without doing it.
+
+use super::board::{Ready, ReplayOf};
+use super::{Exit, Failure, Out, Verb, hex};
+use clap::{Args, FromArgMatches as _};
+use replay_engine::plan::{Plan, RewriteKind, text};
+use replay_engine::verify::{self, Verified};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub const VERB: Verb = Verb {
+    name: "plan",
+    about: "What a replay would do and may touch: compiled and checked, not run",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    of: ReplayOf,
+    /// Write the plan to this file (binary, as it goes to an agent)
+    #[arg(short = 'o', value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Print the plan as text, every action a line
+    #[arg(long, conflicts_with = "json")]
+    text: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    title: &'a str,
+    board: &'a str,
+    actions: u64,
+    body_bytes: u64,
+    pages: u64,
+    used_pages: u64,
+    arena: Arena,
+    reads: replay_engine::plan::ReadClasses,
+    interrupts: u64,
+    jobs: u64,
+    rewrites: BTreeMap<&'static str, u64>,
+    rewrite_list: Vec<Rewrite<'a>>,
+    outputs: Vec<&'a str>,
+    budgets: replay_engine::plan::Budgets,
+    verified: Verified,
+}
+
+#[derive(Serialize)]
+struct Arena {
+    base: String,
+    end: String,
+}
+
+#[derive(Serialize)]
+struct Rewrite<'a> {
+    kind: &'static str,
+    event: Option<u64>,
+    detail: &'a str,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let Ready { device, compiled, .. } = arguments.of.prepare()?;
+    let plan = &compiled.plan;
+    let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| Failure::usage(e.to_string()))?;
+    if let Some(path) = &arguments.to {
+        let bytes = plan.to_bytes().map_err(|e| Failure::file(path, e))?;
+        super::write_whole(path, &bytes)?;
+    }
+    if arguments.text {
+        out.line(text::print(plan).trim_end())?;
+    } else if out.json() {
+        out.value(&report(plan, &device.name, verified))?;
+    } else {
+        describe(plan, &device.name, &verified, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
+    let mut counts = BTreeMap::new();
+    for r in &plan.rewrites {
+        *counts.entry(r.kind).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn report<'a>(plan: &'a Plan, board: &'a str, verified: Verified) -> Report<'a> {
+    Report {
+        title: &plan.title,
+        board,
+        actions: plan.actions,
+        body_bytes: plan.body.len() as u64,
+        pages: plan.pages.len() as u64,
+        used_pages: plan.used_pages,
+        arena: Arena {
+            base: hex(plan.arena.base.0),
+            end: hex(plan.arena.end()),
+        },
+        reads: plan.reads,
+        interrupts: plan.interrupts,
+        jobs: plan.jobs.len() as u64,
+        rewrites: counts(plan).into_iter().map(|(k, n)| (k.name(), n)).collect(),
+        rewrite_list: plan
+            .rewrites
+            .iter()
+            .map(|r| Rewrite {
+                kind: r.kind.name(),
+                event: r.event,
+                detail: &r.detail,
+            })
+            .collect(),
+        outputs: plan.outputs.iter().map(|b| b.name.as_str()).collect(),
+        budgets: plan.budgets,
+        verified,
+    }
+}
+
+fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let r = &plan.reads;
+    out.table(&[
+        row("Plan", format!("{} on {board}", plan.title)),
+        row(
+            "Actions",
+            format!(
+                "{} in {} bytes, {} interrupts",
+                plan.actions,
+                plan.body.len(),
+                plan.interrupts
+            ),
+        ),
+        row("Jobs", plan.jobs.len().to_string()),
+        row(
+            "Reads",
+            format!(
+                "{} compared ({} equal, {} masked, {} until), {} feed a write, {} any",
+                r.compared(),
+                r.equal,
+                r.masked,
+                r.until,
+                r.feeds,
+                r.any
+            ),
+        ),
+        row(
+            "Memory",
+            format!(
+                "{} pages of {} to {}, {} with content",
+                plan.used_pages,
+                hex(plan.arena.base.0),
+                hex(plan.arena.end()),
+                plan.pages.len()
+            ),
+        ),
+        row(
+            "Checked",
+            format!(
+                "{} page tables, {} mapped pages, {} job chains: all inside the board's memory for this plan",
+                verified.tables, verified.leaves, verified.jobs
+            ),
+        ),
+    ])?;
+    for u in &verified.unproved {
+        out.line(format_args!("Not proved, bounded by time: {u}"))?;
+    }
+    out.line("")?;
+    let mut rows = vec![["Rewrite", "Times", "First"].map(str::to_owned).to_vec()];
+    for (kind, n) in counts(plan) {
+        let first = plan.rewrites.iter().find(|r| r.kind == kind);
+        rows.push(vec![
+            kind.name().to_owned(),
+            n.to_string(),
+            first.map_or_else(String::new, |r| {
+                let event = r.event.map_or_else(String::new, |e| format!("event {e}: "));
+                format!("{event}{}", r.detail)
+            }),
+        ]);
+    }
+    out.table(&rows)?;
+    Ok(())
+}

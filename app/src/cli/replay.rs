@@ -1,0 +1,427 @@
+//! `replay`: plays a recording on a board and says what came of it.
+
+use super::board::{Ready, ReplayOf};
+use super::check::Shown;
+use super::{Exit, Failure, Out, Verb, hex};
+use crate::buffers;
+use clap::{Args, FromArgMatches as _};
+use replay_engine::client::{ClientError, Stage};
+use replay_engine::run::{FaultReport, Outcome, ReadCounts, Timing, Verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use trace_core::progress::Progress;
+
+pub const VERB: Verb = Verb {
+    name: "replay",
+    about: "Play a recording on a board and compare; exit 1 when it diverges or fails",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    of: ReplayOf,
+    /// Write what the device did, a recording too, to this file
+    #[arg(short = 'o', value_name = "OUTCOME.kine")]
+    outcome: Option<PathBuf>,
+    /// Run it this many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: u32,
+    /// Do not check the plan here: the agent checks it in any case
+    #[arg(long, hide = true)]
+    bypass_check: bool,
+}
+
+/// What a replay did. The keys are fixed: scripts read them.
+#[derive(Serialize)]
+struct Report<'a> {
+    outcome: Verdict,
+    computed: bool,
+    actions: u64,
+    reads: Reads,
+    reads_compared: u64,
+    reads_matched: u64,
+    jobs: u64,
+    interrupts: u64,
+    rewrites: BTreeMap<&'static str, u64>,
+    divergences: Vec<Divergence<'a>>,
+    divergence_count: u64,
+    findings: Vec<Shown<'a>>,
+    outputs: Vec<Output<'a>>,
+    timing: Times,
+    pushed_bytes: u64,
+    board: &'a str,
+    failure: Option<&'a str>,
+    faults: Vec<Fault<'a>>,
+    job_outcomes: Vec<Job>,
+    device_ns: u64,
+    fingerprint: String,
+}
+
+#[derive(Serialize)]
+struct Reads {
+    equal: u64,
+    masked: u64,
+    until: u64,
+    feeds: u64,
+    any: u64,
+}
+
+#[derive(Serialize)]
+struct Divergence<'a> {
+    event: u64,
+    register: &'a str,
+    expected: String,
+    got: String,
+    class: &'a str,
+    job: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    name: &'a str,
+    bytes: u64,
+    blake3: String,
+}
+
+#[derive(Serialize)]
+struct Fault<'a> {
+    job: Option<u32>,
+    event: u64,
+    summary: &'a str,
+    exception: &'a str,
+    address: Option<String>,
+    walk: &'a [String],
+    nearest_buffer: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Job {
+    index: u32,
+    submit_event: u64,
+    head_va: String,
+    done: bool,
+    status: Option<String>,
+    computed: Option<bool>,
+    duration_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Times {
+    plan_ns: u64,
+    push_ns: u64,
+    /// The median where there is more than one.
+    run_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<Percentiles>,
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    count: u64,
+    min_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let Ready {
+        mut lease,
+        device,
+        compiled,
+        compile_time,
+        opened,
+    } = arguments.of.prepare()?;
+    let played = lease.replay(&compiled, arguments.repeat, &Progress::new(), arguments.bypass_check);
+    let mut outcome = match played {
+        Ok(outcome) => outcome,
+        // It began and did not end: that is a failed replay, not one that could not start.
+        Err(
+            e @ (ClientError::Device(_)
+            | ClientError::Lost {
+                stage: Stage::Run | Stage::Download,
+                ..
+            }),
+        ) => broken(e.to_string(), device.name.clone()),
+        Err(e) => return Err(Failure::usage(e.to_string())),
+    };
+    let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
+    outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
+    if let Some(path) = &arguments.outcome
+        && !outcome.recording.is_empty()
+    {
+        super::write_whole(path, &outcome.recording)?;
+    }
+    for (name, file) in arguments.of.output_files() {
+        if let Some(o) = outcome.outputs.iter().find(|o| o.name == name) {
+            buffers::write_file(file, o.element, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
+        } else {
+            eprintln!(
+                "kinescope: {}: not written, the replay left no '{name}'",
+                file.display()
+            );
+        }
+    }
+    if out.json() {
+        out.value(&report(&outcome))?;
+    } else {
+        text(&outcome, opened.recording.events.len(), out)?;
+    }
+    Ok(Exit::found(outcome.verdict != Verdict::Match))
+}
+
+/// The outcome of a run whose end nobody saw.
+fn broken(failure: String, device: String) -> Outcome {
+    Outcome {
+        verdict: Verdict::Failed,
+        computed: false,
+        failure: Some(failure),
+        actions: 0,
+        reads: ReadCounts::default(),
+        interrupts: 0,
+        rewrites: BTreeMap::new(),
+        divergences: Vec::new(),
+        divergence_count: 0,
+        findings: Vec::new(),
+        jobs: Vec::new(),
+        faults: Vec::new(),
+        outputs: Vec::new(),
+        device_ns: 0,
+        timing: Timing::default(),
+        pushed_bytes: 0,
+        device,
+        fingerprint: [0; 32],
+        recording: Vec::new(),
+    }
+}
+
+fn digest(bytes: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(bytes).to_hex().to_string()
+}
+
+fn report(o: &Outcome) -> Report<'_> {
+    let classes = o.reads.classes;
+    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
+    Report {
+        outcome: o.verdict,
+        computed: o.computed,
+        actions: o.actions,
+        reads: Reads {
+            equal: classes.equal,
+            masked: classes.masked,
+            until: classes.until,
+            feeds: classes.feeds,
+            any: classes.any,
+        },
+        reads_compared: o.reads.compared,
+        reads_matched: o.reads.matched,
+        jobs: o.jobs.len() as u64,
+        interrupts: o.interrupts,
+        rewrites: o.rewrites.iter().map(|(kind, n)| (kind.name(), *n)).collect(),
+        divergences: o
+            .divergences
+            .iter()
+            .map(|d| Divergence {
+                event: d.event,
+                register: &d.register,
+                expected: hex(d.expected),
+                got: hex(d.got),
+                class: &d.class,
+                job: d.job,
+            })
+            .collect(),
+        divergence_count: o.divergence_count,
+        findings: o.findings.iter().map(Shown::from).collect(),
+        outputs: o
+            .outputs
+            .iter()
+            .map(|b| Output {
+                name: &b.name,
+                bytes: b.data.len() as u64,
+                blake3: digest(b.blake3),
+            })
+            .collect(),
+        timing: times(&o.timing),
+        pushed_bytes: o.pushed_bytes,
+        board: &o.device,
+        failure: o.failure.as_deref(),
+        faults: o
+            .faults
+            .iter()
+            .map(|f| Fault {
+                job: f.job,
+                event: f.event,
+                summary: &f.summary,
+                exception: &f.exception,
+                address: fault(f),
+                walk: &f.walk,
+                nearest_buffer: f.nearest_buffer.as_ref().map(|(name, _)| name.as_str()),
+            })
+            .collect(),
+        job_outcomes: o
+            .jobs
+            .iter()
+            .map(|j| Job {
+                index: j.index,
+                submit_event: j.submit_event,
+                head_va: hex(j.head_va.0),
+                done: j.done,
+                status: j.status.map(|s| hex(u64::from(s))),
+                computed: j.computed,
+                duration_ns: j.duration_ns,
+            })
+            .collect(),
+        device_ns: o.device_ns,
+        fingerprint: digest(o.fingerprint),
+    }
+}
+
+fn times(t: &Timing) -> Times {
+    let mut sorted = t.runs_ns.clone();
+    sorted.sort_unstable();
+    // Nearest rank: the smallest run that at least this part of all runs does not exceed.
+    let rank = |percent: usize| {
+        let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        sorted.get(at).copied().unwrap_or(0)
+    };
+    let many = sorted.len() > 1;
+    Times {
+        plan_ns: t.plan_ns,
+        push_ns: t.push_ns,
+        run_ns: rank(50),
+        runs: many.then(|| Percentiles {
+            count: sorted.len() as u64,
+            min_ns: rank(0),
+            p50_ns: rank(50),
+            p90_ns: rank(90),
+            p99_ns: rank(99),
+            max_ns: rank(100),
+        }),
+    }
+}
+
+fn text(o: &Outcome, events: usize, out: &mut Out) -> Result<(), Failure> {
+    let verdict = match o.verdict {
+        Verdict::Match => "match",
+        Verdict::Diverged => "diverged",
+        Verdict::Failed => "failed",
+    };
+    out.line(format_args!(
+        "{verdict}: {} of {} compared reads as recorded",
+        o.reads.matched, o.reads.compared
+    ))?;
+    if let Some(why) = &o.failure {
+        out.line(format_args!("  {why}"))?;
+    }
+    for d in &o.divergences {
+        let (expected, got) = (hex(d.expected), hex(d.got));
+        out.line(format_args!(
+            "  event {}: {} expected {expected}, got {got} ({})",
+            d.event, d.register, d.class
+        ))?;
+    }
+    if o.divergence_count > o.divergences.len() as u64 {
+        out.line(format_args!(
+            "  and {} more",
+            o.divergence_count - o.divergences.len() as u64
+        ))?;
+    }
+    for f in &o.faults {
+        out.line(format_args!("  event {}: {}", f.event, f.summary))?;
+        for line in &f.walk {
+            out.line(format_args!("    {line}"))?;
+        }
+        if let Some((name, distance)) = &f.nearest_buffer {
+            out.line(format_args!("    nearest buffer: {name}, {distance} bytes away"))?;
+        }
+    }
+    for f in &o.findings {
+        out.line(format_args!("  {}: {}", f.place, f.message))?;
+    }
+    out.line("")?;
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let done = o.jobs.iter().filter(|j| j.done).count();
+    let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
+    let t = times(&o.timing);
+    let ms = |ns: u64| format!("{:.2} ms", ns as f64 / 1e6);
+    let mut run = ms(t.run_ns);
+    if let Some(p) = &t.runs {
+        run = format!(
+            "{run} median of {} ({} to {}, p99 {})",
+            p.count,
+            ms(p.min_ns),
+            ms(p.max_ns),
+            ms(p.p99_ns)
+        );
+    }
+    let mut rows = vec![
+        row("Board", o.device.clone()),
+        row("Jobs", format!("{done} of {} done", o.jobs.len())),
+        row(
+            "Computed",
+            if o.computed {
+                "yes"
+            } else {
+                "no: at least one shader did not run"
+            }
+            .into(),
+        ),
+        row(
+            "Actions",
+            format!("{} for {events} events, {} interrupts", o.actions, o.interrupts),
+        ),
+        row(
+            "Rewrites",
+            if rewrites.is_empty() {
+                "none".into()
+            } else {
+                rewrites.join(", ")
+            },
+        ),
+        row(
+            "Time",
+            format!("plan {}, push {}, run {run}", ms(t.plan_ns), ms(t.push_ns)),
+        ),
+        row("Pushed", format!("{} bytes", o.pushed_bytes)),
+    ];
+    for b in &o.outputs {
+        rows.push(row(
+            &format!("Output {}", b.name),
+            format!("{} bytes, blake3 {}", b.data.len(), digest(b.blake3)),
+        ));
+    }
+    out.table(&rows)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let t = times(&Timing {
+            plan_ns: 1,
+            push_ns: 2,
+            runs_ns: (1..=100).rev().collect(),
+        });
+        assert_eq!(t.run_ns, 50);
+        let p = t.runs.unwrap();
+        assert_eq!(
+            (p.count, p.min_ns, p.p50_ns, p.p90_ns, p.p99_ns, p.max_ns),
+            (100, 1, 50, 90, 99, 100)
+        );
+        let one = times(&Timing {
+            plan_ns: 0,
+            push_ns: 0,
+            runs_ns: vec![7],
+        });
+        assert_eq!(one.run_ns, 7);
+        assert!(one.runs.is_none());
+        assert_eq!(times(&Timing::default()).run_ns, 0);
+    }
+}

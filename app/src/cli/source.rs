@@ -1,0 +1,96 @@
+//! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
+
+use super::Failure;
+use clap::Args;
+use std::path::PathBuf;
+use trace_core::progress::Progress;
+use trace_core::recording::{AddressSpace, FrameRole, MmuFormat};
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::{self, Timeline};
+use trace_core::{Recording, import};
+
+/// The argument that names a recording.
+#[derive(Args, Clone, Debug)]
+pub struct Source {
+    /// Recording: a .kine, or a folder or file that can be imported
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+impl Source {
+    /// Opens or imports it.
+    pub fn open(&self) -> Result<Opened, Failure> {
+        let recording = import::open(&self.file, &Progress::new()).map_err(|e| Failure::file(&self.file, e))?;
+        Ok(Opened::new(recording))
+    }
+}
+
+/// A recording with the register map that fits it.
+pub struct Opened {
+    /// The recording.
+    pub recording: Recording,
+    /// Register map of its GPU, where there is one.
+    pub map: Option<&'static RegisterMap>,
+}
+
+impl Opened {
+    /// A recording as it stands.
+    #[must_use]
+    pub fn new(recording: Recording) -> Self {
+        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+        Self { recording, map }
+    }
+
+    /// What follows from the events. Empty where no register map knows them.
+    pub fn timeline(&self) -> Result<Timeline, Failure> {
+        match self.map {
+            Some(map) => {
+                timeline::derive(&self.recording, map, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))
+            }
+            None => Ok(Timeline::default()),
+        }
+    }
+
+    /// Different contents among the dumped pages, the page of zeros included; page tables are not counted.
+    #[must_use]
+    pub fn distinct_pages(&self) -> u64 {
+        let mut ids = std::collections::BTreeSet::new();
+        for snapshot in self.recording.memory.snapshots.iter() {
+            for run in snapshot.runs.iter().filter(|r| r.role == FrameRole::Data) {
+                let count = if run.repeat { 1 } else { u64::from(run.count) };
+                ids.extend((run.first_frame..run.first_frame.saturating_add(count)).filter_map(|f| run.page(f)));
+            }
+        }
+        ids.len() as u64
+    }
+
+    /// An address space of the recording by its index.
+    pub fn address_space(&self, index: u32) -> Result<&AddressSpace, Failure> {
+        let all = &self.recording.facts.address_spaces;
+        all.get(index as usize).ok_or_else(|| {
+            Failure::usage(format!(
+                "address space {index} does not exist (the recording has {})",
+                all.len()
+            ))
+        })
+    }
+}
+
+/// A page-table format as JSON and arguments name it.
+#[must_use]
+pub fn format_name(format: MmuFormat) -> &'static str {
+    match format {
+        MmuFormat::Aarch64_4k => "aarch64-4k",
+        MmuFormat::MaliLpae => "mali-lpae",
+    }
+}
+
+/// A number as people write it: `0x…`, or decimal.
+pub fn number(text: &str) -> Result<u64, String> {
+    let digits = text.replace('_', "");
+    let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    parsed.map_err(|_| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
+}

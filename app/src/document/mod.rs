@@ -1,0 +1,352 @@
+//! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
+
+pub mod axis;
+pub mod changes;
+pub mod derive;
+pub mod facts;
+pub mod filter;
+pub mod journal;
+pub mod moment;
+pub mod replay;
+pub mod tasks;
+pub mod values;
+pub mod words;
+pub mod workspace;
+
+use crate::panels;
+use changes::{Change, Changes};
+use facts::Facts;
+use journal::{Found, Journal, Of};
+use moment::{History, Place, Selection};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace_core::recording::{Buffer, ElementType, Recording};
+
+/// An open recording with everything around it.
+pub struct Document {
+    /// File or folder that it came from.
+    pub path: PathBuf,
+    /// Name for the person.
+    pub title: String,
+    /// The recording, never altered.
+    pub recording: Arc<Recording>,
+    /// What is known of it.
+    pub facts: Arc<Facts>,
+    moment: u64,
+    selection: Selection,
+    history: History,
+    changes: Changes,
+    journal: Journal,
+    /// Changes of a run of the program that died, to be offered.
+    pub offered: Option<Found>,
+    /// Moves with every jump, so that panels bring the moment into view.
+    pub jumps: u64,
+    /// State of the timeline.
+    pub timeline: panels::timeline::View,
+    /// State of the Events panel.
+    pub events: panels::events::View,
+    /// State of the Memory panel.
+    pub memory: panels::memory::View,
+    /// State of the Page tables panel.
+    pub tables: panels::page_tables::View,
+    /// State of the Jobs panel.
+    pub jobs: panels::jobs::View,
+    /// State of the Inputs panel.
+    pub inputs: panels::inputs::View,
+    /// State of replays.
+    pub replay: replay::State,
+}
+
+impl Document {
+    /// A document of a recording. Changes that a former run of the program left are taken up when it ended in good
+    /// order, and offered when it did not.
+    #[must_use]
+    pub fn new(path: PathBuf, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
+        let title = path
+            .file_name()
+            .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
+        let of = Of {
+            events: recording.events.len() as u64,
+            gpu: recording.facts.identity.gpu_id,
+            source: recording.facts.identity.source.clone(),
+        };
+        let journal_path = journal::path_for(&path);
+        let base = |name: &str| derive::buffer_bytes(&recording, recording.buffer(name)?);
+        let (mut changes, mut offered) = (Changes::default(), None);
+        match journal::read(&journal_path, &of, &base) {
+            Some(found) if found.closed => changes = found.changes,
+            Some(found) if !found.changes.is_empty() => offered = Some(found),
+            _ => {}
+        }
+        let moment = 0;
+        Self {
+            title,
+            moment,
+            selection: Selection::Event,
+            history: History::new(Place {
+                moment,
+                selection: Selection::Event,
+            }),
+            changes,
+            journal: Journal::new(journal_path, of),
+            offered,
+            jumps: 0,
+            timeline: panels::timeline::View::default(),
+            events: panels::events::View::default(),
+            memory: panels::memory::View::default(),
+            tables: panels::page_tables::View::default(),
+            jobs: panels::jobs::View::default(),
+            inputs: panels::inputs::View::default(),
+            replay: replay::State::default(),
+            path,
+            recording,
+            facts,
+        }
+    }
+
+    /// Number of events.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.recording.events.len() as u64
+    }
+
+    /// Whether the recording holds no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.recording.events.is_empty()
+    }
+
+    /// The event that every panel shows the state at.
+    #[must_use]
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
+
+    /// The one thing selected.
+    #[must_use]
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Goes to an event; the event becomes the selection.
+    pub fn go(&mut self, event: u64) {
+        self.go_with(event, Selection::Event);
+    }
+
+    /// Goes to an event with something selected.
+    pub fn go_with(&mut self, event: u64, selection: Selection) {
+        self.moment = event.min(self.len().saturating_sub(1));
+        self.selection = selection;
+        self.jumps += 1;
+        self.history.go(Place {
+            moment: self.moment,
+            selection: self.selection.clone(),
+        });
+    }
+
+    /// Selects something at the same moment.
+    pub fn select(&mut self, selection: Selection) {
+        self.go_with(self.moment, selection);
+    }
+
+    /// Selects a job and goes to its submit.
+    pub fn go_job(&mut self, index: u32) {
+        if let Some(j) = self.facts.jobs.get(index as usize) {
+            let at = j.submit;
+            self.go_with(at, Selection::Job(index));
+        }
+    }
+
+    /// Selects a finding and goes to its event, when it has one.
+    pub fn go_finding(&mut self, index: u32) {
+        let event = self
+            .facts
+            .findings
+            .get(index as usize)
+            .and_then(|f| f.event)
+            .unwrap_or(self.moment);
+        self.go_with(event, Selection::Finding(index));
+    }
+
+    /// Goes to the place before this one.
+    pub fn back(&mut self) {
+        if let Some(p) = self.history.back() {
+            self.arrive(p);
+        }
+    }
+
+    /// Goes to the place after this one.
+    pub fn forward(&mut self) {
+        if let Some(p) = self.history.forward() {
+            self.arrive(p);
+        }
+    }
+
+    fn arrive(&mut self, p: Place) {
+        self.moment = p.moment;
+        self.selection = p.selection;
+        self.jumps += 1;
+    }
+
+    /// The way back and forth.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The register that is meant: the selected one, or that of the event at the moment.
+    #[must_use]
+    pub fn register(&self) -> Option<u32> {
+        match self.selection {
+            Selection::Register(r) => Some(r),
+            _ => self
+                .recording
+                .events
+                .access(usize::try_from(self.moment).ok()?)
+                .map(|a| a.offset),
+        }
+    }
+
+    /// The next access to the meant register after the moment, or the one before it. `writes`: writes only.
+    #[must_use]
+    pub fn neighbour(&self, forward: bool, writes: bool) -> Option<u64> {
+        let events = &self.facts.registers.get(&self.register()?)?.events;
+        let is = |e: &&u32| !writes || self.recording.events.access(**e as usize).is_some_and(|a| a.write);
+        if forward {
+            let from = events.partition_point(|e| u64::from(*e) <= self.moment);
+            events[from..].iter().find(is).map(|e| u64::from(*e))
+        } else {
+            let to = events.partition_point(|e| u64::from(*e) < self.moment);
+            events[..to].iter().rev().find(is).map(|e| u64::from(*e))
+        }
+    }
+
+    /// What the person made.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Does a change, and journals it. `false`: it does not fit, and nothing was done.
+    pub fn change(&mut self, change: Change) -> bool {
+        let recording = Arc::clone(&self.recording);
+        let base = move |name: &str| derive::buffer_bytes(&recording, recording.buffer(name)?);
+        if !self.changes.apply(change.clone(), &base) {
+            return false;
+        }
+        self.journal.done(&change);
+        true
+    }
+
+    /// Takes the last change back.
+    pub fn undo(&mut self) -> Option<Change> {
+        let recording = Arc::clone(&self.recording);
+        let c = self
+            .changes
+            .undo(&move |name| derive::buffer_bytes(&recording, recording.buffer(name)?))?;
+        self.journal.undone();
+        Some(c)
+    }
+
+    /// Does the change again that was taken back last.
+    pub fn redo(&mut self) -> Option<Change> {
+        let recording = Arc::clone(&self.recording);
+        let c = self
+            .changes
+            .redo(&move |name| derive::buffer_bytes(&recording, recording.buffer(name)?))?;
+        self.journal.redone();
+        Some(c)
+    }
+
+    /// Takes up the changes that are offered.
+    pub fn accept_offered(&mut self) {
+        if let Some(found) = self.offered.take() {
+            self.changes = found.changes;
+        }
+    }
+
+    /// Forgets the changes that are offered, their file too.
+    pub fn discard_offered(&mut self) {
+        if self.offered.take().is_some() {
+            self.journal.discard();
+        }
+    }
+
+    /// The type that a buffer's elements are read as.
+    #[must_use]
+    pub fn element(&self, buffer: &Buffer) -> ElementType {
+        self.changes.element(&buffer.name).unwrap_or(buffer.element)
+    }
+
+    /// A buffer's bytes as the person left them, and whether they differ from the recording.
+    #[must_use]
+    pub fn buffer_now(&self, name: &str) -> Option<(Vec<u8>, bool)> {
+        if let Some(edited) = self.changes.inputs().get(name) {
+            return Some((edited.clone(), true));
+        }
+        derive::buffer_bytes(&self.recording, self.recording.buffer(name)?).map(|b| (b, false))
+    }
+
+    /// Gives a buffer new content from `offset` on.
+    pub fn edit(&mut self, buffer: &str, offset: u64, new: Vec<u8>) -> bool {
+        let Some((now, _)) = self.buffer_now(buffer) else {
+            return false;
+        };
+        let Some(at) = usize::try_from(offset).ok() else {
+            return false;
+        };
+        let Some(old) = at.checked_add(new.len()).and_then(|end| now.get(at..end)) else {
+            return false;
+        };
+        if old == new {
+            return true;
+        }
+        let old = old.to_vec();
+        self.change(Change::Bytes {
+            buffer: buffer.to_owned(),
+            offset,
+            old,
+            new,
+        })
+    }
+
+    /// Makes a buffer as recorded again.
+    pub fn revert(&mut self, buffer: &str) -> bool {
+        let Some(old) = self.changes.inputs().get(buffer).cloned() else {
+            return false;
+        };
+        self.change(Change::Revert {
+            buffer: buffer.to_owned(),
+            old,
+        })
+    }
+
+    /// Puts a note at an event, changes it, or takes it away.
+    pub fn note(&mut self, event: u64, new: Option<String>) -> bool {
+        let old = self.changes.notes().get(&event).cloned();
+        old != new && self.change(Change::Note { event, old, new })
+    }
+
+    /// Gives a register a lane of its own, or takes it away.
+    pub fn pin(&mut self, register: u32) -> bool {
+        let on = !self.changes.pins().contains(&register);
+        self.change(Change::Pin { register, on })
+    }
+
+    /// Ends the journal in good order.
+    pub fn close(&mut self) {
+        self.journal.close();
+    }
+
+    /// Nanoseconds from the first event to this one.
+    #[must_use]
+    pub fn ns(&self, event: u64) -> u64 {
+        self.facts.axis.ns(event)
+    }
+}
+
+/// Whether a path looks like something that can be opened.
+#[must_use]
+pub fn openable(path: &Path) -> bool {
+    path.is_dir() || path.is_file()
+}

@@ -1,0 +1,109 @@
+//! Events in words: what an access means, what a job or an address is called.
+
+use super::Document;
+use super::derive::register_of;
+use super::facts::JobFact;
+use crate::theme::text;
+use trace_core::recording::EventKind;
+use trace_core::registers::Role;
+
+/// What an access or another event means, in a few words; empty when the value says it all.
+#[must_use]
+pub fn means(doc: &Document, event: u64) -> String {
+    let Ok(at) = usize::try_from(event) else {
+        return String::new();
+    };
+    let events = &doc.recording.events;
+    match events.kind(at) {
+        Some(EventKind::Interrupt) => {
+            return events
+                .interrupt(at)
+                .map(|i| format!("line {}, status {:#x}", i.line, i.status))
+                .unwrap_or_default();
+        }
+        Some(EventKind::Mark) => {
+            let row = events.payload.get(at).unwrap_or(0) as usize;
+            return events.marks.get(row).cloned().unwrap_or_default();
+        }
+        _ => {}
+    }
+    let Some(a) = events.access(at) else {
+        return String::new();
+    };
+    let Some(r) = register_of(&doc.recording, a.offset) else {
+        return String::new();
+    };
+    let job = doc
+        .facts
+        .jobs
+        .binary_search_by_key(&event, |j| j.submit)
+        .ok()
+        .and_then(|i| doc.facts.jobs.get(i));
+    if let Some(j) = job {
+        return format!("start job {}", j.index);
+    }
+    if a.write {
+        let next = doc.facts.jobs.partition_point(|j| j.submit <= event);
+        let soon = doc
+            .facts
+            .jobs
+            .get(next)
+            .filter(|j| j.submit - event < 16 && Some(j.slot) == r.index);
+        match (&r.replay.role, soon) {
+            (Some(Role::JobHead), Some(j)) if r.name.ends_with("_LO") => return format!("→ job {} header", j.index),
+            (Some(Role::FlushId), _) => return "fed from LATEST_FLUSH".into(),
+            _ => {}
+        }
+    }
+    r.describe(a.value)
+}
+
+/// An event on one line.
+#[must_use]
+pub fn line(doc: &Document, event: u64) -> String {
+    let at = usize::try_from(event).unwrap_or(usize::MAX);
+    let what = match doc.recording.events.access(at) {
+        Some(a) => format!(
+            "{} {} {}",
+            if a.write { "write" } else { "read" },
+            doc.facts.register_name(a.offset),
+            text::hex(a.value, a.width)
+        ),
+        None => match doc.recording.events.kind(at) {
+            Some(EventKind::Interrupt) => "interrupt".into(),
+            Some(EventKind::Mark) => "note of the recorder".into(),
+            Some(EventKind::Submit) => "submit".into(),
+            _ => "event of an unknown kind".into(),
+        },
+    };
+    let means = means(doc, event);
+    if means.is_empty() {
+        what
+    } else {
+        format!("{what} · {means}")
+    }
+}
+
+/// What a job is, in a few words: `compute, chain of 2`.
+#[must_use]
+pub fn job_kind(job: &JobFact) -> String {
+    match (job.chain.first(), job.chain.len()) {
+        (None, _) => "not in the recording".into(),
+        (Some(c), 1) => c.kind.clone(),
+        (Some(c), n) => format!("{}, chain of {n}", c.kind),
+    }
+}
+
+/// Dispatch dimensions: `28×28×48 in 4×4×1`.
+#[must_use]
+pub fn dispatch(d: ([u32; 3], [u32; 3])) -> String {
+    let three = |v: [u32; 3]| format!("{}×{}×{}", v[0], v[1], v[2]);
+    format!("{} in {}", three(d.0), three(d.1))
+}
+
+/// Elements of a buffer: `f32 154 587`.
+#[must_use]
+pub fn buffer_kind(doc: &Document, buffer: &trace_core::recording::Buffer) -> String {
+    let e = doc.element(buffer);
+    format!("{} {}", e.name(), text::count(buffer.bytes / e.bytes() as u64))
+}

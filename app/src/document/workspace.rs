@@ -1,0 +1,220 @@
+//! The workspace of a recording: what was shown where, as data, in TOML, beside the recording.
+
+use super::axis::AxisKind;
+use super::moment::Selection;
+use serde::{Deserialize, Serialize};
+
+/// Version of the file that this program writes.
+pub const VERSION: u32 = 1;
+/// Longest file that is read, bytes.
+pub const MOST_BYTES: usize = 1 << 20;
+/// Deepest nesting of the dock.
+const MOST_DEPTH: usize = 16;
+
+/// How panels are docked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Dock {
+    /// A panel, by its id.
+    Panel {
+        /// The panel's id.
+        id: String,
+    },
+    /// Panels that share a place; one is shown.
+    Tabs {
+        /// Index of the one that is shown.
+        active: usize,
+        /// The panels.
+        children: Vec<Dock>,
+    },
+    /// Side by side.
+    Row {
+        /// Parts of the width.
+        shares: Vec<f32>,
+        /// From left to right.
+        children: Vec<Dock>,
+    },
+    /// One above the other.
+    Column {
+        /// Parts of the height.
+        shares: Vec<f32>,
+        /// From top to bottom.
+        children: Vec<Dock>,
+    },
+}
+
+impl Dock {
+    fn depth(&self) -> usize {
+        match self {
+            Self::Panel { .. } => 1,
+            Self::Tabs { children, .. } | Self::Row { children, .. } | Self::Column { children, .. } => {
+                1 + children.iter().map(Self::depth).max().unwrap_or(0)
+            }
+        }
+    }
+
+    fn sound(&self) -> bool {
+        match self {
+            Self::Panel { id } => crate::panels::by_id(id).is_some(),
+            Self::Tabs { children, .. } => !children.is_empty() && children.iter().all(Self::sound),
+            Self::Row { shares, children } | Self::Column { shares, children } => {
+                !children.is_empty()
+                    && shares.len() == children.len()
+                    && shares.iter().all(|s| s.is_finite() && *s > 0.0)
+                    && children.iter().all(Self::sound)
+            }
+        }
+    }
+}
+
+/// The workspace of one recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workspace {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Event at the moment.
+    pub moment: u64,
+    /// Text of the Events filter.
+    #[serde(default)]
+    pub filter: String,
+    /// Board chosen for replays.
+    #[serde(default)]
+    pub board: String,
+    /// Axis of the timeline.
+    #[serde(default)]
+    pub axis: AxisKind,
+    /// Part of the axis that the timeline shows.
+    #[serde(default)]
+    pub view: Option<[f64; 2]>,
+    /// Width of the outline, points.
+    #[serde(default)]
+    pub outline: Option<f32>,
+    /// Width of the inspector, points.
+    #[serde(default)]
+    pub inspector: Option<f32>,
+    /// Panels that are windows of their own.
+    #[serde(default)]
+    pub torn: Vec<String>,
+    /// What is selected.
+    #[serde(default)]
+    pub selection: Selection,
+    /// How panels are docked; `None`: as at first.
+    #[serde(default)]
+    pub dock: Option<Dock>,
+}
+
+/// Why a workspace file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkspaceError {
+    /// It is too long.
+    #[error("{0} bytes are more than a workspace file may have")]
+    TooLong(usize),
+    /// It is not TOML of this form.
+    #[error("{0}")]
+    Form(String),
+    /// It was written by a later version.
+    #[error("version {0} of the workspace file is not known to this program")]
+    Version(u32),
+    /// The dock names no known panel, is empty, or is nested too deep.
+    #[error("the arrangement of panels is not sound")]
+    Dock,
+}
+
+impl Workspace {
+    /// Reads a workspace file's text.
+    ///
+    /// # Errors
+    /// When it is too long, not of the form, of a later version, or arranges panels in a way that cannot be.
+    pub fn parse(text: &str) -> Result<Self, WorkspaceError> {
+        if text.len() > MOST_BYTES {
+            return Err(WorkspaceError::TooLong(text.len()));
+        }
+        let mut w: Self = toml::from_str(text).map_err(|e| WorkspaceError::Form(e.to_string()))?;
+        if w.version != VERSION {
+            return Err(WorkspaceError::Version(w.version));
+        }
+        if w.dock.as_ref().is_some_and(|d| d.depth() > MOST_DEPTH || !d.sound()) {
+            return Err(WorkspaceError::Dock);
+        }
+        w.view = w.view.filter(|v| v.iter().all(|x| x.is_finite()) && v[0] < v[1]);
+        w.outline = w.outline.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 800.0));
+        w.inspector = w.inspector.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 1200.0));
+        w.torn.retain(|t| crate::panels::by_id(t).is_some());
+        Ok(w)
+    }
+
+    /// The text of the file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Workspace {
+        let panel = |id: &str| Dock::Panel { id: id.into() };
+        Workspace {
+            version: VERSION,
+            moment: 3957,
+            filter: "job = 29".into(),
+            board: "software:mali-g71".into(),
+            axis: AxisKind::Compressed,
+            view: Some([0.5, 100.0]),
+            outline: Some(200.0),
+            inspector: None,
+            torn: vec!["memory".into()],
+            selection: Selection::Memory {
+                space: 0,
+                va: 0xffff_b000_f000,
+                bytes: 16,
+            },
+            dock: Some(Dock::Column {
+                shares: vec![1.0, 2.0],
+                children: vec![
+                    panel("timeline"),
+                    Dock::Tabs {
+                        active: 1,
+                        children: vec![panel("events"), panel("jobs")],
+                    },
+                ],
+            }),
+        }
+    }
+
+    #[test]
+    fn a_workspace_comes_back() {
+        let w = sample();
+        assert_eq!(Workspace::parse(&w.text()).unwrap(), w, "{}", w.text());
+    }
+
+    #[test]
+    fn damage_is_told_and_never_used() {
+        let w = sample();
+        assert!(matches!(Workspace::parse("moment = 3"), Err(WorkspaceError::Form(_))));
+        assert_eq!(
+            Workspace::parse(&w.text().replace("version = 1", "version = 9")),
+            Err(WorkspaceError::Version(9))
+        );
+        assert_eq!(
+            Workspace::parse(&w.text().replace("\"jobs\"", "\"nothing\"")),
+            Err(WorkspaceError::Dock)
+        );
+        assert!(matches!(
+            Workspace::parse(&"#".repeat(MOST_BYTES + 1)),
+            Err(WorkspaceError::TooLong(_))
+        ));
+        let mut deep = Dock::Panel { id: "events".into() };
+        for _ in 0..40 {
+            deep = Dock::Tabs {
+                active: 0,
+                children: vec![deep],
+            };
+        }
+        let text = Workspace { dock: Some(deep), ..w }.text();
+        assert!(Workspace::parse(&text).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+//! The program kinescope.
+
+fn main() -> std::process::ExitCode {
+    std::process::ExitCode::from(kinescope::cli::main())
+}

@@ -1,0 +1,337 @@
+//! Events: every event in order, decoded, with a filter.
+
+use crate::document::{Document, filter, words};
+use crate::theme::rows::Rows;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, mono, palette, small, text};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::recording::EventKind;
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// Text of the filter.
+    pub filter: String,
+    /// Events that pass, once found; `None`: all.
+    pub rows: Option<Arc<Vec<u32>>>,
+    /// Text that `rows` were found for.
+    pub found_for: String,
+    /// What is wrong with the filter.
+    pub wrong: Option<String>,
+    asked_for: String,
+    list: Rows,
+    seen_jump: u64,
+    /// The filter field wants the keyboard.
+    pub focus_filter: bool,
+}
+
+struct Columns {
+    event: f32,
+    time: f32,
+    access: f32,
+    name: f32,
+    value: f32,
+    means: f32,
+    thread: f32,
+    job: f32,
+}
+
+impl Columns {
+    fn new(area: Rect) -> Self {
+        let w = area.width();
+        let tight = w < 640.0;
+        let name = if tight { 190.0 } else { 240.0 };
+        let value = (name + if tight { 230.0 } else { (w * 0.26).clamp(206.0, 260.0) }).min(w - 90.0);
+        Self {
+            event: 62.0,
+            time: if tight { 118.0 } else { 164.0 },
+            access: if tight { 128.0 } else { 178.0 },
+            name,
+            value: value + if tight { 0.0 } else { 30.0 },
+            means: value + if tight { 12.0 } else { 46.0 },
+            thread: w - 52.0,
+            job: w - 10.0,
+        }
+    }
+}
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    if doc.is_empty() {
+        widgets::empty(
+            ui,
+            crate::theme::icons::TABLE,
+            "This recording holds no events: it was made from a memory dump. Page tables and Memory show what there is.",
+            None,
+        );
+        return;
+    }
+    let p = palette(ui);
+    bar(doc, asks, ui);
+    find(doc, asks);
+    let all = doc.events.rows.clone();
+    let count = all.as_ref().map_or(doc.len(), |r| r.len() as u64);
+    let full = ui.available_rect_before_wrap();
+    let c = Columns::new(full);
+    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
+    let heads = [
+        ("event", c.event, true),
+        ("time", c.time, true),
+        ("access", c.access, false),
+        ("register", c.name, false),
+        ("value", c.value, true),
+        ("means", c.means, false),
+        ("thread", c.thread, true),
+        ("job", c.job, true),
+    ];
+    for (name, x, right) in heads {
+        if name == "means" && c.means > full.width() - 120.0 {
+            continue;
+        }
+        let at = pos2(full.left() + x, head.center().y);
+        let align = if right {
+            Align2::RIGHT_CENTER
+        } else {
+            Align2::LEFT_CENTER
+        };
+        ui.painter().text(at, align, name, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    if doc.events.seen_jump != doc.jumps {
+        doc.events.seen_jump = doc.jumps;
+        let m = doc.moment();
+        let row = all
+            .as_ref()
+            .map_or(m, |r| r.partition_point(|e| u64::from(*e) < m) as u64);
+        doc.events.list.reveal(row);
+    }
+    if count == 0 {
+        widgets::empty(
+            ui,
+            crate::theme::icons::MAGNIFYING_GLASS,
+            "No event passes the filter.",
+            None,
+        );
+        return;
+    }
+    let mut list = doc.events.list;
+    let mut go = None;
+    list.show(ui, "Events", count, |ui, row, rect| {
+        let event = all
+            .as_ref()
+            .map_or(row, |r| r.get(row as usize).map_or(0, |e| u64::from(*e)));
+        if draw_row(doc, asks, ui, &c, event, rect) {
+            go = Some(event);
+        }
+    });
+    doc.events.list = list;
+    if let Some(e) = go {
+        doc.go(e);
+        doc.events.seen_jump = doc.jumps;
+    }
+}
+
+fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let passing = match &doc.events.rows {
+            Some(r) => format!("{} of {}", text::count(r.len() as u64), text::count(doc.len())),
+            None => format!("{} events", text::count(doc.len())),
+        };
+        let width = (ui.available_width() - 150.0).clamp(120.0, 460.0);
+        let hint = "filter, as in: job = 29 and not poll";
+        let edit = egui::TextEdit::singleline(&mut doc.events.filter)
+            .id(egui::Id::unique("events-filter"))
+            .font(mono())
+            .desired_width(width)
+            .hint_text(egui::RichText::new(hint).font(body()).color(p.quiet));
+        let r = ui.add(edit).accessible_name("Filter events");
+        if std::mem::take(&mut doc.events.focus_filter) {
+            r.request_focus();
+        }
+        if !doc.events.filter.is_empty() && widgets::icon_button(ui, crate::theme::icons::X, "Clear filter").clicked() {
+            asks.command("clear-filter");
+        }
+        match &doc.events.wrong {
+            Some(w) => ui.label(egui::RichText::new(w).color(p.error).font(small())),
+            None => ui.label(egui::RichText::new(passing).color(p.quiet).font(mono())),
+        };
+    });
+}
+
+fn find(doc: &mut Document, asks: &mut Asks) {
+    if doc.events.filter == doc.events.asked_for {
+        return;
+    }
+    doc.events.asked_for = doc.events.filter.clone();
+    match filter::parse(&doc.events.filter) {
+        Err(e) => doc.events.wrong = Some(e),
+        Ok(filter::Filter::All) => {
+            doc.events.wrong = None;
+            doc.events.rows = None;
+            doc.events.found_for.clear();
+            doc.jumps += 1;
+        }
+        Ok(f) => {
+            doc.events.wrong = None;
+            let (recording, facts, text) = (
+                Arc::clone(&doc.recording),
+                Arc::clone(&doc.facts),
+                doc.events.filter.clone(),
+            );
+            asks.task("filtering events", move |progress| {
+                let rows = filter::rows(&f, &recording, &facts, progress);
+                Box::new(move |app| {
+                    if let (Some(doc), Ok(rows)) = (&mut app.doc, rows)
+                        && doc.events.filter == text
+                    {
+                        doc.events.rows = Some(Arc::new(rows));
+                        doc.events.found_for = text;
+                        doc.jumps += 1;
+                    }
+                })
+            });
+        }
+    }
+}
+
+fn draw_row(doc: &Document, asks: &mut Asks, ui: &mut Ui, c: &Columns, event: u64, rect: Rect) -> bool {
+    let p = palette(ui);
+    let at = usize::try_from(event).unwrap_or(usize::MAX);
+    let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::click());
+    let selected = doc.moment() == event;
+    response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("event {event}")));
+    if selected {
+        ui.painter().rect_filled(rect, 0.0, p.selection);
+    } else if response.hovered() {
+        ui.painter().rect_filled(rect, 0.0, p.raised);
+    }
+    let left = rect.left();
+    let y = rect.center().y;
+    let put = |x: f32, align: Align2, t: &str, font: egui::FontId, colour| {
+        ui.painter().text(pos2(left + x, y), align, t, font, colour);
+    };
+    put(c.event, Align2::RIGHT_CENTER, &text::count(event), mono(), p.quiet);
+    let job = doc.facts.job_at(event);
+    let time = match job {
+        Some(j) => {
+            text::offset_us(i64::try_from(doc.ns(event)).unwrap_or(0) - i64::try_from(doc.ns(j.submit)).unwrap_or(0))
+        }
+        None => text::seconds(doc.ns(event)),
+    };
+    put(c.time, Align2::RIGHT_CENTER, &time, mono(), p.quiet);
+    if doc.changes().notes().contains_key(&event) {
+        ui.painter().circle_filled(pos2(left + 6.0, y), 3.0, p.edited);
+    }
+    let diverged = doc
+        .replay
+        .outcome
+        .as_ref()
+        .is_some_and(|o| o.divergences.binary_search_by_key(&event, |d| d.event).is_ok());
+    if diverged {
+        ui.painter()
+            .text(pos2(left + 3.0, y), Align2::LEFT_CENTER, "▲", small(), p.error);
+    }
+    let folded = doc.facts.poll_at(event).is_some();
+    let mark = Rect::from_center_size(pos2(left + c.access + 4.0, y), vec2(8.0, 8.0));
+    match doc.recording.events.access(at) {
+        Some(a) => {
+            let (word, colour) = if a.write { ("write", p.write) } else { ("read", p.read) };
+            let colour = if folded { p.poll } else { colour };
+            if a.write {
+                ui.painter().rect_filled(mark, 1.0, colour);
+            } else {
+                ui.painter()
+                    .rect_stroke(mark, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
+            }
+            put(
+                c.access + 13.0,
+                Align2::LEFT_CENTER,
+                if folded { "poll" } else { word },
+                body(),
+                colour,
+            );
+            let names = Rect::from_min_max(
+                pos2(left + c.name, rect.top()),
+                pos2(left + c.value - 80.0, rect.bottom()),
+            );
+            let known = doc.facts.registers.get(&a.offset).is_some_and(|r| r.block != "unknown");
+            let shown = if known { p.text } else { p.warning };
+            paint_text(
+                ui,
+                names,
+                Align2::LEFT_CENTER,
+                &doc.facts.register_name(a.offset),
+                mono(),
+                shown,
+            );
+            put(
+                c.value,
+                Align2::RIGHT_CENTER,
+                &text::hex(a.value, a.width),
+                mono(),
+                p.text,
+            );
+        }
+        None => {
+            let (word, colour) = match doc.recording.events.kind(at) {
+                Some(EventKind::Interrupt) => ("interrupt", p.interrupt),
+                Some(EventKind::Submit) => ("submit", p.job),
+                Some(EventKind::Mark) => ("note", p.quiet),
+                _ => ("unknown", p.warning),
+            };
+            ui.painter().rect_filled(mark, 4.0, colour);
+            put(c.access + 13.0, Align2::LEFT_CENTER, word, body(), colour);
+        }
+    }
+    if doc.facts.interrupt_at(event).is_some() {
+        ui.painter()
+            .circle_filled(pos2(left + c.access - 6.0, y), 2.5, p.interrupt);
+    }
+    let end = c.thread - 44.0;
+    if end > c.means + 20.0 {
+        let means = Rect::from_min_max(pos2(left + c.means, rect.top()), pos2(left + end, rect.bottom()));
+        paint_text(
+            ui,
+            means,
+            Align2::LEFT_CENTER,
+            &words::means(doc, event),
+            body(),
+            p.quiet,
+        );
+    }
+    let thread = doc.recording.events.thread.get(at).unwrap_or(0);
+    if thread != 0 {
+        put(c.thread, Align2::RIGHT_CENTER, &thread.to_string(), mono(), p.quiet);
+    }
+    if let Some(j) = job {
+        put(c.job, Align2::RIGHT_CENTER, &j.index.to_string(), mono(), p.job);
+    }
+    response.context_menu(|ui| {
+        if ui.button("Copy event").clicked() {
+            ui.ctx().copy_text(format!("{event}\t{}", words::line(doc, event)));
+        }
+        if let Some(a) = doc.recording.events.access(at) {
+            for (label, value) in [
+                ("Copy value", format!("{:#x}", a.value)),
+                ("Copy value in decimal", a.value.to_string()),
+                ("Copy register", doc.facts.register_name(a.offset)),
+                ("Copy offset", format!("{:#x}", a.offset)),
+            ] {
+                if ui.button(label).clicked() {
+                    ui.ctx().copy_text(value);
+                }
+            }
+        }
+        ui.separator();
+        asks.menu_item(ui, "add-note");
+        asks.menu_item(ui, "pin-register");
+    });
+    response.clicked()
+}

@@ -1,0 +1,308 @@
+//! Inspector: explains the one thing selected, at the right.
+
+use super::{jobs, problems, register};
+use crate::document::moment::Selection;
+use crate::document::{Document, derive, facts, values, words};
+use crate::theme::widgets::{self, Part};
+use crate::theme::{mono, palette, small, text};
+use crate::window::Asks;
+use egui::{RichText, Ui};
+use trace_core::recording::ElementType;
+
+/// Draws the inspector.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    ui.spacing_mut().item_spacing.y = 0.0;
+    match doc.selection().clone() {
+        Selection::Event | Selection::Register(_) => match doc.register() {
+            Some(r) => register::details(doc, asks, ui, r),
+            None => event(doc, ui),
+        },
+        Selection::Job(j) => jobs::details(doc, asks, ui, j),
+        Selection::Buffer(name) => buffer(doc, asks, ui, &name),
+        Selection::Memory { space, va, bytes } => memory(doc, asks, ui, space, va, bytes),
+        Selection::Finding(i) => finding(doc, asks, ui, i),
+        Selection::Note(e) => note(doc, asks, ui, e),
+        Selection::Divergence(i) => divergence(doc, asks, ui, i),
+    }
+    if let Some(text) = doc.changes().notes().get(&doc.moment()).cloned()
+        && !matches!(doc.selection(), Selection::Note(_))
+    {
+        widgets::section(ui, "Note");
+        ui.add(egui::Label::new(RichText::new(text).color(palette(ui).edited)).wrap());
+    }
+    edits(doc, asks, ui);
+    ui.add_space(12.0);
+}
+
+fn event(doc: &mut Document, ui: &mut Ui) {
+    widgets::section(ui, "Event");
+    widgets::key_value(ui, "index", Part::mono(text::count(doc.moment())));
+    widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(doc.moment()))));
+    widgets::key_value(ui, "what", Part::words(words::line(doc, doc.moment())));
+}
+
+fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
+    let p = palette(ui);
+    let Some(b) = doc.recording.buffer(name).cloned() else {
+        return;
+    };
+    widgets::section(ui, "Buffer");
+    ui.label(RichText::new(&b.name).font(mono()));
+    ui.label(RichText::new(format!("{} · {}", b.role.name(), words::buffer_kind(doc, &b))).color(p.quiet));
+    ui.add_space(4.0);
+    if widgets::key_link(ui, "address", &b.va.to_string()).clicked() {
+        doc.show_memory(b.address_space, b.va.0, b.bytes.min(16));
+        asks.command("show-memory");
+    }
+    widgets::key_value(ui, "size", Part::mono(text::bytes(b.bytes)));
+    let mapping = doc
+        .facts
+        .spaces
+        .get(b.address_space as usize)
+        .and_then(|s| s.mapping_at(b.va.0))
+        .copied();
+    let rights = mapping.map_or_else(|| "not mapped".into(), |m| facts::rights_text(m.rights));
+    widgets::key_value(ui, "rights", Part::mono(rights));
+    let edited = doc.changes().inputs().contains_key(&b.name);
+    let state = if edited {
+        Part::words("● edited by you").colour(p.edited)
+    } else {
+        Part::words("as recorded")
+    };
+    widgets::key_value(ui, "content", state);
+    ui.add_space(8.0);
+    ui.horizontal_wrapped(|ui| {
+        if ui.button("Edit values").clicked() {
+            doc.inputs.buffer = b.name.clone();
+            asks.command("show-inputs");
+        }
+        if ui.button("Show pages").clicked() {
+            doc.tables.frame(b.va.0, b.bytes.div_ceil(4096));
+            asks.command("show-page-tables");
+        }
+    });
+}
+
+fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64, bytes: u64) {
+    let p = palette(ui);
+    widgets::section(ui, "Memory");
+    ui.label(RichText::new(format!("{va:#x}")).font(mono()));
+    let told = format!(
+        "{bytes} bytes · AS {}",
+        doc.facts.spaces.get(space as usize).map_or(0, |s| s.number)
+    );
+    ui.label(RichText::new(told).color(p.quiet));
+    ui.add_space(4.0);
+    if let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a))
+        && widgets::key_link(ui, "buffer", &format!("{name} + {at:#x}")).clicked()
+    {
+        doc.select(Selection::Buffer(name));
+    }
+    if let Some(m) = doc
+        .facts
+        .spaces
+        .get(space as usize)
+        .and_then(|s| s.mapping_at(va))
+        .copied()
+    {
+        let told = format!("{} · {} pages", facts::rights_text(m.rights), text::count(m.pages));
+        widgets::key_value(ui, "mapping", Part::mono(told));
+    }
+    let uses = page_uses(doc, va);
+    if !uses.is_empty() {
+        widgets::key_value(ui, "page holds", Part::words(uses));
+    }
+    widgets::section(ui, "As");
+    let line = derive::read(&doc.recording, space, va, doc.moment(), 8);
+    for e in ElementType::ALL {
+        let known: Option<Vec<u8>> = line.iter().take(e.bytes()).map(|b| b.ok()).collect();
+        let shown = known.map_or_else(|| "not recorded".into(), |b| values::element_text(e, &b));
+        widgets::key_value(ui, e.name(), Part::mono(shown));
+    }
+    ui.add_space(8.0);
+    if ui.button("Walk the page tables").clicked() {
+        doc.tables.at = Some(va);
+        asks.command("show-page-tables");
+    }
+}
+
+/// What a page is used for, as far as the recording tells.
+fn page_uses(doc: &Document, va: u64) -> String {
+    let page = va >> 12;
+    let mut out = Vec::new();
+    let heads: Vec<String> = doc
+        .facts
+        .jobs
+        .iter()
+        .filter(|j| j.head_va >> 12 == page)
+        .take(4)
+        .map(|j| format!("job {}", j.index))
+        .collect();
+    if !heads.is_empty() {
+        out.push(format!("header of {}", heads.join(", ")));
+    }
+    if doc
+        .facts
+        .jobs
+        .iter()
+        .flat_map(|j| &j.chain)
+        .any(|c| c.shader.is_some_and(|s| s >> 12 == page))
+    {
+        out.push("shader code".into());
+    }
+    for b in &doc.recording.facts.buffers {
+        if b.va.0 >> 12 <= page && b.va.0.saturating_add(b.bytes.max(1) - 1) >> 12 >= page && out.len() < 4 {
+            out.push(b.name.clone());
+        }
+    }
+    out.join(" · ")
+}
+
+fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+    let p = palette(ui);
+    let Some(f) = doc.facts.findings.get(index as usize).cloned() else {
+        return;
+    };
+    widgets::section(ui, "Problem");
+    let (mark, word) = problems::severity(f.severity);
+    let colour = super::timeline::severity_colour(p, f.severity);
+    ui.label(RichText::new(format!("{mark} {word}")).color(colour));
+    ui.label(RichText::new(problems::kind_name(f.kind)).font(mono()));
+    ui.add_space(6.0);
+    ui.add(egui::Label::new(&f.message).wrap());
+    ui.add_space(6.0);
+    match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
+        Some(va) => {
+            if widgets::key_link(ui, "place", &f.place).clicked() {
+                doc.show_memory(0, va, 1);
+                asks.command("show-page-tables");
+            }
+        }
+        None => {
+            ui.add(egui::Label::new(RichText::new(&f.place).font(small()).color(p.quiet)).wrap());
+        }
+    }
+    if let Some(e) = f.event
+        && widgets::key_link(ui, "at", &format!("event {}", text::count(e))).clicked()
+    {
+        doc.go(e);
+    }
+}
+
+fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+    widgets::section(ui, "Note");
+    let now = doc.changes().notes().get(&event).cloned().unwrap_or_default();
+    let id = ui.scope_id().with(("note", event));
+    let mut text: String = ui.data(|d| d.get_temp(id)).unwrap_or_else(|| now.clone());
+    let edit = egui::TextEdit::multiline(&mut text)
+        .desired_rows(3)
+        .desired_width(f32::INFINITY);
+    let r = ui.add(edit).accessible_name("Note text");
+    if asks.take_focus("note") {
+        r.request_focus();
+    }
+    if r.lost_focus() {
+        doc.note(event, Some(text.clone()));
+        ui.data_mut(|d| d.remove::<String>(id));
+    } else if r.has_focus() {
+        ui.data_mut(|d| d.insert_temp(id, text));
+    } else {
+        ui.data_mut(|d| d.remove::<String>(id));
+    }
+    ui.add_space(6.0);
+    if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
+        doc.go(event);
+    }
+    if ui.button("Remove note").clicked() {
+        asks.command("remove-note");
+    }
+}
+
+fn divergence(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+    let p = palette(ui);
+    let Some(d) = doc
+        .replay
+        .outcome
+        .as_ref()
+        .and_then(|o| o.divergences.get(index as usize))
+        .cloned()
+    else {
+        return;
+    };
+    widgets::section(ui, "Divergence");
+    ui.label(RichText::new(format!("▲ {}", d.register)).font(mono()).color(p.error));
+    ui.add_space(4.0);
+    if widgets::key_link(ui, "at", &format!("event {}", text::count(d.event))).clicked() {
+        doc.go(d.event);
+    }
+    widgets::key_value(ui, "recorded", Part::mono(format!("{:#x}", d.expected)));
+    widgets::key_value(ui, "got", Part::mono(format!("{:#x}", d.got)).colour(p.error));
+    widgets::key_value(ui, "differing bits", Part::mono(format!("{:#x}", d.expected ^ d.got)));
+    widgets::key_value(ui, "class", Part::words(&d.class));
+    if let Some(j) = d.job
+        && widgets::key_link(ui, "after", &format!("job {j}")).clicked()
+    {
+        doc.go_job(j);
+    }
+    if let Some(r) = doc.facts.register_named(&d.register) {
+        register::details(doc, asks, ui, r);
+    }
+}
+
+fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    if doc.changes().is_empty() && doc.changes().next().is_none() {
+        return;
+    }
+    widgets::section(ui, "Edits");
+    let inputs: Vec<(String, usize)> = doc
+        .changes()
+        .inputs()
+        .iter()
+        .map(|(n, b)| (n.clone(), b.len()))
+        .collect();
+    for (name, len) in inputs {
+        let left = Part::words(format!("● {name}")).colour(p.edited);
+        let row = widgets::list_row(
+            ui,
+            &format!("edited {name}"),
+            false,
+            0.0,
+            left,
+            Part::mono(text::bytes(len as u64)),
+        );
+        if row.clicked() {
+            doc.select(Selection::Buffer(name));
+            asks.command("show-inputs");
+        }
+    }
+    if let Some(c) = doc.changes().last() {
+        ui.add(
+            egui::Label::new(
+                RichText::new(format!("last: {}", c.title()))
+                    .font(small())
+                    .color(p.quiet),
+            )
+            .truncate(),
+        );
+    }
+    ui.add_space(6.0);
+    ui.horizontal_wrapped(|ui| {
+        if ui
+            .add_enabled(!doc.changes().is_empty(), egui::Button::new("Undo"))
+            .clicked()
+        {
+            asks.command("undo");
+        }
+        if ui
+            .add_enabled(doc.changes().next().is_some(), egui::Button::new("Redo"))
+            .clicked()
+        {
+            asks.command("redo");
+        }
+        if ui.button("What the replay will do").clicked() {
+            asks.command("plan");
+            asks.command("show-replay");
+        }
+    });
+}

@@ -1,0 +1,428 @@
+//! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
+
+pub mod icons;
+pub mod rows;
+pub mod text;
+pub mod widgets;
+
+use crate::window::ThemeChoice;
+use egui::{Color32, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};
+use serde::Deserialize;
+use std::sync::{Arc, OnceLock};
+
+/// Height of a row of a table or list, points.
+pub const ROW: f32 = 20.0;
+/// Padding of a panel, points.
+pub const PAD: f32 = 8.0;
+/// Space between groups, points.
+pub const GROUP: f32 = 12.0;
+
+/// A theme's colours. Each means one thing.
+#[derive(Clone, Debug)]
+pub struct Palette {
+    /// Behind everything.
+    pub background: Color32,
+    /// Panels.
+    pub panel: Color32,
+    /// Buttons, fields, headers.
+    pub raised: Color32,
+    /// Under the pointer.
+    pub hover: Color32,
+    /// Lines between things.
+    pub line: Color32,
+    /// Text.
+    pub text: Color32,
+    /// Text that steps back.
+    pub quiet: Color32,
+    /// Behind what is selected.
+    pub selection: Color32,
+    /// The one button that matters most.
+    pub accent: Color32,
+    /// Text on it.
+    pub on_accent: Color32,
+    /// A read.
+    pub read: Color32,
+    /// A write.
+    pub write: Color32,
+    /// An interrupt.
+    pub interrupt: Color32,
+    /// A job.
+    pub job: Color32,
+    /// A poll, idle time, something folded.
+    pub poll: Color32,
+    /// An error, a divergence, a difference.
+    pub error: Color32,
+    /// A warning.
+    pub warning: Color32,
+    /// Edited by the person.
+    pub edited: Color32,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct PaletteFile {
+    background: String,
+    panel: String,
+    raised: String,
+    hover: String,
+    line: String,
+    text: String,
+    quiet: String,
+    selection: String,
+    accent: String,
+    on_accent: String,
+    read: String,
+    write: String,
+    interrupt: String,
+    job: String,
+    poll: String,
+    error: String,
+    warning: String,
+    edited: String,
+}
+
+impl Palette {
+    /// The colours that a theme file names, or why it cannot be read.
+    ///
+    /// # Errors
+    /// The TOML reader's message, or the name of the colour that is not `#RRGGBB`.
+    pub fn parse(toml_text: &str) -> Result<Self, String> {
+        let file: PaletteFile = toml::from_str(toml_text).map_err(|e| e.to_string())?;
+        let colour = |name: &str, text: &str| {
+            Color32::from_hex(text).map_err(|_| format!("{name} = {text:?} is not a colour of the form #RRGGBB"))
+        };
+        Ok(Self {
+            background: colour("background", &file.background)?,
+            panel: colour("panel", &file.panel)?,
+            raised: colour("raised", &file.raised)?,
+            hover: colour("hover", &file.hover)?,
+            line: colour("line", &file.line)?,
+            text: colour("text", &file.text)?,
+            quiet: colour("quiet", &file.quiet)?,
+            selection: colour("selection", &file.selection)?,
+            accent: colour("accent", &file.accent)?,
+            on_accent: colour("on_accent", &file.on_accent)?,
+            read: colour("read", &file.read)?,
+            write: colour("write", &file.write)?,
+            interrupt: colour("interrupt", &file.interrupt)?,
+            job: colour("job", &file.job)?,
+            poll: colour("poll", &file.poll)?,
+            error: colour("error", &file.error)?,
+            warning: colour("warning", &file.warning)?,
+            edited: colour("edited", &file.edited)?,
+        })
+    }
+
+    fn fallback(dark: bool) -> Self {
+        let (ground, ink) = if dark {
+            (Color32::BLACK, Color32::WHITE)
+        } else {
+            (Color32::WHITE, Color32::BLACK)
+        };
+        Self {
+            background: ground,
+            panel: ground,
+            raised: ground,
+            hover: Color32::GRAY,
+            line: Color32::GRAY,
+            text: ink,
+            quiet: ink,
+            selection: Color32::GRAY,
+            accent: ink,
+            on_accent: ground,
+            read: Color32::BLUE,
+            write: Color32::ORANGE,
+            interrupt: Color32::PURPLE,
+            job: Color32::GREEN,
+            poll: Color32::GRAY,
+            error: Color32::RED,
+            warning: Color32::YELLOW,
+            edited: Color32::PURPLE,
+        }
+    }
+
+    /// The colours of a theme.
+    #[must_use]
+    pub fn of(theme: ThemeChoice) -> &'static Self {
+        static DARK: OnceLock<Palette> = OnceLock::new();
+        static LIGHT: OnceLock<Palette> = OnceLock::new();
+        match theme {
+            ThemeChoice::Dark => DARK.get_or_init(|| {
+                Self::parse(include_str!("../../../assets/themes/dark.toml")).unwrap_or_else(|_| Self::fallback(true))
+            }),
+            ThemeChoice::Light => LIGHT.get_or_init(|| {
+                Self::parse(include_str!("../../../assets/themes/light.toml")).unwrap_or_else(|_| Self::fallback(false))
+            }),
+        }
+    }
+}
+
+/// The colours that hold in this part of the window.
+#[must_use]
+pub fn palette(ui: &egui::Ui) -> &'static Palette {
+    Palette::of(if ui.visuals().dark_mode {
+        ThemeChoice::Dark
+    } else {
+        ThemeChoice::Light
+    })
+}
+
+/// Words.
+#[must_use]
+pub fn body() -> FontId {
+    FontId::new(13.0, FontFamily::Proportional)
+}
+
+/// Words that step back: column heads, hints.
+#[must_use]
+pub fn small() -> FontId {
+    FontId::new(11.5, FontFamily::Proportional)
+}
+
+/// Words that lead a group.
+#[must_use]
+pub fn strong() -> FontId {
+    FontId::new(11.5, FontFamily::Name("semibold".into()))
+}
+
+/// Numbers, addresses, code.
+#[must_use]
+pub fn mono() -> FontId {
+    FontId::new(12.0, FontFamily::Monospace)
+}
+
+/// Numbers on an axis or in a lane.
+#[must_use]
+pub fn mono_small() -> FontId {
+    FontId::new(10.5, FontFamily::Monospace)
+}
+
+fn fonts() -> FontDefinitions {
+    let mut defs = FontDefinitions::empty();
+    let mut add = |name: &str, bytes: &'static [u8]| {
+        defs.font_data
+            .insert(name.to_owned(), Arc::new(FontData::from_static(bytes)));
+    };
+    add("inter", include_bytes!("../../../assets/fonts/Inter-Regular.otf"));
+    add(
+        "inter-semibold",
+        include_bytes!("../../../assets/fonts/Inter-SemiBold.otf"),
+    );
+    add(
+        "jetbrains-mono",
+        include_bytes!("../../../assets/fonts/JetBrainsMono-Regular.ttf"),
+    );
+    add("phosphor", include_bytes!("../../../assets/fonts/Phosphor-subset.ttf"));
+    let chain = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    defs.families.insert(
+        FontFamily::Proportional,
+        chain(&["inter", "phosphor", "jetbrains-mono"]),
+    );
+    // The thin space that groups digits is not in the monospaced font and comes narrow from Inter.
+    defs.families
+        .insert(FontFamily::Monospace, chain(&["jetbrains-mono", "inter", "phosphor"]));
+    defs.families.insert(
+        FontFamily::Name("semibold".into()),
+        chain(&["inter-semibold", "inter", "phosphor", "jetbrains-mono"]),
+    );
+    defs
+}
+
+/// Gives a context the fonts and both themes, and chooses one.
+pub fn install(ctx: &egui::Context, theme: ThemeChoice) {
+    ctx.set_fonts(fonts());
+    for (choice, which) in [
+        (ThemeChoice::Dark, egui::Theme::Dark),
+        (ThemeChoice::Light, egui::Theme::Light),
+    ] {
+        ctx.set_style_of(which, style(choice));
+    }
+    choose(ctx, theme);
+}
+
+/// Chooses between the themes that [`install`] gave.
+pub fn choose(ctx: &egui::Context, theme: ThemeChoice) {
+    ctx.set_theme(match theme {
+        ThemeChoice::Dark => egui::Theme::Dark,
+        ThemeChoice::Light => egui::Theme::Light,
+    });
+}
+
+fn style(theme: ThemeChoice) -> egui::Style {
+    let p = Palette::of(theme);
+    let dark = theme == ThemeChoice::Dark;
+    let mut s = egui::Style {
+        visuals: if dark { Visuals::dark() } else { Visuals::light() },
+        ..Default::default()
+    };
+    s.text_styles = [
+        (TextStyle::Small, small()),
+        (TextStyle::Body, body()),
+        (TextStyle::Button, body()),
+        (
+            TextStyle::Heading,
+            FontId::new(14.0, FontFamily::Name("semibold".into())),
+        ),
+        (TextStyle::Monospace, mono()),
+    ]
+    .into();
+    s.animation_time = 0.08;
+    s.scroll_animation = egui::style::ScrollAnimation::none();
+    s.spacing.item_spacing = egui::vec2(8.0, 4.0);
+    s.spacing.button_padding = egui::vec2(8.0, 3.0);
+    s.spacing.interact_size = egui::vec2(24.0, 24.0);
+    s.spacing.window_margin = Margin::same(12);
+    s.spacing.menu_margin = Margin::same(6);
+    s.spacing.combo_width = 64.0;
+    s.spacing.scroll = egui::style::ScrollStyle::thin();
+    s.interaction.selectable_labels = false;
+    s.interaction.tooltip_delay = 0.35;
+    let v = &mut s.visuals;
+    v.dark_mode = dark;
+    v.override_text_color = None;
+    v.weak_text_color = Some(p.quiet);
+    v.hyperlink_color = p.read;
+    v.faint_bg_color = p.raised;
+    v.extreme_bg_color = p.background;
+    v.text_edit_bg_color = Some(p.raised);
+    v.code_bg_color = p.raised;
+    v.warn_fg_color = p.warning;
+    v.error_fg_color = p.error;
+    v.panel_fill = p.panel;
+    v.window_fill = p.panel;
+    v.window_stroke = Stroke::new(1.0, p.line);
+    v.window_corner_radius = CornerRadius::same(4);
+    v.menu_corner_radius = CornerRadius::same(4);
+    v.selection.bg_fill = p.selection;
+    v.selection.stroke = Stroke::new(1.0, p.text);
+    v.text_cursor.blink = false;
+    v.striped = false;
+    let shadow = egui::Shadow {
+        offset: [0, 4],
+        blur: 12,
+        spread: 0,
+        color: Color32::from_black_alpha(if dark { 96 } else { 40 }),
+    };
+    v.window_shadow = shadow;
+    v.popup_shadow = shadow;
+    let radius = CornerRadius::same(4);
+    let w = &mut v.widgets;
+    for (state, fill, stroke, ink) in [
+        (&mut w.noninteractive, p.panel, p.line, p.text),
+        (&mut w.inactive, p.raised, p.line, p.text),
+        (&mut w.hovered, p.hover, p.quiet, p.text),
+        (&mut w.active, p.selection, p.quiet, p.text),
+        (&mut w.open, p.hover, p.line, p.text),
+    ] {
+        state.bg_fill = fill;
+        state.weak_bg_fill = fill;
+        state.bg_stroke = Stroke::new(1.0, stroke);
+        state.fg_stroke = Stroke::new(1.0, ink);
+        state.corner_radius = radius;
+        state.expansion = 0.0;
+    }
+    s
+}
+
+/// WCAG contrast of two opaque colours, 1 to 21.
+#[must_use]
+pub fn contrast(a: Color32, b: Color32) -> f32 {
+    let luminance = |c: Color32| {
+        let f = |v: u8| {
+            let v = f32::from(v) / 255.0;
+            if v <= 0.03928 {
+                v / 12.92
+            } else {
+                ((v + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * f(c.r()) + 0.7152 * f(c.g()) + 0.0722 * f(c.b())
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_themes_parse_and_read_well() {
+        for file in [
+            include_str!("../../../assets/themes/dark.toml"),
+            include_str!("../../../assets/themes/light.toml"),
+        ] {
+            let p = Palette::parse(file).unwrap();
+            for (name, text) in [("text", p.text), ("quiet", p.quiet)] {
+                assert!(
+                    contrast(text, p.panel) >= 4.5,
+                    "{name} on panel: {}",
+                    contrast(text, p.panel)
+                );
+                assert!(
+                    contrast(text, p.raised) >= 4.5,
+                    "{name} on raised: {}",
+                    contrast(text, p.raised)
+                );
+            }
+            assert!(contrast(p.text, p.selection) >= 4.5);
+            assert!(contrast(p.on_accent, p.accent) >= 4.5);
+            let marks = [
+                p.read,
+                p.write,
+                p.interrupt,
+                p.job,
+                p.poll,
+                p.error,
+                p.warning,
+                p.edited,
+            ];
+            for m in marks {
+                assert!(contrast(m, p.panel) >= 3.0, "{m:?} on panel: {}", contrast(m, p.panel));
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_stay_apart_for_the_common_colour_vision_deficiencies() {
+        // Linear-light projections of Viénot, Brettel and Mollon (1999) for protanopia and deuteranopia.
+        let see = |c: Color32, kind: usize| {
+            let lin = |v: u8| (f32::from(v) / 255.0).powf(2.2);
+            let (r, g, b) = (lin(c.r()), lin(c.g()), lin(c.b()));
+            match kind {
+                0 => [
+                    0.1124 * r + 0.8876 * g,
+                    0.1124 * r + 0.8876 * g,
+                    0.004 * r - 0.004 * g + b,
+                ],
+                _ => [
+                    0.2928 * r + 0.7072 * g,
+                    0.2928 * r + 0.7072 * g,
+                    -0.0223 * r + 0.0223 * g + b,
+                ],
+            }
+            .map(|v| v.max(0.0).powf(1.0 / 2.2))
+        };
+        for theme in [ThemeChoice::Dark, ThemeChoice::Light] {
+            let p = Palette::of(theme);
+            for kind in 0..2 {
+                for (a, b) in [
+                    (p.read, p.write),
+                    (p.write, p.interrupt),
+                    (p.job, p.interrupt),
+                    (p.edited, p.write),
+                ] {
+                    let (x, y) = (see(a, kind), see(b, kind));
+                    let d: f32 = x.iter().zip(y).map(|(u, v)| (u - v) * (u - v)).sum::<f32>().sqrt();
+                    assert!(d > 0.12, "{theme:?} {kind} {a:?} {b:?}: {d}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_colour_that_is_none_is_told() {
+        let e = Palette::parse("background = \"blue\"").unwrap_err();
+        assert!(e.contains("background"), "{e}");
+    }
+}

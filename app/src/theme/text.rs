@@ -1,0 +1,137 @@
+//! How values are written: digits grouped by thin spaces, hex in lower case, sizes and times with their units.
+
+/// The space between groups of three digits.
+pub const THIN: char = '\u{2009}';
+
+/// A count with its digits in groups of three.
+#[must_use]
+pub fn count(n: u64) -> String {
+    group(&n.to_string())
+}
+
+fn group(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(THIN);
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A value of a register of `width` bytes as hex with all its digits.
+#[must_use]
+pub fn hex(value: u64, width: u8) -> String {
+    match width {
+        1 => format!("{value:#04x}"),
+        2 => format!("{value:#06x}"),
+        8 => format!("{value:#018x}"),
+        _ => format!("{value:#010x}"),
+    }
+}
+
+/// A size in bytes, to three figures.
+#[must_use]
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut v, mut unit) = (n as f64, 0);
+    while v >= 1024.0 && unit + 1 < UNITS.len() {
+        v /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{n} B"),
+        _ if v < 10.0 => format!("{v:.1} {}", UNITS[unit]),
+        _ => format!("{v:.0} {}", UNITS[unit]),
+    }
+}
+
+/// A duration in the unit that suits it.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    let v = ns as f64;
+    if ns < 1_000 {
+        format!("{ns} ns")
+    } else if ns < 1_000_000 {
+        format!("{:.1} µs", v / 1e3)
+    } else if ns < 1_000_000_000 {
+        format!("{:.2} ms", v / 1e6)
+    } else {
+        format!("{:.2} s", v / 1e9)
+    }
+}
+
+/// A time as seconds with microseconds, in groups of three.
+#[must_use]
+pub fn seconds(ns: u64) -> String {
+    let us = ns / 1_000;
+    format!(
+        "{}.{:03}{THIN}{:03} s",
+        group(&(us / 1_000_000).to_string()),
+        us / 1_000 % 1_000,
+        us % 1_000
+    )
+}
+
+/// A signed difference of times in microseconds.
+#[must_use]
+pub fn offset_us(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    let a = ns.unsigned_abs();
+    if a >= 1_000_000_000 {
+        format!("{sign}{}.{:03} s", a / 1_000_000_000, a / 1_000_000 % 1_000)
+    } else if a >= 10_000_000 {
+        format!("{sign}{}.{:03} ms", a / 1_000_000, a / 1_000 % 1_000)
+    } else {
+        format!("{sign}{}.{:03} µs", group(&(a / 1_000).to_string()), a % 1_000)
+    }
+}
+
+/// A text cut in the middle so that at most `most` characters are left.
+#[must_use]
+pub fn middle(text: &str, most: usize) -> String {
+    let n = text.chars().count();
+    if n <= most || most < 3 {
+        return text.to_owned();
+    }
+    let keep = most - 1;
+    let (head, tail) = (keep.div_ceil(2), keep / 2);
+    text.chars()
+        .take(head)
+        .chain(std::iter::once('…'))
+        .chain(text.chars().skip(n - tail))
+        .collect()
+}
+
+/// Reads a number as people write it: decimal, `0x…`, with spaces, thin spaces or `_` between groups.
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
+    let clean: String = text
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != '_' && *c != THIN)
+        .collect();
+    match clean.strip_prefix("0x").or_else(|| clean.strip_prefix("0X")) {
+        Some(h) => u64::from_str_radix(h, 16).ok(),
+        None => clean.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_people_read_them() {
+        assert_eq!(count(8542), "8\u{2009}542");
+        assert_eq!(count(12), "12");
+        assert_eq!(hex(0x87b00, 4), "0x00087b00");
+        assert_eq!(bytes(538 << 20), "538 MiB");
+        assert_eq!(seconds(12_895_703_000), "12.895\u{2009}703 s");
+        assert_eq!(offset_us(-17_708), "-17.708 µs");
+        assert_eq!(middle("a_very_long_name.kine", 9), "a_ve…kine");
+        assert_eq!(parse_number("0xffff b000"), Some(0xffff_b000));
+        assert_eq!(parse_number("8\u{2009}542"), Some(8542));
+        assert_eq!(parse_number("x"), None);
+    }
+}

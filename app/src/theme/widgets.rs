@@ -1,0 +1,249 @@
+//! The few widgets that every panel shares: group heads, rows of lists, key and value, links, empty states.
+
+use super::{ROW, body, mono, palette, small, strong};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+
+/// The head of a group.
+pub fn section(ui: &mut Ui, title: &str) {
+    let p = palette(ui);
+    ui.add_space(super::GROUP - 4.0);
+    ui.label(RichText::new(title).font(strong()).color(p.quiet));
+}
+
+/// A part of a row's text.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Text.
+    pub text: String,
+    /// Font.
+    pub font: FontId,
+    /// Colour; `None` is the theme's text.
+    pub colour: Option<Color32>,
+}
+
+impl Part {
+    /// Words.
+    #[must_use]
+    pub fn words(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            font: body(),
+            colour: None,
+        }
+    }
+
+    /// Small words.
+    #[must_use]
+    pub fn small(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            font: small(),
+            colour: None,
+        }
+    }
+
+    /// Numbers or code.
+    #[must_use]
+    pub fn mono(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            font: mono(),
+            colour: None,
+        }
+    }
+
+    /// The same in a colour.
+    #[must_use]
+    pub fn colour(mut self, colour: Color32) -> Self {
+        self.colour = Some(colour);
+        self
+    }
+}
+
+/// Paints a text that ends in `…` where it does not fit into `rect`, and gives its width.
+pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> f32 {
+    let mut job = egui::text::LayoutJob::simple_singleline(text.to_owned(), font, colour);
+    job.wrap = egui::text::TextWrapping::truncate_at_width(rect.width().max(0.0));
+    let galley = ui.painter().layout_job(job);
+    let at = align.anchor_size(
+        match align.x() {
+            egui::Align::Min => pos2(rect.left(), rect.center().y),
+            egui::Align::Center => rect.center(),
+            egui::Align::Max => pos2(rect.right(), rect.center().y),
+        },
+        galley.size(),
+    );
+    let width = galley.size().x;
+    ui.painter().galley(at.min, galley, colour);
+    width
+}
+
+/// A row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
+pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Part, right: Part) -> Response {
+    let p = palette(ui);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, selected, label));
+    if ui.is_rect_visible(rect) {
+        let bleed = rect.expand2(vec2(super::PAD, 0.0));
+        if selected {
+            ui.painter()
+                .with_clip_rect(bleed.intersect(ui.clip_rect()))
+                .rect_filled(bleed, 0.0, p.selection);
+        } else if response.hovered() || response.has_focus() {
+            ui.painter()
+                .with_clip_rect(bleed.intersect(ui.clip_rect()))
+                .rect_filled(bleed, 0.0, p.raised);
+        }
+        let inner = Rect::from_min_max(pos2(rect.left() + indent, rect.top()), rect.max);
+        let quiet = right.colour.unwrap_or(p.quiet);
+        let used = paint_text(ui, inner, Align2::RIGHT_CENTER, &right.text, right.font, quiet);
+        let rest = Rect::from_min_max(
+            inner.min,
+            pos2((inner.right() - used - 6.0).max(inner.left()), inner.bottom()),
+        );
+        paint_text(
+            ui,
+            rest,
+            Align2::LEFT_CENTER,
+            &left.text,
+            left.font,
+            left.colour.unwrap_or(p.text),
+        );
+    }
+    response
+}
+
+/// A key and its value.
+pub fn key_value(ui: &mut Ui, key: &str, value: Part) -> Response {
+    let p = palette(ui);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{key} {}", value.text)));
+    let split = rect.left() + 92.0_f32.min(rect.width() * 0.4);
+    paint_text(
+        ui,
+        Rect::from_min_max(rect.min, pos2(split - 4.0, rect.bottom())),
+        Align2::LEFT_CENTER,
+        key,
+        body(),
+        p.quiet,
+    );
+    let right = Rect::from_min_max(pos2(split, rect.top()), rect.max);
+    let whole = value.text.clone();
+    let wide = ui
+        .painter()
+        .layout_no_wrap(value.text.clone(), value.font.clone(), p.text)
+        .size()
+        .x
+        > right.width();
+    paint_text(
+        ui,
+        right,
+        Align2::LEFT_CENTER,
+        &value.text,
+        value.font,
+        value.colour.unwrap_or(p.text),
+    );
+    if wide { response.on_hover_text(whole) } else { response }
+}
+
+/// A key and a value that goes somewhere when clicked.
+pub fn key_link(ui: &mut Ui, key: &str, text: &str) -> Response {
+    let p = palette(ui);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("{key} {text}")));
+    let split = rect.left() + 92.0_f32.min(rect.width() * 0.4);
+    let left = Rect::from_min_max(rect.min, pos2(split - 4.0, rect.bottom()));
+    paint_text(ui, left, Align2::LEFT_CENTER, key, body(), p.quiet);
+    let right = Rect::from_min_max(pos2(split, rect.top()), rect.max);
+    let w = paint_text(ui, right, Align2::LEFT_CENTER, text, mono(), p.read);
+    if response.hovered() || response.has_focus() {
+        ui.painter().hline(
+            right.left()..=right.left() + w,
+            right.center().y + 7.0,
+            Stroke::new(1.0, p.read),
+        );
+    }
+    response.on_hover_cursor(egui::CursorIcon::PointingHand)
+}
+
+/// A text that goes somewhere when clicked.
+pub fn link(ui: &mut Ui, label: &str, text: &str) -> Response {
+    let p = palette(ui);
+    let galley = ui.painter().layout_no_wrap(text.to_owned(), mono(), p.read);
+    let (rect, response) = ui.allocate_exact_size(vec2(galley.size().x, ROW), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Link, true, label));
+    let y = rect.center().y - galley.size().y / 2.0;
+    ui.painter().galley(pos2(rect.left(), y), galley, p.read);
+    if response.hovered() || response.has_focus() {
+        ui.painter()
+            .hline(rect.x_range(), rect.center().y + 7.0, Stroke::new(1.0, p.read));
+    }
+    response.on_hover_cursor(egui::CursorIcon::PointingHand)
+}
+
+/// What a panel says when it has nothing to show, and the action that fills it.
+pub fn empty(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) -> bool {
+    let p = palette(ui);
+    let mut clicked = false;
+    ui.add_space((ui.available_height() * 0.3).clamp(16.0, 120.0));
+    ui.vertical_centered(|ui| {
+        ui.label(RichText::new(icon).size(28.0).color(p.quiet));
+        ui.add_space(4.0);
+        ui.add(egui::Label::new(RichText::new(what).color(p.quiet)).wrap());
+        if let Some(a) = action {
+            ui.add_space(8.0);
+            clicked = ui.button(a).clicked();
+        }
+    });
+    clicked
+}
+
+/// A button with nothing around it until the pointer is there.
+pub fn icon_button(ui: &mut Ui, icon: &str, label: &str) -> Response {
+    let r = ui.add(
+        egui::Button::new(RichText::new(icon).size(15.0))
+            .frame_when_inactive(false)
+            .min_size(vec2(24.0, 24.0)),
+    );
+    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, label));
+    r.on_hover_text(label)
+}
+
+/// The button that matters most.
+pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Response {
+    let p = palette(ui);
+    let button = egui::Button::new(
+        RichText::new(text)
+            .color(p.on_accent)
+            .font(FontId::new(13.0, egui::FontFamily::Name("semibold".into()))),
+    )
+    .fill(p.accent)
+    .stroke(Stroke::NONE);
+    let r = ui.add_enabled(enabled, button);
+    r.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, label));
+    r
+}
+
+/// The name of a key, drawn as a key.
+pub fn key_cap(ui: &mut Ui, key: &str) {
+    let p = palette(ui);
+    let galley = ui
+        .painter()
+        .layout_no_wrap(key.to_owned(), super::mono_small(), p.quiet);
+    let (rect, _) = ui.allocate_exact_size(vec2(galley.size().x + 8.0, 17.0), Sense::hover());
+    ui.painter()
+        .rect_stroke(rect, 3.0, Stroke::new(1.0, p.line), egui::StrokeKind::Inside);
+    ui.painter()
+        .galley(rect.center() - galley.size() / 2.0, galley, p.quiet);
+}
+
+/// A line across the panel.
+pub fn rule(ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(6.0);
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 1.0), Sense::hover());
+    ui.painter()
+        .hline(rect.x_range(), rect.center().y, Stroke::new(1.0, p.line));
+    ui.add_space(6.0);
+}

@@ -1,0 +1,87 @@
+//! The crash report: a file that a person can attach, written when the program panics.
+
+use super::log;
+use std::backtrace::Backtrace;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+static OPEN: Mutex<String> = Mutex::new(String::new());
+
+/// Notes which recording is open, for the report.
+pub fn opened(path: &Path) {
+    if let Ok(mut o) = OPEN.lock() {
+        *o = path.display().to_string();
+    }
+}
+
+/// What a report says.
+#[must_use]
+pub fn report(what: &str, backtrace: &str) -> String {
+    let open = OPEN.lock().map(|o| o.clone()).unwrap_or_default();
+    format!(
+        "kinescope {} on {} {}\nrecording: {}\n\n{what}\n\n{backtrace}\n\nlog:\n{}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        if open.is_empty() { "none" } else { &open },
+        log::text()
+    )
+}
+
+/// Writes a report into a folder, and gives its path.
+///
+/// # Errors
+/// When the folder or the file cannot be made.
+pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map(|d| d.as_millis())
+        .unwrap_or(0);
+    let path = folder.join(format!("kinescope-crash-{now}.txt"));
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// Makes every panic leave a report in `folder` and say where it is.
+pub fn install(folder: PathBuf) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        before(info);
+        let text = report(&info.to_string(), &Backtrace::force_capture().to_string());
+        match write(&folder, &text) {
+            Ok(path) => {
+                log::push(
+                    log::Level::Error,
+                    format!("the program stumbled; the report is {}", path.display()),
+                );
+                eprintln!(
+                    "kinescope: crash report: {} (attach it when you tell somebody)",
+                    path.display()
+                );
+            }
+            Err(e) => eprintln!(
+                "kinescope: the crash report could not be written to {}: {e}",
+                folder.display()
+            ),
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_file_that_names_the_recording_and_what_happened() {
+        let dir = tempfile::tempdir().unwrap();
+        opened(Path::new("/x/alexnet.kine"));
+        log::push(log::Level::Info, "something was done");
+        let path = write(dir.path(), &report("panicked at 'why'", "frame 0")).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        for part in ["/x/alexnet.kine", "panicked at 'why'", "frame 0", "something was done"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What the program did and what went wrong, for the Log panel and the crash report.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
+/// How grave a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something was done.
+    Info,
+    /// Something is odd.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Seconds since the program started, as text.
+    pub time: String,
+    /// How grave it is.
+    pub level: Level,
+    /// What happened.
+    pub text: String,
+}
+
+/// Most lines kept.
+const MOST: usize = 2_000;
+
+fn store() -> MutexGuard<'static, VecDeque<Line>> {
+    static LINES: OnceLock<Mutex<VecDeque<Line>>> = OnceLock::new();
+    LINES
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn start() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+/// Adds a line.
+pub fn push(level: Level, text: impl Into<String>) {
+    let text = text.into();
+    match level {
+        Level::Info => tracing::info!("{text}"),
+        Level::Warning => tracing::warn!("{text}"),
+        Level::Error => tracing::error!("{text}"),
+    }
+    let time = format!("{:9.3} s", start().elapsed().as_secs_f64());
+    let mut lines = store();
+    if lines.len() >= MOST {
+        lines.pop_front();
+    }
+    lines.push_back(Line { time, level, text });
+}
+
+/// All lines kept, oldest first.
+#[must_use]
+pub fn lines() -> Vec<Line> {
+    store().iter().cloned().collect()
+}
+
+/// The log as text, a line a line.
+#[must_use]
+pub fn text() -> String {
+    store()
+        .iter()
+        .map(|l| format!("{} {:?} {}\n", l.time, l.level, l.text))
+        .collect()
+}

@@ -1,0 +1,185 @@
+//! The window: opens it on a screen, or renders it off-screen into a picture.
+
+mod app;
+mod asks;
+pub mod crash;
+pub mod layout;
+pub mod log;
+mod offscreen;
+mod palette;
+mod settings;
+mod shell;
+
+pub use app::{App, Setup};
+pub use asks::{Asks, Chooser, Pairing, Pick};
+pub use offscreen::{Camera, NoAdapter};
+pub use palette::{Entry, entries};
+pub use settings::Settings;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Colours of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThemeChoice {
+    /// Light marks on a dark ground.
+    #[default]
+    Dark,
+    /// Dark marks on a light ground.
+    Light,
+}
+
+/// How the window opens.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Theme; `None` keeps the one that was chosen last.
+    pub theme: Option<ThemeChoice>,
+    /// Board to have ready, `software:mali-g71` when `None`.
+    pub board: Option<String>,
+}
+
+struct Framed(App);
+
+impl eframe::App for Framed {
+    fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
+        self.0.ui(ui);
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        self.0.close();
+    }
+}
+
+fn dialogs() -> Chooser {
+    Arc::new(|what| match what {
+        Pick::Recording => rfd::FileDialog::new().set_title("Open recording").pick_file(),
+        Pick::Folder => rfd::FileDialog::new()
+            .set_title("Open folder of a recording")
+            .pick_folder(),
+        Pick::Buffer => rfd::FileDialog::new()
+            .set_title("Load into buffer")
+            .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])
+            .add_filter("all files", &["*"])
+            .pick_file(),
+        Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
+    })
+}
+
+/// Opens the window, with a recording when `path` names one, and comes back when it is closed.
+///
+/// # Errors
+/// When neither wgpu nor OpenGL can open a window here.
+pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
+    if let Some(folder) = directories::ProjectDirs::from("", "", "kinescope") {
+        crash::install(folder.data_local_dir().join("crashes"));
+    }
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("kinescope=warn"));
+    // A subscriber that is there already, as in a test, is kept.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+    let renderer = if offscreen::has_adapter() {
+        eframe::Renderer::Wgpu
+    } else {
+        eframe::Renderer::Glow
+    };
+    log::push(log::Level::Info, format!("drawing with {renderer:?}"));
+    let native = eframe::NativeOptions {
+        viewport: egui::ViewportBuilder::default()
+            .with_title("Kinescope")
+            .with_app_id("kinescope")
+            .with_inner_size([1280.0, 800.0])
+            .with_min_inner_size([800.0, 500.0])
+            .with_drag_and_drop(true),
+        renderer,
+        ..Default::default()
+    };
+    eframe::run_native(
+        "Kinescope",
+        native,
+        Box::new(move |cc| {
+            let setup = Setup {
+                settings: Settings::folder_of_person(),
+                theme: options.theme,
+                board: options.board,
+                chooser: dialogs(),
+            };
+            let mut app = App::new(&cc.egui_ctx, setup);
+            if let Some(p) = path {
+                app.open(&cc.egui_ctx, p);
+            }
+            Ok(Box::new(Framed(app)))
+        }),
+    )
+    .map_err(|e| anyhow::anyhow!("no window could be opened: {e}"))
+}
+
+/// Longest time that a picture waits for the recording, its facts and its panels.
+const SHOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// Renders the window with the recording at `path` off-screen, once everything that it shows is there, and writes it
+/// to `out_png`. `size` is in points, `scale` in pixels a point.
+///
+/// # Errors
+/// When the recording does not open, there is no adapter to render with, or the picture cannot be written.
+pub fn screenshot(path: &Path, out_png: &Path, size: [f32; 2], scale: f32, theme: ThemeChoice) -> anyhow::Result<()> {
+    screenshot_after(path, out_png, size, scale, theme, &[])
+}
+
+/// As [`screenshot`], after running commands of the table one after another, each to its end. A command
+/// `filter=TEXT` sets the Events filter, `go=N` goes to an event, `job=N` to a job, `memory=ADDRESS` to an address.
+///
+/// # Errors
+/// As [`screenshot`], and when a command does not exist.
+pub fn screenshot_after(
+    path: &Path,
+    out_png: &Path,
+    size: [f32; 2],
+    scale: f32,
+    theme: ThemeChoice,
+    commands: &[&str],
+) -> anyhow::Result<()> {
+    let ctx = egui::Context::default();
+    let mut camera = Camera::new(size, scale)?;
+    let setup = Setup {
+        settings: None,
+        theme: Some(theme),
+        board: None,
+        chooser: Arc::new(|_| None),
+    };
+    let mut app = App::new(&ctx, setup);
+    app.open(&ctx, path.to_owned());
+    settle(&ctx, &mut camera, &mut app)?;
+    if let Some(e) = app.failed() {
+        anyhow::bail!("{e}");
+    }
+    for c in commands {
+        app.script(&ctx, c)?;
+        settle(&ctx, &mut camera, &mut app)?;
+    }
+    let image = camera.shoot(&ctx)?;
+    image
+        .save(out_png)
+        .map_err(|e| anyhow::anyhow!("{}: {e}", out_png.display()))
+}
+
+fn settle(ctx: &egui::Context, camera: &mut Camera, app: &mut App) -> anyhow::Result<()> {
+    let since = Instant::now();
+    let mut quiet = 0;
+    while quiet < 4 {
+        camera.frame(ctx, |ui| app.ui(ui));
+        if app.tasks.running().is_empty() {
+            quiet += 1;
+        } else {
+            quiet = 0;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if since.elapsed() > SHOT_LIMIT {
+            anyhow::bail!("the window was not ready after {} s", SHOT_LIMIT.as_secs());
+        }
+    }
+    Ok(())
+}

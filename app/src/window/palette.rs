@@ -1,0 +1,283 @@
+//! The palette: go to anything, find anything, do anything, by typing.
+
+use super::App;
+use crate::commands::COMMANDS;
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::theme::{self, body, mono, palette as colours, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+
+/// Most entries shown.
+const MOST: usize = 12;
+
+/// The open palette.
+#[derive(Default)]
+pub struct Palette {
+    /// What was typed.
+    pub text: String,
+    chosen: usize,
+    focused: bool,
+}
+
+/// What an entry does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A command of the table.
+    Command(&'static str),
+    /// An event.
+    Event(u64),
+    /// An address.
+    Memory(u64),
+    /// A register.
+    Register(u32),
+    /// A job.
+    Job(u32),
+    /// A buffer.
+    Buffer(String),
+    /// A recording that was open before.
+    Recent(std::path::PathBuf),
+}
+
+/// How well `wanted` fits `name`: a run of letters at a word's begin is best; letters in order still fit.
+fn fits(name: &str, wanted: &str) -> Option<u32> {
+    let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
+    if wanted.is_empty() {
+        return Some(50);
+    }
+    if let Some(at) = name.find(&wanted) {
+        let start = at == 0 || !name.as_bytes().get(at - 1).is_some_and(u8::is_ascii_alphanumeric);
+        return Some(if start { 0 } else { 10 } + at as u32);
+    }
+    let mut rest = name.chars();
+    wanted
+        .chars()
+        .all(|w| rest.any(|c| c == w))
+        .then_some(100 + name.len() as u32)
+}
+
+/// Entries for a text, best first: title, what it is, and what it does.
+#[must_use]
+pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
+    let wanted = wanted.trim();
+    let mut out: Vec<(u32, String, String, Entry)> = Vec::new();
+    if let Some(doc) = &app.doc {
+        things(doc, wanted, &mut out);
+    }
+    for c in COMMANDS.iter().filter(|c| (c.enabled)(app)) {
+        if let Some(rank) = fits(c.title, wanted) {
+            let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
+            out.push((rank + 5, c.title.to_owned(), keys, Entry::Command(c.id)));
+        }
+    }
+    if wanted.is_empty() || wanted.len() > 1 {
+        for r in app.settings.recent.iter().take(4) {
+            let name = r
+                .file_name()
+                .map(|n| n.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            if let Some(rank) = fits(&name, wanted) {
+                out.push((
+                    rank + 30,
+                    format!("Open {name}"),
+                    "recent".into(),
+                    Entry::Recent(r.clone()),
+                ));
+            }
+        }
+    }
+    out.sort_by_key(|o| o.0);
+    out.into_iter().take(MOST).map(|o| (o.1, o.2, o.3)).collect()
+}
+
+fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
+    let number = wanted.strip_prefix("event ").unwrap_or(wanted);
+    if let Some(n) = text::parse_number(number) {
+        if n < doc.len() && !number.starts_with("0x") {
+            out.push((0, format!("Event {n}"), "go to".into(), Entry::Event(n)));
+        }
+        let mapped = doc.facts.spaces.first().is_some_and(|s| s.mapping_at(n).is_some());
+        if mapped || number.starts_with("0x") {
+            let told = if mapped {
+                "go to memory"
+            } else {
+                "go to memory, not mapped"
+            };
+            out.push((1, format!("{n:#x}"), told.into(), Entry::Memory(n)));
+        }
+    }
+    if let Some(j) = wanted.strip_prefix("job ").and_then(|n| n.trim().parse::<u32>().ok())
+        && doc.facts.jobs.get(j as usize).is_some()
+    {
+        out.push((0, format!("Job {j}"), "go to its submit".into(), Entry::Job(j)));
+    }
+    if wanted.len() < 2 {
+        return;
+    }
+    for b in &doc.recording.facts.buffers {
+        if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
+            out.push((
+                rank + 2,
+                b.name.clone(),
+                format!("{} buffer", b.role.name()),
+                Entry::Buffer(b.name.clone()),
+            ));
+        }
+    }
+    for (offset, r) in &doc.facts.registers {
+        if let Some(rank) = fits(&r.name, wanted).filter(|r| *r < 100) {
+            let told = format!("register, {} accesses", r.events.len());
+            out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
+        }
+    }
+}
+
+/// Does what an entry says.
+pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
+    match entry {
+        Entry::Command(id) => {
+            app.run(ctx, id);
+            return;
+        }
+        Entry::Recent(p) => {
+            app.open(ctx, p.clone());
+            return;
+        }
+        _ => {}
+    }
+    let Some(doc) = &mut app.doc else { return };
+    let panel = match entry {
+        Entry::Event(e) => {
+            doc.go(*e);
+            "events"
+        }
+        Entry::Memory(va) => {
+            let space = doc.memory.space;
+            doc.show_memory(space, *va, 1);
+            doc.memory.top = *va & !15;
+            "memory"
+        }
+        Entry::Register(r) => {
+            doc.select(Selection::Register(*r));
+            "register"
+        }
+        Entry::Job(j) => {
+            doc.go_job(*j);
+            "jobs"
+        }
+        Entry::Buffer(b) => {
+            doc.select(Selection::Buffer(b.clone()));
+            "inputs"
+        }
+        Entry::Command(_) | Entry::Recent(_) => return,
+    };
+    super::layout::show(&mut app.dock, panel);
+}
+
+/// Draws the palette when it is open.
+pub fn draw(app: &mut App, ui: &mut Ui) {
+    let Some(mut open) = app.palette.take() else { return };
+    let ctx = ui.ctx().clone();
+    let list = entries(app, &open.text);
+    let (up, down, enter, escape) = ctx.input_mut(|i| {
+        (
+            i.consume_key(egui::Modifiers::NONE, Key::ArrowUp),
+            i.consume_key(egui::Modifiers::NONE, Key::ArrowDown),
+            i.consume_key(egui::Modifiers::NONE, Key::Enter),
+            i.consume_key(egui::Modifiers::NONE, Key::Escape),
+        )
+    });
+    if down {
+        open.chosen = (open.chosen + 1).min(list.len().saturating_sub(1));
+    }
+    if up {
+        open.chosen = open.chosen.saturating_sub(1);
+    }
+    let mut done = enter.then(|| list.get(open.chosen).map(|e| e.2.clone())).flatten();
+    let mut keep = !escape;
+    let screen = ctx.content_rect();
+    let width = 520.0_f32.min(screen.width() - 40.0);
+    let area = egui::Area::new(egui::Id::unique("palette"))
+        .order(egui::Order::Foreground)
+        .fixed_pos(pos2(screen.center().x - width / 2.0, screen.top() + 6.0))
+        .show(&ctx, |ui| {
+            egui::Frame::popup(ui.style()).inner_margin(8).show(ui, |ui| {
+                ui.set_width(width);
+                let p = colours(ui);
+                let hint = RichText::new("Go to, find, do: an event, an address, a register, a command").color(p.quiet);
+                let edit = egui::TextEdit::singleline(&mut open.text)
+                    .id(egui::Id::unique("palette-text"))
+                    .font(body())
+                    .desired_width(f32::INFINITY)
+                    .margin(vec2(8.0, 6.0))
+                    .hint_text(hint);
+                let r = ui.add(edit).accessible_name("Palette");
+                if !open.focused {
+                    r.request_focus();
+                    open.focused = true;
+                }
+                if r.changed() {
+                    open.chosen = 0;
+                }
+                ui.add_space(4.0);
+                ui.spacing_mut().item_spacing.y = 0.0;
+                for (i, (title, told, entry)) in list.iter().enumerate() {
+                    if row(ui, title, told, i == open.chosen) {
+                        done = Some(entry.clone());
+                    }
+                }
+                if list.is_empty() {
+                    ui.label(RichText::new("nothing of that name").color(p.quiet).font(small()));
+                }
+            });
+        });
+    let outside = ctx.input(|i| i.pointer.any_pressed())
+        && ctx
+            .input(|i| i.pointer.interact_pos())
+            .is_some_and(|q| !area.response.rect.contains(q));
+    keep &= !outside;
+    match done {
+        Some(entry) => act(app, &ctx, &entry),
+        None if keep => app.palette = Some(open),
+        None => {}
+    }
+}
+
+fn row(ui: &mut Ui, title: &str, told: &str, chosen: bool) -> bool {
+    let p = colours(ui);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), 24.0), Sense::click());
+    r.widget_info(|| WidgetInfo::selected(Role::MenuItem, true, chosen, title));
+    if chosen || r.hovered() {
+        ui.painter()
+            .rect_filled(rect, 3.0, if chosen { p.selection } else { p.raised });
+    }
+    let inner = rect.shrink2(vec2(8.0, 0.0));
+    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, told, small(), p.quiet);
+    let left = Rect::from_min_max(inner.min, pos2(inner.right() - used - 8.0, inner.bottom()));
+    let code = title.starts_with("0x")
+        || title
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    widgets::paint_text(
+        ui,
+        left,
+        Align2::LEFT_CENTER,
+        title,
+        if code { mono() } else { body() },
+        p.text,
+    );
+    r.clicked()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn words_that_begin_so_come_first_and_letters_in_order_still_fit() {
+        let rank = |n| fits(n, "und").unwrap_or(u32::MAX);
+        assert!(rank("Undo") < rank("Show undo") && rank("Show undo") < rank("Sound"));
+        assert!(fits("Unpin all drivers", "uad").is_some());
+        assert_eq!(fits("Redo", "xyz"), None);
+    }
+}

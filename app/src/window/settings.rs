@@ -1,0 +1,116 @@
+//! What the program remembers from one run to the next: theme, recent files, hints that were read.
+
+use crate::window::ThemeChoice;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Most recent files kept.
+const MOST_RECENT: usize = 12;
+
+/// Settings of the person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Whether the light theme was chosen.
+    pub light: bool,
+    /// Hints that were read and do not come back.
+    pub hints_read: u32,
+    /// Recordings opened before, latest first.
+    pub recent: Vec<PathBuf>,
+    #[serde(skip)]
+    folder: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The settings kept in a folder; without a folder nothing is kept.
+    #[must_use]
+    pub fn load(folder: Option<PathBuf>) -> Self {
+        let text = folder
+            .as_ref()
+            .and_then(|f| std::fs::read_to_string(f.join("settings.toml")).ok());
+        let mut s: Self = text.and_then(|t| toml::from_str(&t).ok()).unwrap_or_default();
+        s.recent.truncate(MOST_RECENT);
+        s.folder = folder;
+        s
+    }
+
+    /// The person's folder for settings.
+    #[must_use]
+    pub fn folder_of_person() -> Option<PathBuf> {
+        directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().to_owned())
+    }
+
+    /// Folder of the settings, when they are kept.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Theme that was chosen.
+    #[must_use]
+    pub fn theme(&self) -> ThemeChoice {
+        if self.light {
+            ThemeChoice::Light
+        } else {
+            ThemeChoice::Dark
+        }
+    }
+
+    /// Puts a recording at the head of the recent ones.
+    pub fn opened(&mut self, path: &Path) {
+        self.recent.retain(|r| r != path);
+        self.recent.insert(0, path.to_owned());
+        self.recent.truncate(MOST_RECENT);
+        self.save();
+    }
+
+    /// Keeps the settings.
+    pub fn save(&self) {
+        let Some(folder) = &self.folder else { return };
+        let text = toml::to_string(self).unwrap_or_default();
+        let done = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join("settings.toml"), text));
+        if let Err(e) = done {
+            super::log::push(
+                super::log::Level::Warning,
+                format!("settings were not kept in {}: {e}", folder.display()),
+            );
+        }
+    }
+
+    /// The workspace file of a recording.
+    #[must_use]
+    pub fn workspace_path(&self, recording: &Path) -> Option<PathBuf> {
+        let whole = recording.canonicalize().unwrap_or_else(|_| recording.to_owned());
+        let digest = blake3::hash(whole.as_os_str().as_encoded_bytes()).to_hex();
+        let name = recording.file_name()?.to_string_lossy().into_owned();
+        Some(
+            self.folder
+                .as_ref()?
+                .join("workspaces")
+                .join(format!("{name}-{}.toml", &digest[..12])),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_back_and_recent_files_are_unique() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut s = Settings::load(Some(dir.path().into()));
+        s.light = true;
+        s.opened(Path::new("/a"));
+        s.opened(Path::new("/b"));
+        s.opened(Path::new("/a"));
+        let back = Settings::load(Some(dir.path().into()));
+        assert_eq!(back.recent, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(back.theme(), ThemeChoice::Light);
+        assert!(
+            back.workspace_path(Path::new("/a"))
+                .is_some_and(|p| p.starts_with(dir.path()))
+        );
+        assert!(Settings::load(None).workspace_path(Path::new("/a")).is_none());
+    }
+}
