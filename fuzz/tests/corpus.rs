@@ -1,0 +1,49 @@
+//! Replays the committed inputs of every fuzz target, and holds targets, programs and corpora together.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+use fuzz_targets::TARGETS;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn names(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(here(folder)).unwrap_or_else(|e| panic!("{folder}: {e}"));
+    entries
+        .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn every_target_has_a_program_and_a_corpus() {
+    let table: BTreeSet<String> = TARGETS.iter().map(|t| t.0.to_owned()).collect();
+    assert_eq!(table, names("fuzz_targets"));
+    assert_eq!(table, names("corpus"));
+}
+
+#[test]
+fn no_committed_input_makes_a_reader_panic() {
+    for (name, target) in TARGETS {
+        let mut files: Vec<PathBuf> = fs::read_dir(here("corpus").join(name))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        files.sort();
+        assert!(!files.is_empty(), "corpus/{name} is empty");
+        for file in files {
+            let bytes = fs::read(&file).unwrap();
+            // Names the input when the reader panics.
+            eprintln!("{}", file.display());
+            target(&bytes);
+        }
+    }
+}
