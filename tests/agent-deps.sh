@@ -1,0 +1,32 @@
+#!/bin/sh
+# The rooms' arrows: who may know whom. Reads cargo's own dependency graph, builds nothing.
+cd "$(dirname "$0")/.." || exit 2
+bad=0
+
+tree() { cargo tree --locked -p "$1" -e normal --prefix none --format '{p}' | awk '{ print $1 }' | sort -u; }
+
+# may_not CRATE NAME...: none of NAME is among what CRATE is made of.
+may_not() {
+    crate=$1; shift
+    names=$(tree "$crate") || { echo "cargo tree -p $crate failed"; bad=1; return; }
+    [ -n "$names" ] || { echo "cargo tree -p $crate lists nothing"; bad=1; return; }
+    for name in "$@"; do
+        if echo "$names" | grep -qx "$name"; then
+            echo "$crate depends on $name (see: cargo tree -p $crate -e normal -i $name)"
+            bad=1
+        fi
+    done
+}
+
+may_not kinescope-agent polars polars-io egui eframe trace-query kinescope
+may_not trace-core replay-engine replay-core device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
+may_not replay-engine device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not kinescope kinescope-agent whole-program-tests fuzz-targets
+
+# The executor knows nobody: itself is the whole list.
+core=$(tree replay-core)
+[ "$core" = replay-core ] || { echo "replay-core must have no dependency, it has:" $core; bad=1; }
+exit $bad

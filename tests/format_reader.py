@@ -1,0 +1,421 @@
+#!/usr/bin/env python3
+"""A reader of .kine files, written from docs/format.md alone with Python's standard library.
+
+    format_reader.py FILE
+
+prints JSON lines: the sections, the facts, events, snapshots, pages and extras of the file's last whole commit.
+Every digest is checked. Exits with 1 and a sentence when the file cannot be read.
+"""
+
+import json
+import struct
+import sys
+
+PAGE = 4096
+
+
+class Damaged(Exception):
+    """The file is not what the page says."""
+
+
+# BLAKE3, for input of any length and 32 bytes of output.
+
+IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+ORDER = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
+MASK = 0xFFFFFFFF
+COLUMNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
+DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+
+
+def compress(chaining, words, counter, length, flags):
+    v = list(chaining) + [IV[0], IV[1], IV[2], IV[3], counter & MASK, counter >> 32, length, flags]
+    m = words
+    for turn in range(7):
+        i = 0
+        for a, b, c, d in COLUMNS + DIAGONALS:
+            va, vb, vc, vd = v[a], v[b], v[c], v[d]
+            va = (va + vb + m[i]) & MASK
+            vd ^= va
+            vd = (vd >> 16 | vd << 16) & MASK
+            vc = (vc + vd) & MASK
+            vb ^= vc
+            vb = (vb >> 12 | vb << 20) & MASK
+            va = (va + vb + m[i + 1]) & MASK
+            vd ^= va
+            vd = (vd >> 8 | vd << 24) & MASK
+            vc = (vc + vd) & MASK
+            vb ^= vc
+            vb = (vb >> 7 | vb << 25) & MASK
+            v[a], v[b], v[c], v[d] = va, vb, vc, vd
+            i += 2
+        if turn < 6:
+            m = [m[k] for k in ORDER]
+    return [v[i] ^ v[i + 8] for i in range(8)]
+
+
+def hash_chunk(data, index, root):
+    blocks = [data[i : i + 64] for i in range(0, len(data), 64)] or [b""]
+    chaining = IV
+    for i, block in enumerate(blocks):
+        flags = (CHUNK_START if i == 0 else 0) | (CHUNK_END if i == len(blocks) - 1 else 0)
+        if root and flags & CHUNK_END:
+            flags |= ROOT
+        words = struct.unpack("<16I", block.ljust(64, b"\0"))
+        chaining = compress(chaining, words, index, len(block), flags)
+    return chaining
+
+
+def hash_tree(data, first, root):
+    if len(data) <= 1024:
+        return hash_chunk(data, first, root)
+    left = 1024
+    while left * 2 < len(data):
+        left *= 2
+    words = hash_tree(data[:left], first, False) + hash_tree(data[left:], first + left // 1024, False)
+    return compress(IV, words, 0, 64, PARENT | (ROOT if root else 0))
+
+
+ZERO_PAGE = bytes(PAGE)
+
+
+def digest(data):
+    return struct.pack("<8I", *hash_tree(bytes(data), 0, True))
+
+
+# Header, commit records, tables.
+
+
+def read_header(data):
+    header = data[:64]
+    if header[:8] != bytes.fromhex("894b494e450d0a1a"):
+        raise Damaged("not a .kine file")
+    if len(header) < 64 or digest(header[:32]) != header[32:]:
+        raise Damaged("the header is damaged")
+    (version,) = struct.unpack_from("<I", header, 8)
+    if version != 1:
+        raise Damaged(f"version {version} is not known")
+
+
+def read_record(data, at):
+    """The commit record at a place, or None."""
+    raw = data[at : at + 128]
+    if at % 512 or at < 4096 or len(raw) < 128 or raw[:8] != bytes.fromhex("4b494e45636d740a"):
+        return None
+    own, number, table, size, previous, version, flags = struct.unpack_from("<5Q2I", raw, 8)
+    if own != at or digest(raw[:96]) != raw[96:]:
+        return None
+    if version != 1:
+        raise Damaged(f"version {version} of the commit at byte {at} is not known")
+    return dict(at=at, number=number, table=table, size=size, previous=previous, complete=flags & 1, digest=raw[64:96])
+
+
+def read_table(data, record):
+    """The entries that a record's table lists by itself, or None."""
+    start, end = record["table"], record["table"] + record["size"]
+    if record["size"] % 96 or record["size"] > 67108864 or start < 4096 or end > record["at"]:
+        return None
+    table = data[start:end]
+    if digest(table) != record["digest"]:
+        return None
+    return [table[i : i + 96] for i in range(0, len(table), 96)]
+
+
+def read_commit(data, record):
+    """All entries of a commit's state, or None when it is not whole."""
+    tables = []
+    while True:
+        table = read_table(data, record)
+        if table is None or len(tables) == 64:
+            return None
+        tables.append(table)
+        if record["complete"]:
+            return [entry for table in reversed(tables) for entry in table]
+        before = read_record(data, record["previous"])
+        if before is None or before["at"] >= record["at"] or before["number"] + 1 != record["number"]:
+            return None
+        record = before
+
+
+def last_commit(data):
+    at = (len(data) - 128) // 512 * 512
+    while at >= 4096:
+        record = read_record(data, at)
+        if record:
+            entries = read_commit(data, record)
+            if entries is not None:
+                return record, entries
+        at -= 512
+    raise Damaged("no whole commit")
+
+
+# Sections.
+
+# kind: name, struct format of a row, may be constant
+COLUMN_KINDS = {
+    0x101: ("event-kind", "B", False),
+    0x102: ("event-space", "B", True),
+    0x103: ("event-time", "Q", True),
+    0x104: ("event-thread", "I", True),
+    0x105: ("event-payload", "I", True),
+    0x201: ("access-offset", "I", False),
+    0x202: ("access-width", "B", True),
+    0x203: ("access-value", "Q", True),
+    0x301: ("interrupts", "II", False),
+    0x401: ("submits", "QII", False),
+    0x501: ("page-digests", "32s", False),
+    0x502: ("page-images", "4096s", False),
+}
+RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks"}
+NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
+
+
+class Section:
+    def __init__(self, data, raw, limit):
+        (self.kind, self.version, self.offset, self.bytes, self.rows, self.first_row, self.value) = struct.unpack_from(
+            "<2I5Q", raw
+        )
+        self.encoding, self.row_bytes = struct.unpack_from("<2I", raw, 48)
+        self.digest = raw[64:]
+        self.name = None
+        end = self.offset + self.bytes
+        if self.bytes and (self.offset % 4096 or self.offset < 4096) or end > limit:
+            raise Damaged(f"section {self.kind:#x} cannot lie at byte {self.offset}")
+        self.data = data[self.offset : end]
+        if digest(self.data) != self.digest:
+            raise Damaged(f"section {self.kind:#x} at byte {self.offset} does not agree with its digest")
+        known = self.kind in COLUMN_KINDS or self.kind in RECORD_KINDS or self.kind in NAMED_KINDS
+        if known and self.version != 1:
+            raise Damaged(f"version {self.version} of section {self.kind:#x} is not known")
+        if self.kind in NAMED_KINDS:
+            (length,) = struct.unpack_from("<I", self.data)
+            if length > 208:
+                raise Damaged("a name is too long")
+            self.name = self.data[48 : 48 + length].decode("utf-8")
+
+    def label(self):
+        for kinds in (RECORD_KINDS, NAMED_KINDS):
+            if self.kind in kinds:
+                return kinds[self.kind]
+        return COLUMN_KINDS[self.kind][0]
+
+    def as_json(self):
+        return {
+            "section": self.label(),
+            "name": self.name,
+            "version": self.version,
+            "offset": self.offset,
+            "bytes": self.bytes,
+            "first_row": self.first_row,
+            "rows": self.rows,
+            "digest": self.digest.hex(),
+        }
+
+
+def that_count(sections):
+    """Without the sections that a later one replaces, and without those of unknown kinds."""
+    last = {}
+    for i, s in enumerate(sections):
+        if s.kind in NAMED_KINDS or s.kind == 0x601:
+            last[s.kind, s.name] = i
+    for i, s in enumerate(sections):
+        if s.kind in COLUMN_KINDS or s.kind in RECORD_KINDS and s.kind != 0x601:
+            yield s
+        elif (s.kind, s.name) in last and last[s.kind, s.name] == i:
+            yield s
+
+
+def read_column(sections, kind):
+    name, form, may_be_constant = COLUMN_KINDS[kind]
+    row = struct.Struct("<" + form)
+    values = []
+    for s in sections:
+        if s.kind != kind:
+            continue
+        if s.first_row != len(values) or s.row_bytes != row.size:
+            raise Damaged(f"a chunk of {name} does not fit the one before")
+        if s.encoding == 1 and may_be_constant:
+            values += [s.value] * s.rows
+        elif s.encoding == 0 and s.bytes == s.rows * row.size:
+            rows = row.iter_unpack(s.data)
+            values += [r[0] for r in rows] if len(form) == 1 or form.endswith("s") else list(rows)
+        else:
+            raise Damaged(f"a chunk of {name} has encoding {s.encoding} and {s.bytes} bytes")
+    return values
+
+
+# Records.
+
+
+class Value:
+    """Takes values from a record's bytes, in order."""
+
+    def __init__(self, data):
+        self.data = data
+        self.at = 0
+
+    def take(self, form):
+        (v,) = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return v
+
+    def of(self, kind):
+        if kind in ("u8", "u32", "u64"):
+            return self.take({"u8": "B", "u32": "I", "u64": "Q"}[kind])
+        if kind == "bool":
+            return (False, True)[self.take("B")]
+        if kind == "string":
+            length = self.take("Q")
+            raw = self.data[self.at : self.at + length]
+            if len(raw) != length:
+                raise Damaged("a string is longer than its record")
+            self.at += length
+            return raw.decode("utf-8")
+        form, inner = kind
+        if form == "list":
+            return [self.of(inner) for _ in range(self.take("Q"))]
+        if form == "option":
+            return self.of(inner) if self.take("B") else None
+        if form == "choice":
+            return inner[self.take("I")]
+        return {name: self.of(of) for name, of in inner}
+
+
+def list_of(kind):
+    return ("list", kind)
+
+
+def option(kind):
+    return ("option", kind)
+
+
+def choice(names):
+    return ("choice", names.split())
+
+
+def structure(*fields):
+    return ("structure", fields)
+
+
+IDENTITY = structure(
+    ("gpu_id", "u32"), ("gpu_name", "string"), ("driver", "string"), ("board", "string"), ("tool", "string"),
+    ("source", "string"), ("when", "string"), ("clock", choice("SinceStart Monotonic Virtual")),
+)
+SPACE = structure(("name", "string"), ("kind", choice("Registers Framebuffer Ports Config")), ("bytes", "u64"))
+ADDRESS_SPACE = structure(
+    ("number", "u8"), ("format", choice("Aarch64_4k MaliLpae")), ("root", "u64"), ("memattr", "u64"),
+    ("transcfg", "u64"),
+)
+BUFFER = structure(
+    ("name", "string"), ("role", choice("Input Output Shared Weights Shader Descriptor")), ("address_space", "u32"),
+    ("va", "u64"), ("bytes", "u64"), ("element", choice("U8 I8 U16 I16 U32 I32 U64 I64 F16 F32 F64")),
+)
+REGION = structure(
+    ("address_space", "u32"), ("start", "u64"), ("end", "u64"), ("committed_pages", "u64"), ("flags", "u64"),
+    ("has_content", "bool"),
+)
+LOST = structure(("before_event", "u64"), ("count", option("u64")), ("reason", "string"))
+FINDING = structure(
+    ("kind", choice(
+        "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
+        "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs")),
+    ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
+)
+FACTS = structure(
+    ("identity", IDENTITY), ("spaces", list_of(SPACE)), ("address_spaces", list_of(ADDRESS_SPACE)),
+    ("buffers", list_of(BUFFER)), ("regions", list_of(REGION)), ("lost", list_of(LOST)),
+    ("findings", list_of(FINDING)), ("source_pages", "u64"), ("source_zero_pages", "u64"),
+)
+PAGE_RUN = structure(
+    ("first_frame", "u64"), ("count", "u32"), ("first_page", "u32"), ("repeat", "bool"),
+    ("role", choice("Data Table")),
+)
+SNAPSHOT = structure(("event", "u64"), ("parent", option("u32")), ("runs", list_of(PAGE_RUN)))
+
+
+def read_record_section(s, kind):
+    if s.encoding != 2:
+        raise Damaged(f"{s.label()} has encoding {s.encoding}")
+    value = Value(s.data)
+    got = value.of(kind)
+    if value.at != len(s.data):
+        raise Damaged(f"{len(s.data) - value.at} bytes are left over after a record of {s.label()}")
+    return got
+
+
+def read_list(sections, kind, of):
+    values = []
+    for s in sections:
+        if s.kind == kind:
+            got = read_record_section(s, list_of(of))
+            if len(got) != s.rows or s.first_row != len(values):
+                raise Damaged(f"a list of {s.label()} does not fit its entry")
+            values += got
+    return values
+
+
+# Events.
+
+EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit"}
+
+
+def events(columns, marks):
+    for i, kind in enumerate(columns[0x101]):
+        event = {
+            "event": i,
+            "kind": EVENT_KINDS.get(kind, kind),
+            "space": columns[0x102][i],
+            "time": columns[0x103][i],
+            "thread": columns[0x104][i],
+        }
+        row = columns[0x105][i]
+        if kind in (1, 2):
+            event.update(offset=columns[0x201][row], width=columns[0x202][row], value=columns[0x203][row])
+        elif kind == 3:
+            event.update(zip(("line", "status"), columns[0x301][row]))
+        elif kind == 4:
+            event.update(text=marks[row])
+        elif kind == 5:
+            event.update(zip(("head_va", "address_space", "slot"), columns[0x401][row]))
+        yield event
+
+
+def read(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    read_header(data)
+    record, entries = last_commit(data)
+    sections = list(that_count([Section(data, raw, record["at"]) for raw in entries]))
+    columns = {kind: read_column(sections, kind) for kind in COLUMN_KINDS}
+    for kind, values in columns.items():
+        first = next(k for k in COLUMN_KINDS if k >> 8 == kind >> 8)
+        if len(values) != len(columns[first]):
+            raise Damaged(f"columns {kind:#x} and {first:#x} differ in length")
+    out = [s.as_json() for s in sections]
+    out += [{"facts": read_record_section(s, FACTS)} for s in sections if s.kind == 0x601]
+    out += events(columns, read_list(sections, 0x603, "string"))
+    out += [{"snapshot": s} for s in read_list(sections, 0x602, SNAPSHOT)]
+    for i, (image, told) in enumerate(zip(columns[0x502], columns[0x501])):
+        if digest(image) != told:
+            raise Damaged(f"page {i + 1} does not agree with its digest")
+        out.append({"page": i + 1, "digest": told.hex(), "sum": sum(image)})
+    extras = sorted((s.name.encode(), s) for s in sections if s.kind == 0x701)
+    out += [{"extra": s.name, "content": list(s.data[256:])} for _, s in extras]
+    return out
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        lines = read(sys.argv[1])
+    except (Damaged, OSError, struct.error, IndexError, UnicodeDecodeError) as why:
+        print(f"{sys.argv[1]}: {why}", file=sys.stderr)
+        return 1
+    for line in lines:
+        print(json.dumps(line))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

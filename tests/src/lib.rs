@@ -1,0 +1,138 @@
+//! What whole-program tests share: the programs as they were built, real recordings, samples.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests: they fail and skip in words"
+)]
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The workspace's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default()
+}
+
+/// A program of the workspace, built. `KINESCOPE_BIN_DIR` names the folder where it is, when it is built already.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        if let Some(folder) = std::env::var_os("KINESCOPE_BIN_DIR") {
+            return folder.into();
+        }
+        // This test lies in target/PROFILE/deps.
+        let exe = std::env::current_exe().unwrap_or_else(|e| panic!("where this test is: {e}"));
+        let folder = exe
+            .parent()
+            .and_then(Path::parent)
+            .map(Path::to_owned)
+            .unwrap_or_default();
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build
+            .current_dir(root())
+            .args(["build", "--quiet", "--locked", "--bins"]);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        let built = build.status().is_ok_and(|s| s.success());
+        assert!(built, "the programs do not build");
+        folder
+    });
+    let path = folder.join(name);
+    assert!(path.exists(), "{}: not built", path.display());
+    path
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: String,
+    /// What it complained.
+    pub err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(o: Output) -> Self {
+        Self {
+            code: o.status.code(),
+            out: String::from_utf8_lossy(&o.stdout).into_owned(),
+            err: String::from_utf8_lossy(&o.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// The JSON that it printed.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("not JSON ({e}): {self:?}"))
+    }
+
+    /// Asserts that it could not do its work and said why: exit code 2, nothing on stdout, a short message that
+    /// contains `needle`, no panic.
+    pub fn assert_refused(&self, needle: &str) {
+        assert_eq!(self.code, Some(2), "{self:?}");
+        assert!(self.out.is_empty(), "{self:?}");
+        assert!(self.err.contains(needle), "expected '{needle}': {self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        assert!(
+            self.err.trim_end().lines().count() <= 2,
+            "more than a message: {self:?}"
+        );
+    }
+}
+
+/// Runs `kinescope` with keys in `keys`, so that a test touches nothing of the user's.
+pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item = S>) -> Ended {
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args(arguments)
+        .env("KINESCOPE_KEYS", keys)
+        .env("RUST_BACKTRACE", "0");
+    command
+        .output()
+        .unwrap_or_else(|e| panic!("kinescope does not start: {e}"))
+        .into()
+}
+
+/// Runs `kinescope` with keys of its own; for verbs that need no agent.
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+    let keys = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
+    kinescope(keys.path(), arguments)
+}
+
+/// The folder of real recordings, or `None` with a line that says so. Each test that needs it calls this once.
+#[must_use]
+pub fn recordings() -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), Into::into);
+    if folder.join("gpureplay/mnist/gr_io_history").exists() {
+        return Some(folder);
+    }
+    println!("skipped: no recordings in {}", folder.display());
+    None
+}
+
+/// The sample traces of the project, in order.
+#[must_use]
+pub fn samples() -> Vec<PathBuf> {
+    let Ok(folder) = std::fs::read_dir(root().join("sample-traces")) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = folder.filter_map(|e| Some(e.ok()?.path())).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "kine"));
+    files.sort();
+    files
+}

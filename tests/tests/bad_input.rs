@@ -1,0 +1,123 @@
+//! Bad input: one clear message that names the file, exit code 2, never a panic.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+use std::path::Path;
+use whole_program_tests::{run, samples};
+
+const READING: &[&str] = &["info", "events", "jobs", "map", "check"];
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    for verb in READING {
+        run([verb, "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
+    }
+    run(["/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
+    run(["--screenshot", "/tmp/never.png", "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
+    run(["verify", "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
+    run(["diff", "/nowhere/x.kine", "/nowhere/y.kine"]).assert_refused("/nowhere/x.kine");
+    run(["import", "/nowhere/x", "-o", "/tmp/never.kine"]).assert_refused("/nowhere/x");
+    assert!(!Path::new("/tmp/never.kine").exists() && !Path::new("/tmp/never.png").exists());
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for verb in READING {
+        run([*verb, &file("empty.kine", b"")]).assert_refused("empty.kine");
+        run([*verb, &file("text.kine", b"This is a letter, not a recording.\n")]).assert_refused("text.kine");
+        run([*verb, &file("letter.txt", b"Dear all")]).assert_refused("letter.txt");
+        run([*verb, dir.path().to_str().unwrap()]).assert_refused(dir.path().to_str().unwrap());
+    }
+}
+
+#[test]
+fn a_recording_folder_with_nonsense_in_it_is_refused_at_the_place() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("gr_io_history"),
+        "0,R,0x0,60a00002\n521,R,0x4,07130206\n520,Q,0x8,0\n",
+    )
+    .unwrap();
+    let ended = run(["info".as_ref(), dir.path().as_os_str()]);
+    ended.assert_refused("gr_io_history");
+    assert!(ended.err.contains('3'), "names the line: {}", ended.err);
+}
+
+#[test]
+fn wrong_arguments_exit_with_two_and_help_with_zero() {
+    for wrong in [
+        &["info"][..],
+        &["frobnicate", "x", "y"],
+        &["replay", "x"],
+        &["memory", "x"],
+        &["info", "x", "--wat"],
+    ] {
+        assert_eq!(run(wrong).code, Some(2), "{wrong:?}");
+    }
+    assert_eq!(run(["--help"]).code, Some(0));
+    assert_eq!(run(["replay", "--help"]).code, Some(0));
+    assert_eq!(run(["--version"]).code, Some(0));
+}
+
+#[test]
+fn a_sample_cut_anywhere_opens_at_a_commit_or_says_why_not() {
+    let Some(sample) = samples()
+        .into_iter()
+        .min_by_key(|s| std::fs::metadata(s).map_or(u64::MAX, |m| m.len()))
+    else {
+        panic!("there are no sample traces");
+    };
+    let bytes = std::fs::read(&sample).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let cut = dir.path().join("cut.kine");
+    // The container's own tests cut at every byte; here the whole program is asked at some places.
+    let mut places: Vec<usize> = (0..48).map(|i| bytes.len() * i / 48).collect();
+    places.extend(
+        [1, 7, 8, 63, 64, 65, 4095, 4096, 4097, bytes.len() - 1]
+            .into_iter()
+            .filter(|p| *p < bytes.len()),
+    );
+    for place in places {
+        std::fs::write(&cut, &bytes[..place]).unwrap();
+        let ended = run(["info".as_ref(), cut.as_os_str()]);
+        if ended.code != Some(0) {
+            ended.assert_refused("cut.kine");
+        }
+        let verified = run(["verify".as_ref(), cut.as_os_str()]);
+        assert!(matches!(verified.code, Some(0..=2)), "{place}: {verified:?}");
+        assert!(!verified.err.contains("panicked"), "{place}: {verified:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    use std::process::{Command, Stdio};
+    let Some(sample) = samples()
+        .into_iter()
+        .max_by_key(|s| std::fs::metadata(s).map_or(0, |m| m.len()))
+    else {
+        panic!("there are no sample traces");
+    };
+    let mut child = Command::new(whole_program_tests::program("kinescope"))
+        .arg("events")
+        .arg(&sample)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert_eq!(ended.status.code(), Some(0));
+}

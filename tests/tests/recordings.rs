@@ -1,0 +1,330 @@
+//! The published recordings of mnist and alexnet, through the command line: known figures.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use whole_program_tests::{recordings, run};
+
+fn folder(network: &str) -> Option<PathBuf> {
+    Some(recordings()?.join("gpureplay").join(network))
+}
+
+fn info(network: &str) -> Option<Value> {
+    let folder = folder(network)?;
+    let ended = run(["info".as_ref(), folder.as_os_str(), "--json".as_ref()]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    Some(ended.json())
+}
+
+fn assert_keys(value: &Value, expected: Value) {
+    for (key, want) in expected.as_object().unwrap() {
+        assert_eq!(&value[key], want, "{key}");
+    }
+}
+
+#[test]
+fn mnist_holds_what_is_known_of_it() {
+    let Some(info) = info("mnist") else { return };
+    assert_keys(
+        &info,
+        json!({ "events": 2977, "reads": 2603, "writes": 374, "jobs": 23, "interrupts": 26, "pages": 539,
+                "zero_pages": 512, "distinct_pages": 28, "mapped_pages": 1185, "address_spaces": 1,
+                "lost_events": 0, "source": "gpureplay" }),
+    );
+    assert_eq!(info["gpu"]["id"], "0x60a00002");
+    assert_eq!(info["buffers"].as_array().unwrap().len(), 11);
+    let named = |name: &str| {
+        info["buffers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|b| b["name"] == name)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(
+        (&named("input")["role"], &named("input")["bytes"]),
+        (&json!("input"), &json!(6272))
+    );
+    assert_eq!(
+        (&named("output")["role"], &named("output")["bytes"]),
+        (&json!("output"), &json!(64))
+    );
+}
+
+#[test]
+fn alexnet_holds_what_is_known_of_it() {
+    let Some(info) = info("alexnet") else { return };
+    assert_keys(
+        &info,
+        json!({ "events": 8542, "reads": 7652, "writes": 890, "jobs": 60, "interrupts": 63, "pages": 571,
+                "zero_pages": 512, "distinct_pages": 57, "mapped_pages": 137_698, "address_spaces": 1 }),
+    );
+    assert_eq!(info["buffers"].as_array().unwrap().len(), 19);
+}
+
+#[test]
+fn every_job_decodes_and_one_of_alexnet_is_a_chain_of_two() {
+    for (network, count, long) in [("mnist", 23, 0), ("alexnet", 60, 1)] {
+        let Some(folder) = folder(network) else { return };
+        let jobs = run(["jobs".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
+        let jobs = jobs.as_array().unwrap();
+        assert_eq!(jobs.len(), count, "{network}");
+        for (index, job) in jobs.iter().enumerate() {
+            assert_eq!(job["index"], index);
+            assert_eq!(
+                (&job["type"], &job["decoded"]),
+                (&json!("compute"), &json!(true)),
+                "{network}: {job}"
+            );
+            assert!(job["head_va"].as_str().unwrap().starts_with("0x"));
+            assert!(job["submit_event"].as_u64().unwrap() < job["done_event"].as_u64().unwrap());
+            assert!(job["duration_ns"].as_u64().unwrap() > 0);
+            assert!(job["shader_va"].as_str().unwrap().starts_with("0x"));
+            let size = job["dispatch"]["size"].as_array().unwrap();
+            assert!(size.iter().all(|n| n.as_u64().unwrap() >= 1), "{network}: {job}");
+            assert_eq!(job["chain"][0]["va"], job["head_va"]);
+        }
+        let chains = jobs
+            .iter()
+            .filter(|j| j["chain"].as_array().unwrap().len() == 2)
+            .count();
+        assert_eq!(chains, long, "{network}");
+    }
+}
+
+#[test]
+fn neither_has_an_error_among_its_findings() {
+    for network in ["mnist", "alexnet"] {
+        let Some(folder) = folder(network) else { return };
+        let ended = run(["check".as_ref(), folder.as_os_str(), "--json".as_ref()]);
+        assert_eq!(ended.code, Some(0), "{network}: {ended:?}");
+        for finding in ended.json().as_array().unwrap() {
+            assert_ne!(finding["severity"], "error", "{network}: {finding}");
+            for key in ["kind", "place", "message"] {
+                assert!(
+                    finding[key].as_str().is_some_and(|t| !t.is_empty()),
+                    "{network}: {finding}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kine_of_mnist_says_the_same_as_its_source() {
+    let Some(folder) = folder("mnist") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let kine = dir.path().join("mnist.kine");
+    let import = run([
+        "import".as_ref(),
+        folder.as_os_str(),
+        "-o".as_ref(),
+        kine.as_os_str(),
+        "--json".as_ref(),
+    ]);
+    assert_eq!(import.code, Some(0), "{import:?}");
+    assert_eq!(import.json()["events"], 2977);
+    for verb in ["info", "jobs", "check", "map"] {
+        let of = |path: &std::path::Path| run([verb.as_ref(), path.as_os_str(), "--json".as_ref()]);
+        let (a, b) = (of(&folder), of(&kine));
+        assert_eq!((a.code, a.out), (b.code, b.out), "{verb}");
+    }
+    let sound = run(["verify".as_ref(), kine.as_os_str(), "--json".as_ref()]);
+    assert_eq!((sound.code, &sound.json()["sound"]), (Some(0), &json!(true)));
+    let same = run(["diff".as_ref(), folder.as_os_str(), kine.as_os_str()]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+}
+
+#[test]
+fn names_and_values_agree_with_the_authors_timeline() {
+    for network in ["mnist", "alexnet"] {
+        let Some(folder) = folder(network) else { return };
+        let events = run(["events".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
+        // (offset, value, name) of each; two threads' lines may be swapped between the two, so as multisets.
+        let mut ours: Vec<(String, String, String)> = events
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| {
+                let text = |k: &str| e[k].as_str().unwrap().to_owned();
+                (text("offset"), text("value"), text("register"))
+            })
+            .collect();
+        let integrated = std::fs::read_to_string(folder.join(format!("{network}_integrated"))).unwrap();
+        let mut theirs: Vec<(String, String, String)> = integrated.lines().filter_map(theirs).collect();
+        ours.sort();
+        theirs.sort();
+        assert_eq!(ours.len(), theirs.len(), "{network}");
+        for (a, b) in ours.iter().zip(&theirs) {
+            assert_eq!(a, b, "{network}");
+        }
+    }
+}
+
+/// `… IO … R reg 0x000018e0 val 1  JOB_CTRL | JOB_SLOT1 | JS_COMMAND_NEXT (WO) | JS_COMMAND_START`: block, slot or
+/// address space where there is one, the register with its access note, sometimes what the value means.
+fn theirs(line: &str) -> Option<(String, String, String)> {
+    let (head, rest) = line.split_once(" reg ")?;
+    if !head.split_whitespace().any(|w| w == "IO") {
+        return None;
+    }
+    let mut words = rest.split_whitespace();
+    let offset = u32::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    let value = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+    let mut parts = rest
+        .split('|')
+        .skip(1)
+        .map(|part| part.split('(').next().unwrap_or_default().trim());
+    let first = parts.next()?;
+    let name = if let Some(slot) = first.strip_prefix("JOB_SLOT") {
+        parts.next()?.replacen("JS_", &format!("JS{slot}_"), 1)
+    } else if let Some(space) = first.strip_prefix("MMU_AS") {
+        parts.next()?.replacen("AS_", &format!("AS{space}_"), 1)
+    } else {
+        first.to_owned()
+    };
+    Some((format!("{offset:#x}"), format!("{value:#x}"), name))
+}
+
+fn replay(network: &str, extra: &[&str]) -> Option<Value> {
+    let folder = folder(network)?;
+    let mut arguments = vec![
+        "replay",
+        folder.to_str().unwrap(),
+        "--on",
+        "software:mali-g71",
+        "--json",
+    ];
+    arguments.extend(extra);
+    let ended = run(arguments);
+    assert_eq!(
+        ended.code,
+        Some(0),
+        "{network}: {} {}",
+        ended.err,
+        ended.out.chars().take(4000).collect::<String>()
+    );
+    Some(ended.json())
+}
+
+#[test]
+fn both_replay_on_the_software_board_and_match() {
+    for (network, compared, reads, jobs, interrupts) in [("mnist", 2580, 2603, 23, 26), ("alexnet", 7592, 7652, 60, 63)]
+    {
+        let Some(outcome) = replay(network, &[]) else { return };
+        assert_keys(
+            &outcome,
+            json!({ "outcome": "match", "computed": false, "reads_compared": compared, "reads_matched": compared,
+                    "jobs": jobs, "interrupts": interrupts, "divergences": [] }),
+        );
+        let classes = outcome["reads"].as_object().unwrap();
+        let sum: u64 = classes.values().map(|v| v.as_u64().unwrap()).sum();
+        assert_eq!(sum, reads, "{network}: every recorded read counts once");
+        for rewrite in [
+            "root",
+            "flush-id",
+            "job-status",
+            "read-to-wait",
+            "wait-added",
+            "gap",
+            "output",
+        ] {
+            assert!(
+                outcome["rewrites"][rewrite].as_u64().is_some_and(|n| n > 0),
+                "{network}: {rewrite}"
+            );
+        }
+        assert_eq!(outcome["rewrites"]["wait-added"], interrupts, "{network}");
+        assert_eq!(outcome["outputs"][0]["name"], "output");
+        assert_eq!(outcome["outputs"][0]["blake3"].as_str().unwrap().len(), 64);
+        assert!(outcome["pushed_bytes"].as_u64().unwrap() > 0);
+        assert!(outcome["timing"]["run_ns"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_hundred_runs_are_the_same_bit_for_bit() {
+    let Some(one) = replay("mnist", &[]) else { return };
+    let Some(many) = replay("mnist", &["--repeat", "100"]) else {
+        return;
+    };
+    assert_eq!(one["fingerprint"], many["fingerprint"]);
+    assert_eq!(many["timing"]["runs"]["count"], 100);
+    assert!(many["timing"]["runs"]["p50_ns"].as_u64() <= many["timing"]["runs"]["p99_ns"].as_u64());
+}
+
+#[test]
+fn an_edited_input_reaches_the_outputs_that_are_asked_for() {
+    let Some(folder) = folder("mnist") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (edit, back, outcome) = (
+        dir.path().join("in.bin"),
+        dir.path().join("back.npy"),
+        dir.path().join("o.kine"),
+    );
+    let bytes: Vec<u8> = (0..6272u32).map(|i| (i * 7) as u8).collect();
+    std::fs::write(&edit, &bytes).unwrap();
+    let ended = run([
+        "replay",
+        folder.to_str().unwrap(),
+        "--on",
+        "software:mali-g71",
+        "--json",
+        "--input",
+        &format!("input={}", edit.display()),
+        "--output",
+        &format!("input={}", back.display()),
+        "-o",
+        outcome.to_str().unwrap(),
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let json = ended.json();
+    assert_eq!(json["rewrites"]["input"], 1);
+    let npy = std::fs::read(&back).unwrap();
+    assert!(npy.starts_with(b"\x93NUMPY"));
+    assert!(
+        npy.ends_with(&bytes),
+        "no shader ran, so the buffer that was put in comes back"
+    );
+    let names: Vec<&str> = json["outputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|o| o["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"input") && names.contains(&"output"), "{names:?}");
+    // The outcome is a recording.
+    let info = run(["info".as_ref(), outcome.as_os_str(), "--json".as_ref()]);
+    assert_eq!(info.code, Some(0), "{info:?}");
+    assert_eq!(info.json()["jobs"], 23);
+}
+
+#[test]
+fn wrong_inputs_are_refused_before_anything_runs() {
+    let Some(folder) = folder("mnist") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let short = dir.path().join("short.bin");
+    std::fs::write(&short, [0; 100]).unwrap();
+    let replay = |input: String| {
+        run([
+            "replay",
+            folder.to_str().unwrap(),
+            "--on",
+            "software:mali-g71",
+            "--input",
+            &input,
+        ])
+    };
+    replay(format!("input={}", short.display())).assert_refused("takes exactly 6272");
+    replay(format!("nothing={}", short.display())).assert_refused("no buffer 'nothing' (it has: sync0");
+    replay("input=/nowhere/at/all".into()).assert_refused("/nowhere/at/all");
+    run(["replay", folder.to_str().unwrap(), "--on", "software:mali-g99"]).assert_refused("software:mali-g71");
+    run(["replay", folder.to_str().unwrap(), "--on", "toaster"]).assert_refused("toaster");
+}

@@ -1,0 +1,131 @@
+//! The workspace file, which anybody can edit: damaged in many ways, it is read or refused, never a panic.
+//!
+//! It needs the window's tables of panels, so it is not among the libFuzzer targets: the mutations are made here,
+//! from a fixed seed, the same in every run.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+use kinescope::document::workspace::Workspace;
+
+/// A small generator of numbers (xorshift), so that a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n.max(1) as u64) as usize
+    }
+}
+
+const SOUND: &str = r#"
+version = 1
+moment = 95
+filter = "job = 1 and not poll"
+board = "software:mali-g71"
+view = [10.0, 90.5]
+outline = 200.0
+inspector = 300.0
+torn = ["memory"]
+
+[dock]
+kind = "column"
+shares = [0.6, 0.4]
+
+[[dock.children]]
+kind = "panel"
+id = "timeline"
+
+[[dock.children]]
+kind = "tabs"
+active = 1
+children = [{ kind = "panel", id = "events" }, { kind = "panel", id = "jobs" }]
+"#;
+
+const PIECES: &[&str] = &[
+    "=",
+    "[",
+    "]",
+    "[[",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "\n",
+    "-1",
+    "1e309",
+    "nan",
+    "18446744073709551616",
+    "kind",
+    "panel",
+    "\0",
+    "é",
+];
+
+#[test]
+fn a_damaged_workspace_is_read_or_refused() {
+    let sound = Workspace::parse(SOUND).unwrap().text();
+    assert_eq!(
+        Workspace::parse(&sound).unwrap().text(),
+        sound,
+        "what is written reads back"
+    );
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..5_000 {
+        let mut text: Vec<char> = sound.chars().collect();
+        for _ in 0..=random.below(6) {
+            let at = random.below(text.len());
+            match random.below(4) {
+                0 => text.truncate(at),
+                1 => {
+                    let end = (at + random.below(40)).min(text.len());
+                    text.drain(at..end);
+                }
+                2 => {
+                    let from = random.below(text.len());
+                    let copy: Vec<char> = text[from..(from + 60).min(text.len())].to_vec();
+                    text.splice(at..at, copy);
+                }
+                _ => {
+                    text.splice(at..at, PIECES[random.below(PIECES.len())].chars());
+                }
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        match Workspace::parse(&text.into_iter().collect::<String>()) {
+            Ok(w) => {
+                read += 1;
+                assert!(
+                    Workspace::parse(&w.text()).is_ok(),
+                    "what was read can be written and read again"
+                );
+            }
+            Err(e) => {
+                refused += 1;
+                assert!(!e.to_string().is_empty());
+            }
+        }
+    }
+    assert!(
+        read > 10 && refused > 1_000,
+        "{read} read, {refused} refused: the mutations are too tame or too wild"
+    );
+}
+
+#[test]
+fn nesting_without_end_is_refused() {
+    for (open, close) in [("[", "]"), ("{a=", "}")] {
+        let deep = format!("version = {}1{}", open.repeat(100_000), close.repeat(100_000));
+        assert!(Workspace::parse(&deep).is_err());
+    }
+    assert!(Workspace::parse(&"#".repeat(2 << 20)).is_err(), "too long");
+}
