@@ -1,0 +1,33 @@
+# Thin: every target is a script that says what it does and why. `make help` lists them.
+.POSIX:
+.PHONY: help run test bench fuzz test-recordings clean-target clean-fuzz
+
+help:
+	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
+	@echo "make test                    install what tests need, run all of them"
+	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
+	@echo "make bench                   measure; BENCH=NAME: only that one"
+	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
+	@echo "make clean-target            remove everything that was built"
+	@echo "make clean-fuzz              remove what fuzzing built and found"
+
+run:
+	@scripts/run.sh $(RECORDING)
+
+test:
+	@scripts/test.sh
+
+test-recordings:
+	@scripts/test-recordings.sh
+
+bench:
+	@scripts/bench.sh $(BENCH)
+
+fuzz:
+	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"
+
+clean-target:
+	rm -rf target
+
+clean-fuzz:
+	rm -rf target/fuzz

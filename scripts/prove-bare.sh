@@ -1,0 +1,63 @@
+#!/bin/sh
+# Proves that nothing installed by hand is needed: a Debian 12 minbase system in a folder, this repository cloned
+# afresh into it, the Rust toolchain bound in, and `make run` there without a display. Needs root and debootstrap.
+# Use: scripts/prove-bare.sh FOLDER [MAKE-TARGET...]      (default target: run)
+# The folder keeps the system between calls; the clone is made anew each time. Only `make` is there beforehand.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+dir=${1:-}
+[ -n "$dir" ] || die "use: scripts/prove-bare.sh FOLDER [MAKE-TARGET...]"
+shift
+[ "$(id -u)" = 0 ] || die "a chroot needs root"
+command -v debootstrap >/dev/null 2>&1 || die "debootstrap is missing: apt-get install debootstrap"
+mirror=${DEBIAN_MIRROR:-}
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+rustup_home=${RUSTUP_HOME:-$HOME/.rustup}
+
+if [ ! -e "$dir/etc/debian_version" ]; then
+    say "making a minbase system in $dir${mirror:+ from $mirror}"
+    debootstrap --variant=minbase --include=make bookworm "$dir" ${mirror:+"$mirror"} >"$dir.log" 2>&1 || {
+        tail -n 5 "$dir.log" >&2
+        die "debootstrap failed (its output: $dir.log)"
+    }
+fi
+dir=$(cd "$dir" && pwd)
+
+mounted=""
+leave() {
+    for m in $mounted; do umount "$m" || say "still mounted: $m"; done
+}
+trap leave EXIT
+bind() {
+    mkdir -p "$dir$2"
+    mount --bind "$1" "$dir$2"
+    [ "${3:-}" != ro ] || mount -o remount,bind,ro "$dir$2"
+    mounted="$dir$2 $mounted"
+}
+bind "$rustup_home" /root/.rustup ro
+# Only what cargo itself needs: its programs, and the crates that are downloaded already.
+bind "$cargo_home" /root/.cargo
+mount -t proc proc "$dir/proc"; mounted="$dir/proc $mounted"
+bind /dev /dev
+mount -t tmpfs tmpfs "$dir/dev/shm" 2>/dev/null && mounted="$dir/dev/shm $mounted"
+cp /etc/resolv.conf "$dir/etc/resolv.conf"
+cp /etc/hosts "$dir/etc/hosts"
+# The machine's own way to the network: apt's settings, certificates and proxies.
+for f in /etc/apt/apt.conf.d/*; do
+    if grep -qi -E 'proxy|verify|cainfo' "$f"; then cp "$f" "$dir/etc/apt/apt.conf.d/"; fi
+done
+
+rm -rf "$dir/root/kinescope"
+git clone -q "file://$(pwd)" "$dir/root/kinescope"
+say "cloned $(git log -1 --format='%h %s')"
+
+start=$(date +%s)
+# shellcheck disable=SC2086 # a list of words
+chroot "$dir" /usr/bin/env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
+    PATH=/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    ${KINESCOPE_PROVE_ENV:-} \
+    make -C /root/kinescope "${@:-run}"
+say "make ${*:-run} took $(took "$start")"

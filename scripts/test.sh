@@ -1,0 +1,82 @@
+#!/bin/sh
+# make test: install what tests need, run all of them. The last line is "N passed, M failed".
+# Use: scripts/test.sh [--no-skips]   --no-skips: a test that was skipped for lack of recordings is a failure
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. scripts/lib.sh
+
+no_skips=no
+[ "${1:-}" = --no-skips ] && no_skips=yes
+
+need_cargo
+# shellcheck disable=SC2086 # lists of words
+{
+    read_installed $BUILD_PACKAGES $WINDOW_PACKAGES $TEST_PACKAGES
+    need_packages "to build (a linker, C for a few crates, certificates for downloads)" $BUILD_PACKAGES
+    need_packages "to open and render windows (X11 input, Vulkan or OpenGL)" $WINDOW_PACKAGES
+    need_packages "to test with a real window and other languages' readers" $TEST_PACKAGES
+}
+install_packages
+
+passed=0
+failed=0
+mkdir -p target
+log=target/test.log
+: >$log
+
+# step NAME COMMAND...: one check that passes or fails as a whole. Its output is shown when it fails.
+step() {
+    name=$1; shift
+    start=$(date +%s)
+    if "$@" >target/step.log 2>&1; then
+        passed=$((passed + 1))
+        say "ok      $name ($(took "$start"))"
+    else
+        failed=$((failed + 1))
+        tail -n 60 target/step.log
+        say "FAILED  $name ($(took "$start"))"
+    fi
+    { echo "== $name"; cat target/step.log; } >>$log
+}
+
+# Formatting and lints first: they are quick to mend. A toolchain may lack the tools; the compiler's own warnings stay.
+if cargo fmt --version >/dev/null 2>&1; then step "formatting" cargo fmt --all --check; else say "skipped: formatting (no rustfmt)"; fi
+step "rooms: arrows point one way, the agent stays thin" sh tests/agent-deps.sh
+if cargo deny --version >/dev/null 2>&1; then step "licences and advisories" cargo deny --offline check licenses bans sources; fi
+
+step "programs build" cargo build --locked --bins
+# Counted by libtest itself; the output of passing tests is kept to count what was skipped.
+start=$(date +%s)
+cargo test --workspace --locked --no-fail-fast -- --show-output >target/cargo-test.log 2>&1
+status=$?
+cat target/cargo-test.log >>$log
+sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" target/cargo-test.log | awk '{ n += $1 } END { print n + 0 }'; }
+ran_ok=$(sum passed)
+ran_bad=$(sum failed)
+passed=$((passed + ran_ok))
+failed=$((failed + ran_bad))
+if [ $status != 0 ]; then
+    grep -E '^error|^test .*FAILED$|panicked at|^warning: unused' -A 6 target/cargo-test.log | tail -n 120
+    # A test crate that did not compile, or a test program that died, counts nothing by itself.
+    [ "$ran_bad" != 0 ] || failed=$((failed + 1))
+fi
+say "$([ $status = 0 ] && echo 'ok     ' || echo 'FAILED ') tests of the workspace: $ran_ok passed, $ran_bad failed ($(took "$start"))"
+
+if cargo clippy --version >/dev/null 2>&1; then
+    step "lints" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+else
+    say "skipped: lints (no clippy)"
+fi
+for kine in sample-traces/*.kine; do
+    [ -e "$kine" ] || continue
+    step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
+done
+
+skips=$(grep -c '^skipped: ' target/cargo-test.log)
+if [ "$skips" != 0 ]; then
+    grep '^skipped: ' target/cargo-test.log | sort | uniq -c | sort -rn | head -n 20
+    if [ $no_skips = yes ]; then failed=$((failed + skips)); fi
+fi
+say "$skips tests on real recordings skipped (they read KINESCOPE_RECORDINGS, default ../shared/recordings)"
+say "$passed passed, $failed failed"
+[ $failed = 0 ]
