@@ -37,7 +37,7 @@ fn history(lines: usize) -> String {
         ] {
             line(&mut text, 'R', offset, u64::from(offset & 4 == 0 && offset < 0x200));
         }
-        if job % 4 == 0 {
+        if job.is_multiple_of(4) {
             line(&mut text, 'W', 0x2418, 5);
             for poll in 0..20 {
                 line(&mut text, 'R', 0x2428, u64::from(poll < 18));

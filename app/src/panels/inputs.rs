@@ -544,7 +544,8 @@ fn load(asks: &mut Asks, buffer: &Buffer) {
             let loaded = values::load(&path, &for_task);
             Box::new(move |app| match (loaded, &mut app.doc) {
                 (Ok(bytes), Some(doc)) => {
-                    if doc.edit(&for_task.name, 0, bytes) {
+                    let taken = doc.edit(&for_task.name, 0, bytes);
+                    if taken {
                         app.info(format!("{} taken into {}", path.display(), for_task.name));
                     }
                 }

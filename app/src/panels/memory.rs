@@ -322,7 +322,7 @@ fn rows(doc: &mut Document, ui: &mut Ui) {
             p.quiet,
         );
         if line.iter().all(Result::is_err) {
-            let what = if line.iter().any(|b| *b == Err(ByteState::NoContent)) {
+            let what = if line.contains(&Err(ByteState::NoContent)) {
                 "mapped, not recorded"
             } else {
                 "not mapped"

@@ -4,7 +4,7 @@ use super::App;
 use crate::commands::COMMANDS;
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::theme::{self, body, mono, palette as colours, small, text, widgets};
+use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 

@@ -1,4 +1,5 @@
 //! Actions survive encoding, and damage is told, never followed.
+#![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
 use proptest::prelude::*;
 use replay_core::{

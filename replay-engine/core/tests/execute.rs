@@ -1,4 +1,5 @@
 //! The executor on a device that is an array: comparisons, polls, waits, slots, budgets.
+#![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
 use replay_core::{
     Action, Actions, Budget, Compared, Device, DeviceError, Divergence, Encoder, FailureKind, Flow, MAX_ACTION_BYTES,

@@ -4,7 +4,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    clippy::indexing_slicing
+    clippy::indexing_slicing,
+    clippy::single_range_in_vec_init
 )]
 
 mod common;
