@@ -28,9 +28,18 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// A file that was just made; `folder` is the one that lists it.
+    /// A file that is locked for its writer; `folder` is the one that lists it, when the file was just made.
     pub(super) fn new(file: File, folder: Option<File>) -> Self {
         Self { file, folder }
+    }
+}
+
+/// The lock belongs to the open file, which every process that was forked meanwhile shares until it runs its own
+/// program: closing alone would leave the file locked for as long as such a child takes to start.
+impl Drop for FileSink {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here, and closing unlocks too.
+        let _ = self.file.unlock();
     }
 }
 
@@ -77,5 +86,24 @@ impl Sink for MemorySink {
 
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_free_when_its_writer_ends_although_a_forked_child_still_holds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("held.kine");
+        let file = File::create_new(&path).unwrap();
+        file.try_lock().unwrap();
+        // The same open file, as a child has it between fork and exec.
+        let child = file.try_clone().unwrap();
+        drop(FileSink::new(file, None));
+        let again = File::open(&path).unwrap();
+        assert!(again.try_lock().is_ok());
+        drop(child);
     }
 }
