@@ -18,12 +18,13 @@ may_not() {
     done
 }
 
-may_not kinescope-agent polars polars-io egui eframe trace-query kinescope
+may_not kinescope-agent polars polars-io egui eframe trace-query kinescope kinescope-files
 may_not trace-core replay-engine replay-core device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
 may_not kinescope kinescope-agent whole-program-tests fuzz-targets
 
 # The executor knows nobody: itself is the whole list.

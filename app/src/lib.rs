@@ -1,10 +1,11 @@
 //! The program kinescope: window and command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-pub mod buffers;
 pub mod cli;
 pub mod commands;
 pub mod document;
 pub mod panels;
 pub mod theme;
 pub mod window;
+
+pub use kinescope_files::buffers;

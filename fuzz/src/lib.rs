@@ -10,9 +10,7 @@ use replay_core::{Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTE
 
 pub mod seeds;
 
-/// NPY, read from its own file: the program around it would bring the whole window into every fuzz build.
-#[path = "../../app/src/buffers/npy.rs"]
-mod npy;
+use kinescope_files::buffers::npy;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);

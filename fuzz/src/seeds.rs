@@ -1,6 +1,6 @@
 //! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
 
-use crate::npy;
+use kinescope_files::buffers::npy;
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
 use replay_engine::device::Arena;
 use replay_engine::plan::{

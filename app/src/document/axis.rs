@@ -1,34 +1,6 @@
 //! Where an event lies on the timeline's axis: by order, by true time, or by time with the idle gaps pressed together.
 
-use serde::{Deserialize, Serialize};
-
-/// What the timeline's horizontal axis means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AxisKind {
-    /// Every event has the same width.
-    #[default]
-    Order,
-    /// Time, with long idle gaps pressed together.
-    Compressed,
-    /// Time as it was.
-    Time,
-}
-
-impl AxisKind {
-    /// All kinds, in the order in which a person is offered them.
-    pub const ALL: [Self; 3] = [Self::Order, Self::Compressed, Self::Time];
-
-    /// The kind's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Compressed => "gaps pressed",
-            Self::Time => "true time",
-        }
-    }
-}
+pub use kinescope_files::place::AxisKind;
 
 /// Times of events that never run backwards, with and without gaps. Positions are in nanoseconds, or in events.
 #[derive(Clone, Debug, Default)]

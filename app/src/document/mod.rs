@@ -1,17 +1,15 @@
 //! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
 
 pub mod axis;
-pub mod changes;
 pub mod derive;
 pub mod facts;
 pub mod filter;
-pub mod journal;
 pub mod moment;
 pub mod replay;
 pub mod tasks;
-pub mod values;
 pub mod words;
-pub mod workspace;
+
+pub use kinescope_files::{changes, journal, values, workspace};
 
 use crate::panels;
 use changes::{Change, Changes};

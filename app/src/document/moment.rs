@@ -1,36 +1,6 @@
 //! The one moment, the one selection, and the way back through where the person has been.
 
-use serde::{Deserialize, Serialize};
-
-/// The one thing selected. Every panel highlights it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Selection {
-    /// Nothing but the event at the moment.
-    #[default]
-    Event,
-    /// A register, by its offset.
-    Register(u32),
-    /// A job, by its index.
-    Job(u32),
-    /// A buffer, by its name.
-    Buffer(String),
-    /// Bytes of GPU memory.
-    Memory {
-        /// Index of the address space.
-        space: u32,
-        /// First byte.
-        va: u64,
-        /// How many.
-        bytes: u64,
-    },
-    /// A finding, by its index.
-    Finding(u32),
-    /// A note, by its event.
-    Note(u64),
-    /// A divergence of the last replay, by its index.
-    Divergence(u32),
-}
+pub use kinescope_files::place::Selection;
 
 /// A place that the person has been at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -86,3 +86,9 @@ pub static PANELS: &[Panel] = &[
 pub fn by_id(id: &str) -> Option<&'static Panel> {
     PANELS.iter().find(|p| p.id == id)
 }
+
+/// Whether there is a panel of this id, for files that name panels.
+#[must_use]
+pub fn is_known(id: &str) -> bool {
+    by_id(id).is_some()
+}

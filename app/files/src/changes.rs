@@ -277,7 +277,7 @@ mod hex_bytes {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(d)?;
-        super::super::values::parse_hex(&text).ok_or_else(|| D::Error::custom("not a string of hex digits"))
+        crate::values::parse_hex(&text).ok_or_else(|| D::Error::custom("not a string of hex digits"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The workspace of a recording: what was shown where, as data, in TOML, beside the recording.
 
-use super::axis::AxisKind;
-use super::moment::Selection;
+use crate::place::{AxisKind, Selection};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file that this program writes.
@@ -53,15 +52,15 @@ impl Dock {
         }
     }
 
-    fn sound(&self) -> bool {
+    fn sound(&self, known: &dyn Fn(&str) -> bool) -> bool {
         match self {
-            Self::Panel { id } => crate::panels::by_id(id).is_some(),
-            Self::Tabs { children, .. } => !children.is_empty() && children.iter().all(Self::sound),
+            Self::Panel { id } => known(id),
+            Self::Tabs { children, .. } => !children.is_empty() && children.iter().all(|c| c.sound(known)),
             Self::Row { shares, children } | Self::Column { shares, children } => {
                 !children.is_empty()
                     && shares.len() == children.len()
                     && shares.iter().all(|s| s.is_finite() && *s > 0.0)
-                    && children.iter().all(Self::sound)
+                    && children.iter().all(|c| c.sound(known))
             }
         }
     }
@@ -122,11 +121,11 @@ pub enum WorkspaceError {
 }
 
 impl Workspace {
-    /// Reads a workspace file's text.
+    /// Reads a workspace file's text. `known` says whether there is a panel of an id.
     ///
     /// # Errors
     /// When it is too long, not of the form, of a later version, or arranges panels in a way that cannot be.
-    pub fn parse(text: &str) -> Result<Self, WorkspaceError> {
+    pub fn parse(text: &str, known: &dyn Fn(&str) -> bool) -> Result<Self, WorkspaceError> {
         if text.len() > MOST_BYTES {
             return Err(WorkspaceError::TooLong(text.len()));
         }
@@ -134,13 +133,16 @@ impl Workspace {
         if w.version != VERSION {
             return Err(WorkspaceError::Version(w.version));
         }
-        if w.dock.as_ref().is_some_and(|d| d.depth() > MOST_DEPTH || !d.sound()) {
+        if w.dock
+            .as_ref()
+            .is_some_and(|d| d.depth() > MOST_DEPTH || !d.sound(known))
+        {
             return Err(WorkspaceError::Dock);
         }
         w.view = w.view.filter(|v| v.iter().all(|x| x.is_finite()) && v[0] < v[1]);
         w.outline = w.outline.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 800.0));
         w.inspector = w.inspector.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 1200.0));
-        w.torn.retain(|t| crate::panels::by_id(t).is_some());
+        w.torn.retain(|t| known(t));
         Ok(w)
     }
 
@@ -154,6 +156,10 @@ impl Workspace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<Workspace, WorkspaceError> {
+        Workspace::parse(text, &|id| ["timeline", "events", "jobs", "memory"].contains(&id))
+    }
 
     fn sample() -> Workspace {
         let panel = |id: &str| Dock::Panel { id: id.into() };
@@ -188,23 +194,23 @@ mod tests {
     #[test]
     fn a_workspace_comes_back() {
         let w = sample();
-        assert_eq!(Workspace::parse(&w.text()).unwrap(), w, "{}", w.text());
+        assert_eq!(parse(&w.text()).unwrap(), w, "{}", w.text());
     }
 
     #[test]
     fn damage_is_told_and_never_used() {
         let w = sample();
-        assert!(matches!(Workspace::parse("moment = 3"), Err(WorkspaceError::Form(_))));
+        assert!(matches!(parse("moment = 3"), Err(WorkspaceError::Form(_))));
         assert_eq!(
-            Workspace::parse(&w.text().replace("version = 1", "version = 9")),
+            parse(&w.text().replace("version = 1", "version = 9")),
             Err(WorkspaceError::Version(9))
         );
         assert_eq!(
-            Workspace::parse(&w.text().replace("\"jobs\"", "\"nothing\"")),
+            parse(&w.text().replace("\"jobs\"", "\"nothing\"")),
             Err(WorkspaceError::Dock)
         );
         assert!(matches!(
-            Workspace::parse(&"#".repeat(MOST_BYTES + 1)),
+            parse(&"#".repeat(MOST_BYTES + 1)),
             Err(WorkspaceError::TooLong(_))
         ));
         let mut deep = Dock::Panel { id: "events".into() };
@@ -215,6 +221,6 @@ mod tests {
             };
         }
         let text = Workspace { dock: Some(deep), ..w }.text();
-        assert!(Workspace::parse(&text).is_err());
+        assert!(parse(&text).is_err());
     }
 }

@@ -1,0 +1,13 @@
+//! Files that a person keeps beside a recording: the workspace, the journal of changes, contents of buffers.
+//!
+//! A crate of its own because it knows no window: whoever reads these files, the fuzz targets for one, builds without
+//! the window's libraries.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![forbid(unsafe_code)]
+
+pub mod buffers;
+pub mod changes;
+pub mod journal;
+pub mod place;
+pub mod values;
+pub mod workspace;
