@@ -36,7 +36,7 @@ for t in ${target:-$known}; do
     say "fuzzing $t for $seconds s"
     # New inputs go to the first folder; the committed seeds are only read.
     nice -n 10 "target/fuzz/build/$host/release/fuzz_$t" "target/fuzz/corpus/$t" "fuzz/corpus/$t" \
-        -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=131072 -print_final_stats=1 \
+        -max_total_time="$seconds" -rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=20 -max_len=131072 -print_final_stats=1 \
         -artifact_prefix="target/fuzz/artifacts/$t/" >"target/fuzz/$t.log" 2>&1 || {
         status=1
         grep -E 'panicked|ERROR|SUMMARY|Test unit written' "target/fuzz/$t.log" | head -n 10

@@ -1,5 +1,5 @@
-//! Fuzzes `fuzz_targets::gpureplay_memory`; see scripts/fuzz.sh.
+//! Fuzzes `fuzz_targets::recordings::gpureplay_memory`; see scripts/fuzz.sh.
 #![no_main]
 #![allow(unsafe_code, reason = "the macro exports libFuzzer's C entry points")]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::gpureplay_memory(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::recordings::gpureplay_memory(data));

@@ -1,5 +1,5 @@
-//! Fuzzes `fuzz_targets::plan_bytes`; see scripts/fuzz.sh.
+//! Fuzzes `fuzz_targets::plans::plan_bytes`; see scripts/fuzz.sh.
 #![no_main]
 #![allow(unsafe_code, reason = "the macro exports libFuzzer's C entry points")]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::plan_bytes(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::plans::plan_bytes(data));

@@ -7,10 +7,11 @@
     reason = "tests fail and tell in these ways"
 )]
 
-use fuzz_targets::TARGETS;
+use fuzz_targets::{TARGETS, parts};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use trace_core::container;
 
 fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -46,4 +47,29 @@ fn no_committed_input_makes_a_reader_panic() {
             target(&bytes);
         }
     }
+}
+
+#[test]
+fn a_file_taken_apart_and_laid_out_again_holds_the_same() {
+    let samples = here("../sample-traces");
+    let mut tried = 0;
+    for entry in fs::read_dir(samples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "kine") {
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        let laid = parts::lay_out(&parts::take_apart(&bytes));
+        let sound = container::from_bytes(bytes).unwrap();
+        let again = container::from_bytes(laid.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(again.facts, sound.facts);
+        assert_eq!(
+            container::to_bytes(&again).unwrap(),
+            container::to_bytes(&sound).unwrap()
+        );
+        let report = container::verify_bytes(laid).unwrap();
+        assert!(report.is_sound(), "{}: {:?}", path.display(), report.problems);
+        tried += 1;
+    }
+    assert!(tried > 10, "{tried} samples");
 }

@@ -3,7 +3,8 @@
 
 use super::changes::{Change, Changes};
 use serde::{Deserialize, Serialize};
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -61,7 +62,10 @@ pub fn beside(recording: &Path, extension: &str) -> PathBuf {
     let name = recording
         .file_name()
         .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
-    let stem = name.strip_suffix(".kine").unwrap_or(&name);
+    let stem = name
+        .strip_suffix(".kine")
+        .or_else(|| name.strip_suffix(".kine-edits"))
+        .unwrap_or(&name);
     recording.with_file_name(format!("{stem}.{extension}"))
 }
 
@@ -72,18 +76,15 @@ pub fn read(path: &Path, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) ->
     if meta.len() > MOST_BYTES {
         return None;
     }
-    parse(&std::fs::read_to_string(path).ok()?, of, recorded)
+    // A write that a crash tore need not leave text; the lines around it are sound.
+    parse(&String::from_utf8_lossy(&std::fs::read(path).ok()?), of, recorded)
 }
 
 /// The changes that a journal's text tells.
 #[must_use]
 pub fn parse(text: &str, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Found> {
     let mut lines = text.lines();
-    let first = serde_json::from_str::<Line>(lines.next()?).ok()?;
-    let Line::Of { events, gpu, source } = first else {
-        return None;
-    };
-    if (Of { events, gpu, source }) != *of {
+    if !begins(lines.next()?, of) {
         return None;
     }
     let mut found = Found::default();
@@ -98,6 +99,42 @@ pub fn parse(text: &str, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) ->
         }
     }
     Some(found)
+}
+
+/// Whether this is the first line of a journal of the recording.
+fn begins(line: &str, of: &Of) -> bool {
+    match serde_json::from_str(line) {
+        Ok(Line::Of { events, gpu, source }) => Of { events, gpu, source } == *of,
+        _ => false,
+    }
+}
+
+/// Opens the journal to add to it, at the beginning of a line. `true`: it has no first line yet. A file that is not
+/// this recording's journal is moved aside, not added to: what it holds and what comes now would both be lost.
+fn open(path: &Path, of: &Of) -> io::Result<(File, bool)> {
+    let to_add = || OpenOptions::new().append(true).create(true).read(true).open(path);
+    let mut file = to_add()?;
+    let mut first = Vec::new();
+    BufReader::new(&file).take(1 << 20).read_until(b'\n', &mut first)?;
+    if first.is_empty() {
+        return Ok((file, true));
+    }
+    if !begins(String::from_utf8_lossy(&first).trim_end(), of) {
+        let aside = (1..100)
+            .map(|n| beside(path, &format!("kine-edits-other-{n}")))
+            .find(|p| !p.exists())
+            .ok_or_else(|| io::Error::other("there are too many journals of other recordings beside it"))?;
+        std::fs::rename(path, &aside)?;
+        tracing::warn!("{}: of another recording, moved to {}", path.display(), aside.display());
+        return Ok((to_add()?, true));
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    if last != *b"\n" {
+        file.write_all(b"\n")?;
+    }
+    Ok((file, false))
 }
 
 /// Writes the journal, on a thread of its own.
@@ -127,9 +164,8 @@ impl Journal {
             self.thread = std::thread::Builder::new()
                 .name("journal".into())
                 .spawn(move || {
-                    let fresh = !path.exists();
-                    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
-                    let Ok(mut file) = file.inspect_err(|e| tracing::error!("{}: {e}", path.display())) else {
+                    let opened = open(&path, &of).inspect_err(|e| tracing::error!("{}: {e}", path.display()));
+                    let Ok((mut file, fresh)) = opened else {
                         return;
                     };
                     let mut put = |line: &Line| {
@@ -247,5 +283,64 @@ mod tests {
         j.redone();
         j.close();
         assert!(read(&path, &of, &base).unwrap().closed);
+    }
+
+    fn note(event: u64) -> Change {
+        Change::Note {
+            event,
+            old: None,
+            new: Some("n".into()),
+        }
+    }
+
+    fn of(events: u64) -> Of {
+        Of {
+            events,
+            gpu: 1,
+            source: "x".into(),
+        }
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_does_not_swallow_the_next_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path_for(&dir.path().join("a.kine"));
+        let nothing = |_: &str| None;
+        // Cut in the middle of a change, torn to bytes that are no text, cut before the first line was written.
+        let torn: [&[u8]; 3] = [b"{\"do\":{\"no", b"\xff\xfe\x80", b""];
+        for tail in torn {
+            let mut j = Journal::new(path.clone(), of(10));
+            j.done(&note(1));
+            j.finish();
+            if tail.is_empty() {
+                std::fs::write(&path, b"").unwrap();
+            } else {
+                let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+                file.write_all(tail).unwrap();
+            }
+            let mut j = Journal::new(path.clone(), of(10));
+            j.done(&note(2));
+            j.finish();
+            let found = read(&path, &of(10), &nothing).unwrap();
+            assert!(found.changes.notes().contains_key(&2), "{tail:?}");
+            assert_eq!(found.changes.notes().contains_key(&1), !tail.is_empty());
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_journal_of_another_recording_is_moved_aside_and_not_added_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path_for(&dir.path().join("a.kine"));
+        for events in [10, 11, 12] {
+            let mut j = Journal::new(path.clone(), of(events));
+            j.done(&note(events));
+            j.finish();
+            assert_eq!(read(&path, &of(events), &|_| None).unwrap().changes.len(), 1);
+        }
+        for (n, events) in [(1, 10), (2, 11)] {
+            let aside = dir.path().join(format!("a.kine-edits-other-{n}"));
+            assert_eq!(read(&aside, &of(events), &|_| None).unwrap().changes.len(), 1);
+        }
     }
 }

@@ -95,7 +95,7 @@ pub fn load(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, String> {
     let out = if extension == "csv" {
         csv(&String::from_utf8_lossy(&data), buffer.element)
     } else {
-        png(&data, buffer.element)
+        png(&data, buffer)
     };
     let out = out.map_err(told)?;
     if out.len() as u64 != buffer.bytes {
@@ -118,8 +118,19 @@ fn csv(text: &str, element: ElementType) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-fn png(data: &[u8], element: ElementType) -> Result<Vec<u8>, String> {
-    let image = image::load_from_memory(data).map_err(|e| e.to_string())?;
+fn png(data: &[u8], buffer: &Buffer) -> Result<Vec<u8>, String> {
+    let element = buffer.element;
+    let reader = || image::ImageReader::with_format(std::io::Cursor::new(data), image::ImageFormat::Png);
+    // A few bytes can tell of a picture that fills the memory: its size is compared before it is unpacked.
+    let (width, height) = reader().into_dimensions().map_err(|e| e.to_string())?;
+    let least = u64::from(width) * u64::from(height);
+    if least.saturating_mul(element.bytes() as u64) > buffer.bytes {
+        return Err(format!(
+            "{width}×{height} pixels are more than the {} bytes of the buffer",
+            buffer.bytes
+        ));
+    }
+    let image = reader().decode().map_err(|e| e.to_string())?;
     let channels: Vec<u8> = match image {
         image::DynamicImage::ImageLuma8(i) => i.into_raw(),
         other if other.color().has_color() => other.into_rgb8().into_raw(),
@@ -172,6 +183,35 @@ mod tests {
         let e = load(&put("b.bin", &[0; 8]), &buffer(12)).unwrap_err();
         assert!(e.contains('8') && e.contains("12"), "{e}");
         assert!(load(&put("c.csv", b"1\nx"), &buffer(8)).unwrap_err().contains("line 2"));
+    }
+
+    #[test]
+    fn a_picture_far_larger_than_the_buffer_is_refused_before_it_is_unpacked() {
+        let mut file = Vec::new();
+        image::GrayImage::new(1, 1)
+            .write_to(&mut std::io::Cursor::new(&mut file), image::ImageFormat::Png)
+            .unwrap();
+        // Width and height of the first chunk, and its checksum (CRC-32, of chunk type and data).
+        file[16..20].copy_from_slice(&60_000u32.to_be_bytes());
+        file[20..24].copy_from_slice(&60_000u32.to_be_bytes());
+        let mut crc = u32::MAX;
+        for byte in &file[12..29] {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+            }
+        }
+        file[29..33].copy_from_slice(&(!crc).to_be_bytes());
+        let buffer = Buffer {
+            name: "in".into(),
+            role: trace_core::recording::BufferRole::Input,
+            address_space: 0,
+            va: trace_core::GpuVa(0),
+            bytes: 16,
+            element: ElementType::F64,
+        };
+        let e = png(&file, &buffer).unwrap_err();
+        assert!(e.contains("60000×60000 pixels are more than the 16 bytes"), "{e}");
     }
 
     #[test]

@@ -198,6 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn the_highest_address_comes_back() {
+        let selection = Selection::Memory {
+            space: 0,
+            va: u64::MAX,
+            bytes: 1,
+        };
+        let w = Workspace { selection, ..sample() };
+        assert_eq!(parse(&w.text()), Ok(w));
+    }
+
+    #[test]
     fn damage_is_told_and_never_used() {
         let w = sample();
         assert!(matches!(parse("moment = 3"), Err(WorkspaceError::Form(_))));

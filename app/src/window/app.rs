@@ -163,7 +163,7 @@ impl App {
             .settings
             .workspace_path(&doc.path)
             .and_then(|p| std::fs::read_to_string(p).ok());
-        match text.as_deref().map(|t| Workspace::parse(t, &crate::panels::is_known)) {
+        match text.as_deref().map(|t| Workspace::parse(t, &panels::is_known)) {
             Some(Ok(w)) => self.arrange(&mut doc, &w),
             Some(Err(e)) => log::push(Level::Warning, format!("the workspace was not taken up: {e}")),
             None => {

@@ -1,0 +1,5 @@
+//! Fuzzes `fuzz_targets::files::workspace`; see scripts/fuzz.sh.
+#![no_main]
+#![allow(unsafe_code, reason = "the macro exports libFuzzer's C entry points")]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::files::workspace(data));

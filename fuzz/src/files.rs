@@ -1,0 +1,113 @@
+//! Targets for the files that a person keeps: workspace, journal, contents of buffers.
+
+use crate::in_folder;
+use kinescope_files::buffers::npy;
+use kinescope_files::journal::{self, Of};
+use kinescope_files::values;
+use kinescope_files::workspace::Workspace;
+use trace_core::GpuVa;
+use trace_core::recording::{Buffer, BufferRole, ElementType};
+
+/// An NPY file: what reads has as much data as its shape says.
+pub fn npy_file(data: &[u8]) {
+    if let Ok(file) = npy::Npy::read(data) {
+        let again = npy::write(file.element, file.data);
+        assert_eq!(
+            npy::Npy::read(&again).map(|n| (n.element, n.data)),
+            Ok((file.element, file.data))
+        );
+    }
+}
+
+/// A workspace: what reads can be written, and reads back as the same.
+pub fn workspace(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let known = |id: &str| ["timeline", "events", "jobs", "memory", "page-tables"].contains(&id);
+    if let Ok(read) = Workspace::parse(text, &known) {
+        assert_eq!(Workspace::parse(&read.text(), &known).as_ref(), Ok(&read));
+    }
+}
+
+/// A journal of changes to a recording with two buffers. An input that does not begin as a journal does gets its first
+/// line.
+pub fn journal(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let of = Of {
+        events: 10,
+        gpu: 1,
+        source: "x".into(),
+    };
+    let recorded = |name: &str| match name {
+        "in" => Some((0..64).collect::<Vec<u8>>()),
+        "out" => Some(vec![0; 16]),
+        _ => None,
+    };
+    let whole = if text.starts_with("{\"of\"") {
+        text.to_owned()
+    } else {
+        format!("{{\"of\":{{\"events\":10,\"gpu\":1,\"source\":\"x\"}}}}\n{text}")
+    };
+    let Some(found) = journal::parse(&whole, &of, &recorded) else {
+        return;
+    };
+    let mut changes = found.changes;
+    for (name, bytes) in changes.inputs() {
+        assert_eq!(
+            Some(bytes.len()),
+            recorded(name).map(|b| b.len()),
+            "an edit changed a buffer's size"
+        );
+    }
+    let count = changes.len();
+    let mut undone = 0;
+    while changes.undo(&recorded).is_some() {
+        undone += 1;
+    }
+    assert_eq!((undone, changes.len()), (count, 0));
+    while changes.redo(&recorded).is_some() {}
+    assert!(changes.len() >= count);
+    for (name, bytes) in changes.inputs() {
+        assert_eq!(
+            Some(bytes.len()),
+            recorded(name).map(|b| b.len()),
+            "undo changed a buffer's size"
+        );
+    }
+}
+
+/// A file that a person loads into a buffer: its first two bytes give extension and element type, the third the
+/// buffer's length.
+pub fn buffer_file(data: &[u8]) {
+    let &[kind, element, elements, ref file @ ..] = data else {
+        return;
+    };
+    let element = ElementType::ALL
+        .get(usize::from(element) % ElementType::ALL.len())
+        .copied()
+        .unwrap_or(ElementType::U8);
+    let buffer = Buffer {
+        name: "in".into(),
+        role: BufferRole::Input,
+        address_space: 0,
+        va: GpuVa(0),
+        bytes: u64::from(elements) * element.bytes() as u64,
+        element,
+    };
+    let name = match kind % 4 {
+        0 => "fuzz.csv",
+        1 | 2 => "fuzz.png",
+        _ => "fuzz.npy",
+    };
+    in_folder(|folder| {
+        let path = folder.join(name);
+        std::fs::write(&path, file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        if let Ok(bytes) = values::load(&path, &buffer) {
+            assert_eq!(bytes.len() as u64, buffer.bytes);
+            for one in bytes.chunks(element.bytes()).take(64) {
+                let text = values::element_text(element, one);
+                assert!(values::element_f64(element, one).is_some() && !text.is_empty());
+            }
+        }
+        let _ = std::fs::remove_file(&path);
+    });
+}

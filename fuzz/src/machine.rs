@@ -1,0 +1,287 @@
+//! Targets for what hardware reads: page tables, job chains, register maps, and the software GPU over hostile memory.
+
+use crate::input::Input;
+use device_mali::{Model, SoftwareMali};
+use replay_core::Device;
+use replay_engine::device::{Arena, Board, space};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use trace_core::jobs::{self, Dispatch, GpuMemory, HEADER_BYTES, JobHeader, Payload, WriteKind};
+use trace_core::mmu::{self, PhysMemory, Rights};
+use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
+use trace_core::registers::{Layout, RegisterMap};
+use trace_core::{GpuVa, PhysAddr};
+
+/// Frames that a page-table input can fill: 1 to this.
+const FRAMES: u16 = 24;
+
+/// Memory that lends whole tables or not.
+struct Tables {
+    frames: BTreeMap<u64, Box<Page>>,
+    lends: bool,
+}
+
+impl PhysMemory for Tables {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let page = self.frames.get(&at.frame())?;
+        let bytes = page.get(at.in_page()..at.in_page() + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        if self.lends {
+            self.frames.get(&frame).map(|p| &**p)
+        } else {
+            None
+        }
+    }
+}
+
+fn format(byte: u8) -> MmuFormat {
+    if byte & 1 == 1 {
+        MmuFormat::MaliLpae
+    } else {
+        MmuFormat::Aarch64_4k
+    }
+}
+
+/// Page tables: a byte for the format, root and address, then entries of 12 bytes: frame, index, how often, entry.
+/// All ways of asking must agree.
+pub fn page_tables(data: &[u8]) {
+    let mut input = Input(data);
+    let format = format(input.u8());
+    let (root, va) = (PhysAddr(input.u64()), GpuVa(input.u64()));
+    let mut mem = Tables {
+        frames: BTreeMap::new(),
+        lends: true,
+    };
+    while !input.is_empty() {
+        let (frame, place, entry) = (input.u16(), input.u16(), input.u64());
+        let page = mem
+            .frames
+            .entry(u64::from(frame % FRAMES) + 1)
+            .or_insert_with(|| Box::new(ZERO_PAGE));
+        // The upper bits of the index repeat an entry with its target moving on: many leaves from few bytes.
+        let (index, repeat) = (usize::from(place & 511), u64::from(place >> 9));
+        for i in 0..=repeat {
+            let Some(to) = page.as_chunks_mut::<8>().0.get_mut(index + i as usize) else {
+                break;
+            };
+            *to = entry.wrapping_add(i << 12).to_le_bytes();
+        }
+    }
+    let scan = mmu::scan(format, root, &mem);
+    for leaf in scan.leaves.iter().take(64) {
+        let inside = GpuVa(leaf.va.0 + (va.0 & (leaf.bytes - 1)));
+        let walked = mmu::walk(format, root, inside, &mem);
+        assert_eq!(walked.result, mmu::translate(format, root, inside, &mem));
+        match walked.result {
+            Ok(found) => assert_eq!(found, *leaf),
+            Err(e) => assert!(matches!(e, mmu::WalkFault::NoAccessFlag { .. }), "{e}"),
+        }
+        assert_eq!(leaf.target(inside).map(|p| p.0 - leaf.pa.0), Some(inside.0 - leaf.va.0));
+    }
+    let pages: u64 = scan.leaves.iter().map(|l| l.bytes / mmu::PAGE_BYTES).sum();
+    assert_eq!(scan.mappings.iter().map(|m| m.pages).sum::<u64>(), pages);
+    assert!(
+        scan.mappings.windows(2).all(|m| m[0].end() <= m[1].va),
+        "mappings overlap"
+    );
+    let whole = mmu::mappings(format, root, &mem);
+    match scan.problems.first() {
+        None => assert_eq!(whole.as_ref(), Ok(&scan.mappings)),
+        Some(first) => assert_eq!(whole.as_ref().err(), Some(first)),
+    }
+    mem.lends = false;
+    let slow = mmu::scan(format, root, &mem);
+    assert_eq!((&slow.leaves, &slow.tables), (&scan.leaves, &scan.tables));
+    assert_eq!((&slow.mappings, &slow.problems), (&scan.mappings, &scan.problems));
+    let _ = mmu::walk(format, root, va, &mem);
+    let mut some = 0;
+    let _ = mmu::for_each_leaf(format, root, &mem, &mut |_| {
+        some += 1;
+        if some > 100 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    let _ = mmu::mapped_twice(&scan.leaves);
+    let _ = mmu::executable_and_writable(&scan.mappings);
+    let _ = mmu::mapped_without(&scan.leaves, &[0..4, 9..1 << 40]);
+}
+
+/// GPU memory that begins at address 0 and is as long as the input.
+struct Flat<'a>(&'a [u8]);
+
+impl GpuMemory for Flat<'_> {
+    fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
+        let from = usize::try_from(va.0)
+            .ok()
+            .and_then(|at| self.0.get(at..))
+            .unwrap_or_default();
+        match from.get(..out.len()) {
+            Some(bytes) => {
+                out.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A job chain: where its head lies (two bytes), then the memory.
+pub fn job_chain(data: &[u8]) {
+    let mut input = Input(data);
+    let head = GpuVa(u64::from(input.u16()));
+    let chain = jobs::chain(&Flat(input.0), head);
+    assert!(chain.jobs.len() <= jobs::MAX_JOBS);
+    for job in &chain.jobs {
+        let Ok(header) = &job.header else { continue };
+        assert_eq!(JobHeader::decode(&header.encode()).as_ref(), Ok(header));
+        let _ = header.looks_sound();
+        if let Some(d) = &job.dispatch {
+            packs(d);
+        }
+        if let Payload::WriteValue(w) = &job.payload {
+            assert_eq!(WriteKind::from_raw(w.kind.raw()), w.kind);
+            let _ = w.encode();
+        }
+    }
+    if let Some(bytes) = input.0.first_chunk::<HEADER_BYTES>() {
+        let h = JobHeader::read(bytes);
+        assert_eq!(JobHeader::read(&h.encode()), h);
+        let _ = h.looks_sound();
+    }
+    packs(&Dispatch::unpack(input.u32(), input.u32()));
+}
+
+/// Sizes that pack are the same after they were unpacked.
+fn packs(d: &Dispatch) {
+    if let Some((sizes, shifts)) = d.pack(3) {
+        assert_eq!(Dispatch::unpack(sizes, shifts), *d);
+    }
+    let _ = d.invocations();
+}
+
+/// A file of a register map. One without a `[map]` table is read together with the real one and its enumerations.
+pub fn register_map(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let head = include_str!("../../assets/registers/mali-jm/map.toml");
+    let exceptions = include_str!("../../assets/registers/mali-jm/exceptions.toml");
+    let map = if text.contains("[map]") {
+        RegisterMap::parse(&[("fuzz.toml", text)])
+    } else {
+        RegisterMap::parse(&[("map.toml", head), ("exceptions.toml", exceptions), ("fuzz.toml", text)])
+    };
+    let Ok(map) = map else { return };
+    let values = [0, 1, 0x8000_0000, u64::from(u32::MAX), 0xa5a5_5a5a_0102_0304, u64::MAX];
+    for register in map.registers().take(300) {
+        assert!(u64::from(register.offset) < map.window_bytes());
+        assert_eq!(map.at(register.offset).map(|r| &r.name), Some(&register.name));
+        assert_eq!(map.named(&register.name).map(|r| r.offset), Some(register.offset));
+        for value in values {
+            let _ = register.describe(value);
+        }
+        decodes(&register.layout, &values);
+        if let Some(wide) = register.wide.as_deref() {
+            decodes(wide, &values);
+        }
+    }
+    for layout in map.layouts().take(100) {
+        decodes(layout, &values);
+        assert!(map.layout(&layout.name).is_some());
+    }
+    for id in [0x60a0_0002, 0, u32::MAX] {
+        let _ = map.gpu_name(id);
+    }
+}
+
+fn decodes(layout: &Layout, values: &[u64]) {
+    for value in values {
+        let decoded = layout.decode(*value);
+        assert_eq!(decoded.fields.len(), layout.fields.len());
+        let _ = layout.describe(*value);
+        let bytes = value.to_le_bytes().repeat(8);
+        for n in [0, 1, 7, 8, 64] {
+            let _ = layout.decode_bytes(bytes.get(..n).unwrap_or_default());
+        }
+        for field in layout.fields.iter().filter(|f| f.hi < 64) {
+            assert_eq!(field.extract(field.insert(*value, u64::MAX)), field.extract(u64::MAX));
+        }
+    }
+}
+
+/// The software GPU: 12 bytes a step, each an access, a word of memory, a wait or a pause. It must survive them all
+/// and keep to its arena.
+pub fn device_mali(data: &[u8]) {
+    const BASE: u64 = 0x40_0000;
+    const PAGES: u64 = 16;
+    let mut input = Input(data);
+    let mode = input.u8();
+    let model = if mode & 1 == 0 { Model::G71 } else { Model::G52 };
+    let mut device = SoftwareMali::with_arena(
+        model,
+        Arena {
+            base: PhysAddr(BASE),
+            pages: PAGES,
+        },
+    );
+    if mode & 2 != 0 {
+        boot(&mut device, BASE, PAGES, format(mode >> 2));
+    }
+    let mut steps = 0;
+    while !input.is_empty() && steps < 2_000 {
+        steps += 1;
+        let (op, small, at, value) = (input.u8(), input.u8(), u64::from(input.u16()), input.u64());
+        let near = BASE + value % (PAGES * 4096) / 64 * 64;
+        let register = at & 0x3ffc;
+        let width = if small & 0x80 == 0 { 4 } else { small };
+        let _ = match op % 8 {
+            0 => device.read(space::REGISTERS, register, width).err(),
+            1 => device.write(space::REGISTERS, register, width, value).err(),
+            2 => device.write(space::REGISTERS, register, width, near).err(),
+            3 => device.write(space::ARENA, at * 8 % (PAGES * 4096), 8, value).err(),
+            4 => device
+                .write(space::ARENA, at * 8 % (PAGES * 4096), 8, near | value >> 52)
+                .err(),
+            5 => device.wait_interrupt(u32::from(small), value % 1_000_000_000).err(),
+            6 => device.pause(value % 1_000_000_000).err(),
+            _ => device.read(small, value, width).err(),
+        };
+    }
+    let _ = device.wait_interrupt(7, 1_000_000_000);
+    assert!(device.take_job_reports().len() <= 2_000 * jobs::MAX_JOBS);
+    let inside = BASE / 4096..BASE / 4096 + PAGES;
+    assert!(device.memory().backed_frames().iter().all(|f| inside.contains(f)));
+    assert!(device.reset().is_ok());
+    assert_eq!((device.lines(), device.now_ns()), (0, 0));
+}
+
+/// Tables in the first four frames that map the arena to its offset, power on, address space 0 set.
+fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
+    let at = |n: u64| PhysAddr(base + n * 4096);
+    let word = |device: &mut SoftwareMali, n: u64, index: u64, value: u64| {
+        let _ = device.write(space::ARENA, n * 4096 + index * 8, 8, value);
+    };
+    for level in 0..3 {
+        word(device, level, 0, mmu::encode_table(format, at(level + 1)));
+    }
+    for n in 0..pages {
+        word(device, 3, n, mmu::encode_leaf(format, at(n), Rights::RW, 0));
+    }
+    let config = if format == MmuFormat::MaliLpae { 0 } else { 0x4200_0006 };
+    for (register, value) in [
+        (0x28, u64::from(u32::MAX)),
+        (0x1008, u64::from(u32::MAX)),
+        (0x2008, u64::from(u32::MAX)),
+        (0x180, 0xff),
+        (0x190, 1),
+        (0x2430, config),
+        (0x2400, mmu::root_register(format, PhysAddr(base))),
+        (0x2418, 1),
+    ] {
+        let _ = device.write(space::REGISTERS, register, 4, value & u64::from(u32::MAX));
+    }
+    let _ = device.wait_interrupt(4, 1_000_000);
+}

@@ -1,0 +1,105 @@
+//! Targets for what a peer sends and for the files that decide which peer is trusted.
+
+use crate::in_folder;
+use replay_engine::client::boards::{self, Named};
+use replay_engine::wire::message::{
+    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
+};
+use replay_engine::wire::{KEY_FILE, KeyStore, Limits, PREAMBLE_BYTES, Pieces, Preamble, PublicKey, name_is_sound};
+use std::os::unix::fs::PermissionsExt as _;
+
+/// What a peer sends: the first byte says whether the rest is a preamble, a message of some kind, or pieces of
+/// frames (each with its length before it) as they come out of the encrypted channel.
+pub fn wire(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    match kind % 10 {
+        0 => {
+            if let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) {
+                let own = Preamble::own(replay_engine::wire::Word::Session);
+                let _ = (
+                    own.common(&preamble),
+                    replay_engine::wire::mismatch(&own, &preamble),
+                    preamble.known_word(),
+                );
+            }
+        }
+        1 => comes_back::<SessionReply>(rest),
+        2 => comes_back::<PairMessage>(rest),
+        3 => comes_back::<LeaseRequest>(rest),
+        4 => comes_back::<LeaseReply>(rest),
+        5 => comes_back::<PagesRequest>(rest),
+        6 => comes_back::<PagesReply>(rest),
+        7 => comes_back::<RunRequest>(rest),
+        8 => comes_back::<RunReply>(rest),
+        _ => pieces(
+            rest,
+            if kind & 0x80 == 0 {
+                Limits::FromClient
+            } else {
+                Limits::FromAgent
+            },
+        ),
+    }
+}
+
+/// A message that decodes is the same after it was encoded and decoded once more.
+fn comes_back<T>(data: &[u8])
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    if let Ok(message) = trace_core::encode::from_bytes::<T>(data) {
+        let again = trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("it does not encode: {e}"));
+        assert_eq!(trace_core::encode::from_bytes::<T>(&again).ok(), Some(message));
+    }
+}
+
+fn pieces(data: &[u8], limits: Limits) {
+    let mut pieces = Pieces::new(limits);
+    let mut left = data;
+    while let Some((length, after)) = left.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(after.len());
+        let (piece, after) = after.split_at(length);
+        left = after;
+        match pieces.push(piece) {
+            Ok(Some(frame)) => {
+                assert!(
+                    frame.payload.len() <= limits.of(frame.concern),
+                    "a frame beyond its limit"
+                );
+                let _ = frame.message::<RunReply>();
+                let _ = frame.message::<PagesRequest>();
+            }
+            Ok(None) => {}
+            Err(_) => break,
+        }
+    }
+}
+
+/// The key store's file, and names of boards and peers.
+pub fn key_store(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = PublicKey::from_hex(text);
+        if let Ok(Named::Paired { agent, .. }) = boards::parse(text) {
+            assert!(!agent.is_empty(), "an agent without a name");
+        }
+        let _ = name_is_sound(text);
+    }
+    in_folder(|folder| {
+        let path = folder.join(KEY_FILE);
+        std::fs::write(&path, data).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap_or_else(|e| panic!("{e}"));
+        if let Ok(store) = KeyStore::open(folder)
+            && let Ok(peers) = store.peers()
+        {
+            for peer in peers.iter().take(4) {
+                let found = store.by_key(&peer.key);
+                assert!(found.is_ok_and(|f| f.is_some()), "a peer that is listed is not found");
+            }
+            if let Some(last) = peers.last() {
+                let _ = store.forget(&last.name);
+                assert!(store.peers().is_ok_and(|p| p.iter().all(|q| q.name != last.name)));
+            }
+        }
+        let _ = std::fs::remove_file(&path);
+    });
+}

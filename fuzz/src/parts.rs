@@ -1,0 +1,310 @@
+//! A `.kine` file as a list of its parts, without places, digests and padding: what a fuzzer can change one at a time.
+//!
+//! [`lay_out`] puts the parts into a file as `docs/format.md` says and makes every digest agree, so that mutated input
+//! reaches what lies behind them. It is written from that page and shares no code with the writer that it tests.
+
+use trace_core::container::{Encoding, KineFile, SectionKind};
+
+/// Bytes before the data of a part.
+const HEAD: usize = 20;
+/// Number of the kind that ends a commit.
+const COMMIT: u8 = 0x1f;
+/// Part flag: the digest of the section is left wrong.
+const WRONG_DIGEST: u8 = 4;
+/// Part flag: the section lies where the first one lies.
+const AT_FIRST: u8 = 8;
+/// Part flag: version 2 of what it holds.
+const VERSION_TWO: u8 = 16;
+/// Part flag: derived data is stamped with the digest of the content as it was laid out.
+const STAMPED: u8 = 32;
+/// Commit flag: the table adds to the one before.
+const ADDS: u8 = 1;
+/// Most bytes of the file.
+const MOST: usize = 4 << 20;
+
+/// Lays parts out as a file.
+#[must_use]
+pub fn lay_out(parts: &[u8]) -> Vec<u8> {
+    let first = lay_out_with(parts, [0; 32]);
+    // Only derived data is stamped, and it is not part of the content: the digest stays.
+    match KineFile::from_bytes(first.clone()) {
+        Ok(file) if file.sections().iter().any(|s| s.number == SectionKind::Derived as u32) => {
+            lay_out_with(parts, file.content_digest())
+        }
+        _ => first,
+    }
+}
+
+struct Layout {
+    out: Vec<u8>,
+    table: Vec<u8>,
+    /// Every entry so far, for a complete table.
+    all: Vec<u8>,
+    images: Vec<[u8; 32]>,
+    sequence: u64,
+    previous: u64,
+}
+
+fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
+    let mut header = vec![0; 64];
+    header[..8].copy_from_slice(b"\x89KINE\r\n\x1a");
+    header[8..12].copy_from_slice(&1u32.to_le_bytes());
+    header[12..16].copy_from_slice(&64u32.to_le_bytes());
+    let d = blake3::hash(&header[..32]);
+    header[32..].copy_from_slice(d.as_bytes());
+    let mut to = Layout {
+        out: header,
+        table: Vec::new(),
+        all: Vec::new(),
+        images: images(parts),
+        sequence: 0,
+        previous: 0,
+    };
+    let mut left = parts;
+    let mut open = true;
+    while let Some((part, after)) = take(left) {
+        left = after;
+        if to.out.len() > MOST {
+            break;
+        }
+        if part.kind == COMMIT {
+            to.commit(part.flags & ADDS == 0);
+            open = false;
+        } else {
+            to.section(&part, stamp);
+            open = true;
+        }
+    }
+    if open {
+        to.commit(true);
+    }
+    to.out
+}
+
+/// One part as the input has it.
+struct Part<'a> {
+    kind: u8,
+    encoding: u8,
+    flags: u8,
+    row_bytes: u8,
+    rows: u32,
+    first_row: u32,
+    /// Zeros behind the data.
+    zeros: u16,
+    data: &'a [u8],
+    value: u64,
+}
+
+impl Part<'_> {
+    fn known(&self) -> Option<SectionKind> {
+        SectionKind::ALL.get(usize::from(self.kind)).copied()
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut b = self.data.to_vec();
+        b.resize(b.len() + usize::from(self.zeros), 0);
+        b
+    }
+}
+
+fn take(left: &[u8]) -> Option<(Part<'_>, &[u8])> {
+    let (head, after) = left.split_at_checked(HEAD)?;
+    let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (data, after) = after.split_at(usize::from(u16_at(12)).min(after.len()));
+    let part = Part {
+        kind: head[0] & 0x1f,
+        encoding: head[1] & 3,
+        flags: head[2],
+        row_bytes: head[3],
+        rows: u32_at(4),
+        first_row: u32_at(8),
+        zeros: u16_at(14),
+        data,
+        value: u64::from(u32_at(16)),
+    };
+    Some((part, after))
+}
+
+/// Digests of all page images, in the order of the parts.
+fn images(parts: &[u8]) -> Vec<[u8; 32]> {
+    let mut all = Vec::new();
+    let mut left = parts;
+    while let Some((part, after)) = take(left) {
+        left = after;
+        if part.known() == Some(SectionKind::PageImages) && all.len() < MOST / 4096 {
+            all.extend(part.bytes().chunks_exact(4096).map(|p| *blake3::hash(p).as_bytes()));
+        }
+    }
+    all
+}
+
+impl Layout {
+    fn align(&mut self, to: usize) -> u64 {
+        self.out.resize(self.out.len().next_multiple_of(to), 0);
+        self.out.len() as u64
+    }
+
+    fn section(&mut self, part: &Part<'_>, stamp: [u8; 32]) {
+        let mut bytes = part.bytes();
+        let kind = part.known();
+        if kind == Some(SectionKind::PageDigests) && part.flags & WRONG_DIGEST == 0 {
+            let from = self.images.get(part.first_row as usize..).unwrap_or_default();
+            for (row, digest) in bytes.chunks_exact_mut(32).zip(from) {
+                row.copy_from_slice(digest);
+            }
+        }
+        if kind == Some(SectionKind::Derived)
+            && part.flags & STAMPED != 0
+            && let Some(place) = bytes.get_mut(16..48)
+        {
+            place.copy_from_slice(&stamp);
+        }
+        let mut at = self.align(4096);
+        self.out.extend(&bytes);
+        if bytes.is_empty() {
+            at = 0;
+        } else if part.flags & AT_FIRST != 0 {
+            at = 4096;
+        }
+        let mut digest = *blake3::hash(&bytes).as_bytes();
+        if part.flags & WRONG_DIGEST != 0 {
+            digest[0] ^= 1;
+        }
+        let number = kind.map_or(0x9000 | u32::from(part.kind), |k| k as u32);
+        let version = if part.flags & VERSION_TWO == 0 { 1u32 } else { 2 };
+        let mut e = Vec::with_capacity(96);
+        e.extend(number.to_le_bytes());
+        e.extend(version.to_le_bytes());
+        for word in [
+            at,
+            bytes.len() as u64,
+            u64::from(part.rows),
+            u64::from(part.first_row),
+            part.value,
+        ] {
+            e.extend(word.to_le_bytes());
+        }
+        e.extend(u32::from(part.encoding).to_le_bytes());
+        // 255 stands for rows of page images.
+        let row = if part.row_bytes == 255 {
+            4096
+        } else {
+            u32::from(part.row_bytes)
+        };
+        e.extend(row.to_le_bytes());
+        e.extend([0; 8]);
+        e.extend(digest);
+        self.table.extend(&e);
+        self.all.extend(&e);
+    }
+
+    fn commit(&mut self, complete: bool) {
+        let complete = complete || self.sequence == 0;
+        let table = if complete {
+            self.all.clone()
+        } else {
+            std::mem::take(&mut self.table)
+        };
+        self.table.clear();
+        let table_at = self.align(512);
+        self.out.extend(&table);
+        let at = self.align(512);
+        self.sequence += 1;
+        let mut r = Vec::with_capacity(128);
+        r.extend(b"KINEcmt\n");
+        for word in [at, self.sequence, table_at, table.len() as u64, self.previous] {
+            r.extend(word.to_le_bytes());
+        }
+        r.extend(1u32.to_le_bytes());
+        r.extend(u32::from(complete).to_le_bytes());
+        r.extend([0; 8]);
+        r.extend(blake3::hash(&table).as_bytes());
+        let d = blake3::hash(&r);
+        r.extend(d.as_bytes());
+        self.out.extend(r);
+        self.previous = at;
+    }
+}
+
+/// The parts of a sound file, as one commit. Sections of more than 128 KiB are left out, and with them what they are.
+#[must_use]
+pub fn take_apart(file: &[u8]) -> Vec<u8> {
+    let Ok(kine) = KineFile::from_bytes(file.to_vec()) else {
+        return Vec::new();
+    };
+    let mut parts = Vec::new();
+    for s in kine.sections() {
+        let start = usize::try_from(s.offset).unwrap_or(usize::MAX);
+        let end = usize::try_from(s.offset.saturating_add(s.bytes)).unwrap_or(usize::MAX);
+        let whole = file.get(start..end).unwrap_or_default();
+        let mut head = s.clone();
+        let mut first = true;
+        // Page images are told in pieces of 15, so that their length fits.
+        for piece in whole.chunks(15 * 4096).chain(whole.is_empty().then_some(&[][..])) {
+            if !first && s.kind != Some(SectionKind::PageImages) {
+                return Vec::new();
+            }
+            first = false;
+            if s.kind == Some(SectionKind::PageImages) {
+                head.rows = (piece.len() / 4096) as u64;
+            }
+            put(&mut parts, &head, piece);
+            head.first_row += head.rows;
+        }
+    }
+    parts
+}
+
+fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]) {
+    let kind = SectionKind::ALL.iter().position(|k| *k as u32 == s.number);
+    // Digests of pages are made again by `lay_out`.
+    let kept = match s.kind {
+        Some(SectionKind::PageDigests) => 0,
+        _ => bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1),
+    };
+    let encoding = s.encoding.unwrap_or(Encoding::Plain) as u8;
+    let flags = if s.kind == Some(SectionKind::Derived) {
+        STAMPED
+    } else {
+        0
+    };
+    let row = match s.kind.and_then(SectionKind::row_bytes) {
+        Some(4096) => 255,
+        Some(n) => n as u8,
+        None => 0,
+    };
+    parts.extend([kind.unwrap_or(0x1e) as u8, encoding, flags, row]);
+    parts.extend((s.rows as u32).to_le_bytes());
+    parts.extend((s.first_row as u32).to_le_bytes());
+    parts.extend((kept as u16).to_le_bytes());
+    parts.extend(((bytes.len() - kept) as u16).to_le_bytes());
+    parts.extend((s.value as u32).to_le_bytes());
+    parts.extend(bytes.get(..kept).unwrap_or_default());
+}
+
+/// A part that ends a commit.
+#[must_use]
+pub fn end_of_commit(adds: bool) -> Vec<u8> {
+    let mut part = vec![0; HEAD];
+    part[0] = COMMIT;
+    part[2] = u8::from(adds);
+    part
+}
+
+/// A named section as a part: extra (15) or derived data (16).
+#[must_use]
+pub fn named(kind: u8, name: &str, content: &[u8], current: bool) -> Vec<u8> {
+    let mut data = vec![0; 256];
+    data[..4].copy_from_slice(&(name.len() as u32).to_le_bytes());
+    data[4..8].copy_from_slice(&trace_core::timeline::ANALYSIS_VERSION.to_le_bytes());
+    data[48..48 + name.len()].copy_from_slice(name.as_bytes());
+    data.extend(content);
+    let mut part = vec![kind, Encoding::Record as u8, if current { STAMPED } else { 0 }, 0];
+    part.extend(1u32.to_le_bytes());
+    part.extend([0; 4]);
+    part.extend((data.len() as u16).to_le_bytes());
+    part.extend([0; 6]);
+    part.extend(data);
+    part
+}

@@ -1,0 +1,413 @@
+//! Targets that read plans: the body, both forms of the whole, and what the verification lets through.
+
+use crate::input::Input;
+use device_mali::{Model, SoftwareMali};
+use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTES, WaitResult};
+use replay_engine::device::{Arena, Board, Containment, DeviceInfo};
+use replay_engine::plan::{self, BodyBuilder, Compiled, Plan, PlanMemory, PlanPage};
+use replay_engine::run::{Outcome, Timing, run};
+use replay_engine::verify::{Refusal, Verified, verify};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use trace_core::progress::Progress;
+use trace_core::recording::{FrameRole, MmuFormat};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, mmu};
+
+/// A plan's body: decodes in place, encodes back to the same bytes, and runs within its budget on any device.
+pub fn actions(data: &[u8]) {
+    let mut out = vec![0; data.len() + MAX_ACTION_BYTES];
+    let mut encoder = Encoder::new(&mut out);
+    let mut sound = true;
+    for action in Actions::new(data) {
+        match action {
+            Ok(action) => {
+                assert!(
+                    encoder.push(&action).is_ok(),
+                    "a decoded action does not encode: {action:?}"
+                );
+            }
+            Err(_) => {
+                sound = false;
+                break;
+            }
+        }
+    }
+    if sound {
+        let used = encoder.len();
+        assert_eq!(
+            out.get(..used),
+            Some(data),
+            "the encoding is not the only one of its actions"
+        );
+    }
+    let budget = Budget {
+        actions: 10_000,
+        time_ns: 10_000_000,
+        ..Budget::default()
+    };
+    let _ = replay_core::execute(
+        &mut Registers {
+            values: [0; 64],
+            now: 0,
+            waits: 0,
+        },
+        Actions::new(data),
+        &budget,
+        &mut (),
+    );
+}
+
+/// A device of 64 registers whose interrupts come at every other wait.
+struct Registers {
+    values: [u64; 64],
+    now: u64,
+    waits: u32,
+}
+
+impl Device for Registers {
+    fn read(&mut self, space: u8, offset: u64, _width: u8) -> Result<u64, DeviceError> {
+        if space != 0 {
+            return Err(DeviceError::NoSpace);
+        }
+        usize::try_from(offset / 8)
+            .ok()
+            .and_then(|i| self.values.get(i))
+            .copied()
+            .ok_or(DeviceError::OutOfRange)
+    }
+
+    fn write(&mut self, space: u8, offset: u64, _width: u8, value: u64) -> Result<(), DeviceError> {
+        if space != 0 {
+            return Err(DeviceError::NoSpace);
+        }
+        let slot = usize::try_from(offset / 8).ok().and_then(|i| self.values.get_mut(i));
+        *slot.ok_or(DeviceError::OutOfRange)? = value;
+        Ok(())
+    }
+
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.waits = self.waits.wrapping_add(1);
+        self.now = self.now.saturating_add(limit_ns.min(1_000));
+        Ok(if self.waits.is_multiple_of(2) {
+            WaitResult::Raised { lines }
+        } else {
+            WaitResult::TimedOut
+        })
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        self.now = self.now.saturating_add(ns);
+        Ok(())
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.now
+    }
+}
+
+/// A plan as it goes over the wire: what decodes must verify or be refused, print as text and read back the same.
+pub fn plan_bytes(data: &[u8]) {
+    let Ok(plan) = Plan::from_bytes(data) else {
+        return;
+    };
+    text_comes_back(&plan);
+    let none = BTreeMap::new();
+    let _ = verify(&plan, &none, &device());
+}
+
+/// A plan as text.
+pub fn plan_text(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(plan) = plan::text::parse(text) {
+        text_comes_back(&plan);
+    }
+}
+
+fn text_comes_back(plan: &Plan) {
+    let text = plan::text::print(plan);
+    // A body that does not decode cannot be printed as actions; such a text need not read back.
+    if Actions::new(&plan.body).all(|a| a.is_ok())
+        && let Ok(again) = plan::text::parse(&text)
+    {
+        assert_eq!(&again, plan, "a printed plan reads back as another one");
+    }
+}
+
+/// The device that plans are verified for: as large as a plan may ask for.
+pub(crate) fn device() -> DeviceInfo {
+    DeviceInfo {
+        name: "fuzz".into(),
+        description: String::new(),
+        gpu_id: 0x60a0_0002,
+        gpu_name: "Mali-G71".into(),
+        register_map: "mali-jm".into(),
+        containment: Containment::Software,
+        window: 0x4000,
+        arena: Arena {
+            base: PhysAddr(0x1_0000_0000),
+            pages: 1 << 20,
+        },
+        virtual_time: true,
+        computes: false,
+    }
+}
+
+/// A sound plan: that of a small recording with three job chains.
+static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
+    let file = include_bytes!("../../sample-traces/write-value.kine");
+    let recording = trace_core::container::from_bytes(file.to_vec()).ok()?;
+    let target = SoftwareMali::new(Model::G71).info();
+    plan::compile(
+        &recording,
+        &plan::Edits::default(),
+        &target,
+        &plan::CompileOptions::default(),
+        &Progress::new(),
+    )
+    .ok()
+});
+
+/// What a verification says of the sound plan and of one that it refuses, and how the sound one ends, as they go over
+/// the wire: without the bytes of the outcome's recording.
+pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
+    let Compiled { mut plan, pages } = SOUND.clone()?;
+    let mut board = SoftwareMali::new(Model::G71);
+    let verified = verify(&plan, &pages, &board.info()).ok()?;
+    let mut outcome = run(&plan, &pages, &mut board, &Progress::new());
+    outcome.recording.clear();
+    outcome.timing = Timing::default();
+    plan.budgets.actions = 1;
+    let refusal = verify(&plan, &pages, &board.info()).err()?;
+    Some((verified, refusal, outcome))
+}
+
+/// A sound plan, changed as the input says: 12 bytes a change. What the verification lets through is checked by other
+/// means, then run: the device must not have touched a page that is not the plan's.
+pub fn plan_verified(data: &[u8]) {
+    let mut compiled = SOUND.clone().unwrap_or_else(|| panic!("the sample does not compile"));
+    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
+    let mut input = Input(data);
+    while !input.is_empty() {
+        change(&mut compiled, &mut actions, &mut input);
+    }
+    let mut body = BodyBuilder::new();
+    for action in &actions {
+        // Changed actions that no body can hold are left out.
+        let _ = body.push(action);
+    }
+    (compiled.plan.body, compiled.plan.actions) = body.finish();
+    let Compiled { mut plan, pages } = compiled;
+    plan.budgets.actions = plan.budgets.actions.min(20_000);
+    let mut board = SoftwareMali::new(Model::G71);
+    if verify(&plan, &pages, &board.info()).is_err() {
+        return;
+    }
+    only_own_pages(&plan, &pages);
+    let first = plan.arena.base.frame();
+    let own = first..first.saturating_add(plan.used_pages);
+    let outcome = run(&plan, &pages, &mut board, &Progress::new());
+    let touched = board.memory().backed_frames();
+    assert!(
+        touched.iter().all(|f| own.contains(f)),
+        "a verified plan touched a page outside its own: {touched:x?}, {own:x?}"
+    );
+    assert!(outcome.reads.matched <= outcome.reads.compared);
+    assert!(outcome.actions <= plan.actions);
+}
+
+/// Walks the tables of a verified plan once more, with the traversal that goes on past problems.
+fn only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
+    let Ok(memory) = PlanMemory::of(plan, pages) else {
+        panic!("a verified plan lacks a page")
+    };
+    let first = plan.arena.base.0;
+    let end = first + plan.used_pages * PAGE_SIZE as u64;
+    let scans: Vec<mmu::Scan> = plan
+        .spaces
+        .iter()
+        .map(|s| mmu::scan(s.format, s.root, &memory))
+        .collect();
+    let tables: BTreeSet<u64> = scans
+        .iter()
+        .flat_map(|s| s.tables.iter().map(|t| t.at.frame()))
+        .collect();
+    for leaf in scans.iter().flat_map(|s| &s.leaves) {
+        assert!(
+            leaf.pa.0 >= first && leaf.pa.0 + leaf.bytes <= end,
+            "a verified plan maps {leaf:?}"
+        );
+        if leaf.rights.write {
+            let frames = leaf.pa.frame()..(leaf.pa.0 + leaf.bytes).div_ceil(PAGE_SIZE as u64);
+            assert!(
+                tables.range(frames).next().is_none(),
+                "a verified plan maps a table writable: {leaf:?}"
+            );
+        }
+    }
+}
+
+fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
+    let (op, small, at, value) = (input.u8(), input.u8(), input.u16(), input.u64());
+    let plan = &mut compiled.plan;
+    let base = plan.arena.base.0;
+    let inside = base + (value % (plan.used_pages + 2)) * PAGE_SIZE as u64;
+    let at = usize::from(at);
+    match op % 12 {
+        // A word of a page: any value, or an address of the arena with bits of a table entry.
+        0 | 1 => {
+            let count = plan.pages.len().max(1);
+            let Some(listed) = plan.pages.get_mut(at % count) else {
+                return;
+            };
+            let Some(mut page) = compiled.pages.get(&listed.digest).cloned() else {
+                return;
+            };
+            let word = (usize::from(small) | ((at / count) & 1) << 8) * 8;
+            let new = if op % 12 == 0 {
+                value
+            } else {
+                inside | (value >> 32 & 0xfff)
+            };
+            if let Some(to) = page.get_mut(word..word + 8) {
+                to.copy_from_slice(&new.to_le_bytes());
+            }
+            listed.digest = *blake3::hash(&*page).as_bytes();
+            compiled.pages.insert(listed.digest, page);
+        }
+        2 => {
+            let count = actions.len().max(1);
+            match actions.get_mut(at % count) {
+                Some(Action::Write { value: v, .. }) => *v = if small & 1 == 0 { value } else { inside },
+                Some(Action::Read { expected, .. } | Action::Until { expected, .. }) => *expected = value,
+                Some(Action::WaitInterrupt { lines, limit_ns, .. }) => {
+                    (*lines, *limit_ns) = (u32::from(small), value);
+                }
+                Some(Action::WriteSlot { slot, .. }) => *slot = small,
+                Some(Action::Pause { ns, .. }) => *ns = value,
+                None => {}
+            }
+        }
+        3 => {
+            let count = actions.len().max(1);
+            if let Some(
+                Action::Write { offset, space, .. }
+                | Action::WriteSlot { offset, space, .. }
+                | Action::Read { offset, space, .. }
+                | Action::Until { offset, space, .. },
+            ) = actions.get_mut(at % count)
+            {
+                (*offset, *space) = (value, small & 1);
+            }
+        }
+        4 => {
+            let count = actions.len().max(1);
+            if at % count < actions.len() {
+                actions.remove(at % count);
+            }
+        }
+        5 | 6 => {
+            let place = at % (actions.len() + 1);
+            let event = place
+                .checked_sub(1)
+                .and_then(|p| actions.get(p))
+                .map_or(0, Action::event);
+            let new = if op % 12 == 5 { value >> 16 } else { inside };
+            actions.insert(
+                place,
+                Action::Write {
+                    event,
+                    space: small & 1,
+                    offset: if small & 1 == 0 {
+                        value & 0x3ffc
+                    } else {
+                        value & 0xffff8
+                    },
+                    width: if small & 1 == 0 { 4 } else { 8 },
+                    value: new,
+                },
+            );
+        }
+        7 => envelope(plan, small, at, value, inside),
+        8 => {
+            // The page images of two frames change places, or one is given another frame.
+            let count = plan.pages.len().max(1);
+            if small & 1 == 0 {
+                plan.pages.swap(at % count, small as usize / 2 % count);
+            } else if let Some(p) = plan.pages.get_mut(at % count) {
+                p.frame = inside / PAGE_SIZE as u64;
+            }
+        }
+        9 => plan.pages.push(PlanPage {
+            frame: inside / PAGE_SIZE as u64,
+            digest: trace_core::recording::zero_digest(),
+            role: FrameRole::Data,
+        }),
+        10 => {
+            let count = actions.len().max(1);
+            actions.swap(at % count, usize::from(small) % count);
+        }
+        _ => {
+            let count = actions.len().max(1);
+            if let Some(copy) = actions.get(at % count).copied() {
+                actions.insert(at % count, copy);
+            }
+        }
+    }
+}
+
+fn envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u64) {
+    match field % 16 {
+        0 => plan.used_pages = value % 4096,
+        1 => plan.budgets.actions = value,
+        2 => plan.budgets.pages = value,
+        3 => plan.budgets.time_ns = value,
+        4 => plan.budgets.interrupt_ns = value,
+        5 => plan.budgets.poll_ns = value,
+        6 => plan.allowed.push((value as u32, (value >> 32) as u32)),
+        7 => plan.gpu_id = value as u32,
+        8 => {
+            let copy = plan.spaces.first().copied();
+            plan.spaces.extend(copy);
+        }
+        9 => plan.jobs.clear(),
+        10 | 11 => {
+            let count = plan.spaces.len().max(1);
+            if let Some(s) = plan.spaces.get_mut(at % count) {
+                match value >> 61 {
+                    0..=2 => {
+                        (s.root, s.root_register) = (PhysAddr(inside), mmu::root_register(s.format, PhysAddr(inside)))
+                    }
+                    3 => s.root_register = value,
+                    4 => s.number = value as u8,
+                    _ => {
+                        s.format = MmuFormat::MaliLpae;
+                        s.root_register = mmu::root_register(s.format, s.root);
+                    }
+                }
+            }
+        }
+        12 | 13 => {
+            let count = plan.outputs.len().max(1);
+            if let Some(o) = plan.outputs.get_mut(at % count) {
+                match value >> 62 {
+                    0 => o.va = GpuVa(value),
+                    1 => o.bytes = value & 0xf_ffff,
+                    2 => o.bytes = value,
+                    _ => o.space = value as u32,
+                }
+            }
+        }
+        14 => {
+            let count = plan.jobs.len().max(1);
+            if let Some(j) = plan.jobs.get_mut(at % count) {
+                match value >> 62 {
+                    0 => j.head_va = GpuVa(value),
+                    1 => j.submit_event = value as u32 as u64,
+                    2 => j.done_event = Some(value as u32 as u64),
+                    _ => j.slot = value as u8,
+                }
+            }
+        }
+        _ => plan.reads.equal = value,
+    }
+}

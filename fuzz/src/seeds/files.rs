@@ -1,0 +1,77 @@
+//! Seeds of the files that a person keeps.
+
+use super::Add;
+use kinescope_files::buffers::npy;
+use trace_core::recording::ElementType;
+
+const WORKSPACE: &str = r#"version = 1
+moment = 95
+filter = "job = 1 and not poll"
+board = "software:mali-g71"
+axis = "compressed"
+view = [10.0, 90.5]
+outline = 200.0
+inspector = 300.0
+torn = ["memory"]
+
+[selection.memory]
+space = 0
+va = 281474708172800
+bytes = 16
+
+[dock]
+kind = "column"
+shares = [0.6, 0.4]
+
+[[dock.children]]
+kind = "panel"
+id = "timeline"
+
+[[dock.children]]
+kind = "tabs"
+active = 1
+children = [{ kind = "panel", id = "events" }, { kind = "row", shares = [1.0], children = [{ kind = "panel", id = "jobs" }] }]
+"#;
+
+const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","offset":1,"old":"0102","new":"0708"}}}
+{"do":{"note":{"event":3,"old":null,"new":"first"}}}
+"undo"
+"redo"
+{"do":{"pin":{"register":6336,"on":true}}}
+{"do":{"element":{"buffer":"in","old":null,"new":"f16"}}}
+{"do":{"revert":{"buffer":"in","old":"0007"}}}
+"closed"
+"#;
+
+/// A grey picture of three pixels.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0, 3, 0, 0, 0, 1, 8,
+    0, 0, 0, 0, 0x6c, 0x1d, 0x8b, 0xc0, 0, 0, 0, 0x0c, 0x49, 0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x60, 0xf8, 0x6f,
+    0x0c, 0, 0x02, 0x35, 0x01, 0x33, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    for (file, element) in [
+        ("f32", ElementType::F32),
+        ("u8", ElementType::U8),
+        ("f16", ElementType::F16),
+    ] {
+        add("npy", file, npy::write(element, &[1, 2, 3, 4, 5, 6, 7, 8]));
+    }
+    add("workspace", "whole", WORKSPACE.into());
+    add(
+        "workspace",
+        "least",
+        b"version = 1\nmoment = 0\nselection = { job = 3 }\n".to_vec(),
+    );
+    add("journal", "every-change", JOURNAL.into());
+    let file = |head: [u8; 3], bytes: &[u8]| [&head, bytes].concat();
+    add("buffer_file", "csv", file([0, 10, 3], b"1, 2.5\n-3e2\n"));
+    add("buffer_file", "png", file([1, 0, 3], PNG));
+    add(
+        "buffer_file",
+        "npy",
+        file([3, 0, 8], &npy::write(ElementType::U8, &[1, 2, 3, 4, 5, 6, 7, 8])),
+    );
+}

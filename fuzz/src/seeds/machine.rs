@@ -1,0 +1,142 @@
+//! Seeds of what hardware reads: page tables, job chains, register maps, steps of the software GPU.
+
+use super::Add;
+use super::recordings::{TABLES, VA, tables};
+use trace_core::jobs::JobHeader;
+use trace_core::{GpuVa, mmu};
+
+/// A map with a register of every sort, and a layout.
+const MAP: &str = r#"[map]
+name = "small"
+window = 0x1000
+doc = "A map with one of everything."
+id_mask = 0xf00f
+[[map.gpu]]
+id = 0x6000
+name = "Small"
+
+[block]
+name = "UNIT"
+base = 0x100
+stride = 0x80
+count = 3
+provenance = "Made up."
+
+[enum.state]
+0 = "idle"
+0x1 = "busy"
+
+[[register]]
+name = "U{n}_STATE"
+offset = 0x00
+access = "ro"
+doc = "What the unit does."
+fields = [
+    { name = "state", bits = "3:0", kind = "enum", enum = "state" },
+    { name = "on", bits = "4", kind = "bool" },
+    { name = "count", bits = "15:8", kind = "number" },
+]
+
+[[register]]
+name = "U{n}_HEAD"
+offset = 0x08
+wide = true
+access = "rw"
+zero = "none"
+doc = "Where the unit works."
+fields = [{ name = "address", bits = "63:0", kind = "address" }]
+
+[[layout]]
+name = "entry"
+bits = 64
+provenance = "Made up."
+doc = "An entry."
+fields = [{ name = "address", bits = "47:12", kind = "address" }, { name = "valid", bits = "0", kind = "bool" }]
+"#;
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    add("register_map", "small", MAP.into());
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers/mali-jm");
+    for file in ["job_slot.toml", "job-header.toml", "mali-lpae-entry.toml", "draw.toml"] {
+        add(
+            "register_map",
+            file,
+            std::fs::read(folder.join(file)).unwrap_or_default(),
+        );
+    }
+    add("page_tables", "one-of-each", page_tables(0));
+    add("page_tables", "lpae", page_tables(1));
+    add("job_chain", "every-type", job_chain());
+    add("device_mali", "write-value", device_mali());
+}
+
+/// The tables of the other seeds, entry by entry; in the older format their leaves mean something else.
+fn page_tables(format: u8) -> Vec<u8> {
+    let mut out = vec![format];
+    out.extend(TABLES[0].to_le_bytes());
+    out.extend(VA.to_le_bytes());
+    for (at, entries) in tables() {
+        for (index, entry) in entries.iter().enumerate().filter(|(_, e)| **e != mmu::INVALID) {
+            out.extend(((at >> 12) as u16 - 1).to_le_bytes());
+            out.extend((index as u16).to_le_bytes());
+            out.extend(entry.to_le_bytes());
+        }
+    }
+    out
+}
+
+/// A job of each type, 256 bytes apart, with payloads full of addresses that lie in the memory.
+fn job_chain() -> Vec<u8> {
+    let mut memory = vec![0u8; 256];
+    let types = 1..=12u8;
+    for job_type in types.clone() {
+        let next = if job_type == 12 {
+            0
+        } else {
+            (u64::from(job_type) + 1) * 256
+        };
+        memory.extend(header(job_type, next));
+        for word in 0..28u64 {
+            memory.extend((word * 64).to_le_bytes());
+        }
+    }
+    [256u16.to_le_bytes().to_vec(), memory].concat()
+}
+
+fn header(job_type: u8, next: u64) -> [u8; 32] {
+    let mut h = JobHeader::read(&[0; 32]);
+    h.is_64bit = true;
+    h.job_type = job_type;
+    h.index = u16::from(job_type);
+    h.next = GpuVa(next);
+    h.encode()
+}
+
+/// Boots, puts a write-value job into memory, submits it and waits.
+fn device_mali() -> Vec<u8> {
+    let mut out = vec![2];
+    let mut step = |op: u8, small: u8, at: u16, value: u64| {
+        out.extend([op, small]);
+        out.extend(at.to_le_bytes());
+        out.extend(value.to_le_bytes());
+    };
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|b| u64::from_le_bytes(*b))
+            .collect()
+    };
+    let payload = [0x9000u64, 7, 0x1122_3344_5566_7788];
+    for (n, word) in words(&header(2, 0)).iter().chain(&payload).enumerate() {
+        step(3, 0, 0x1000 + n as u16, *word);
+    }
+    for (register, value) in [(0x1840, 0x8000), (0x1844, 0), (0x1850, 0xff), (0x1858, 0), (0x1860, 1)] {
+        step(1, 0, register, value);
+    }
+    step(5, 1, 0, 1_000_000);
+    step(0, 0, 0x1824, 0);
+    out
+}

@@ -1,0 +1,85 @@
+//! Seeds of what a peer sends: a message of every kind, as small as they come; and of the key store's file.
+
+use super::Add;
+use crate::plans;
+use replay_engine::wire::message::{
+    DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionRefusal,
+    SessionReply,
+};
+use replay_engine::wire::{Concern, Preamble, Word, first_piece};
+use serde::Serialize;
+
+const KEYS: &str = r#"version = 1
+private_key = "0101010101010101010101010101010101010101010101010101010101010101"
+public_key = "a4e09292b651c278b9772c569f5fa9bb13d906b46ab68c9df9dc2b4409f8a209"
+
+[[peer]]
+name = "board-1"
+public_key = "0202020202020202020202020202020202020202020202020202020202020202"
+address = "127.0.0.1:7117"
+paired_at = 1760000000
+
+[[peer]]
+name = "laptop"
+public_key = "0303030303030303030303030303030303030303030303030303030303030303"
+"#;
+
+/// A message behind the number of its kind.
+fn message<T: Serialize>(kind: u8, message: &T) -> Vec<u8> {
+    [vec![kind], trace_core::encode::to_bytes(message).unwrap_or_default()].concat()
+}
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    add("key_store", "two-peers", KEYS.into());
+    add("key_store", "board", b"agent:board-1/mali-g71".to_vec());
+    let preamble = Preamble::own(Word::Session).to_bytes().to_vec();
+    add("wire", "preamble", [vec![0], preamble].concat());
+    let info = plans::device();
+    let state = DeviceState {
+        info: info.clone(),
+        holder: Some("a".into()),
+        out_of_order: None,
+    };
+    let welcome = SessionReply::Welcome {
+        program: "p".into(),
+        you: "y".into(),
+        devices: vec![state],
+    };
+    add("wire", "welcome", message(1, &welcome));
+    let refused = SessionReply::Refused(SessionRefusal::NotPaired {
+        fingerprint: "f".into(),
+    });
+    add("wire", "not-paired", message(1, &refused));
+    add("wire", "pair", message(2, &PairMessage::Nonce([7; 32])));
+    let confirm = PairMessage::Confirm {
+        accepted: true,
+        service_port: Some(7117),
+    };
+    add("wire", "confirm", message(2, &confirm));
+    add("wire", "lease", message(3, &LeaseRequest::Take("mali-g71".into())));
+    add("wire", "granted", message(4, &LeaseReply::Granted(info)));
+    let offer = PagesRequest::Offer {
+        head_bytes: 5000,
+        body_bytes: 100,
+        pieces: vec![[1; 32], [2; 32], [3; 32]],
+    };
+    add("wire", "offer", message(5, &offer));
+    add("wire", "lack", message(6, &PagesReply::LackPages(vec![(0, 3)])));
+    if let Some((verified, refusal, outcome)) = plans::outcomes() {
+        add("wire", "ready", message(6, &PagesReply::Ready(verified)));
+        add("wire", "refused", message(6, &PagesReply::Refused(refusal)));
+        let done = RunReply::Done {
+            outcome: Box::new(outcome),
+            bulk: vec![4096, 64],
+        };
+        add("wire", "done", message(8, &done));
+    }
+    add("wire", "start", message(7, &RunRequest::Start { repeat: 2 }));
+    add("wire", "progress", message(8, &RunReply::Progress(5)));
+    let piece = first_piece(Concern::Run, b"\0\0\0\0\x05\0\0\0")
+        .map(|(p, _)| p)
+        .unwrap_or_default();
+    let length = (piece.len() as u16).to_le_bytes();
+    add("wire", "frame", [vec![9], length.to_vec(), piece].concat());
+}

@@ -1,0 +1,35 @@
+//! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
+
+mod files;
+mod machine;
+mod messages;
+mod plans;
+mod recordings;
+
+pub use recordings::gpureplay;
+
+/// Takes a seed: target, name of the file in its corpus, bytes.
+type Add<'a> = &'a mut dyn FnMut(&'static str, &'static str, Vec<u8>);
+
+/// A committed input: target, file name, bytes.
+pub struct Seed {
+    /// Name of the target.
+    pub target: &'static str,
+    /// Name of the file in the corpus.
+    pub file: &'static str,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// All seeds.
+#[must_use]
+pub fn all() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
+    files::add(&mut add);
+    machine::add(&mut add);
+    messages::add(&mut add);
+    plans::add(&mut add);
+    recordings::add(&mut add);
+    seeds
+}

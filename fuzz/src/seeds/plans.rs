@@ -1,0 +1,186 @@
+//! Seeds of the targets that read plans.
+
+use super::Add;
+use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
+use replay_engine::device::Arena;
+use replay_engine::plan::{
+    Budgets, PLAN_VERSION, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite, RewriteKind, text,
+};
+use trace_core::recording::{ElementType, FrameRole, MmuFormat, zero_digest};
+use trace_core::{GpuVa, PhysAddr};
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    let body = body(&every_action());
+    let plan = plan(&body);
+    add("actions", "every-action", body);
+    add("actions", "empty", Vec::new());
+    add("plan_text", "every-action", text::print(&plan).into_bytes());
+    add("plan_bytes", "every-action", plan.to_bytes().unwrap_or_default());
+    add("plan_verified", "unchanged", Vec::new());
+    // One change of each kind, small enough to be told apart.
+    for op in 0..12u8 {
+        let mut change = vec![op, 3, 1, 0];
+        change.extend((0x1_0000_0000u64 + u64::from(op) * 0x1000).to_le_bytes());
+        add(
+            "plan_verified",
+            CHANGES.get(usize::from(op)).copied().unwrap_or("other"),
+            change,
+        );
+    }
+}
+
+/// Names of the changes of the target `plan_verified`, by number.
+const CHANGES: [&str; 12] = [
+    "page-word",
+    "page-entry",
+    "value",
+    "offset",
+    "left-out",
+    "write",
+    "write-inside",
+    "envelope",
+    "page-moved",
+    "page-added",
+    "swapped",
+    "twice",
+];
+
+/// One action of every kind, as a boot and a job would have them.
+fn every_action() -> Vec<Action> {
+    let (space, width) = (0, 4);
+    vec![
+        Action::Read {
+            event: 0,
+            space,
+            offset: 0,
+            width,
+            class: ReadClass::Equal,
+            expected: 0x60a0_0002,
+        },
+        Action::Write {
+            event: 1,
+            space,
+            offset: 0x30,
+            width,
+            value: 1,
+        },
+        Action::WaitInterrupt {
+            event: 2,
+            lines: 4,
+            limit_ns: 1_000_000,
+        },
+        Action::Read {
+            event: 2,
+            space,
+            offset: 0x2c,
+            width,
+            class: ReadClass::Masked(0x100),
+            expected: 0x100,
+        },
+        Action::Read {
+            event: 3,
+            space,
+            offset: 0x38,
+            width,
+            class: ReadClass::Feeds(0),
+            expected: 7,
+        },
+        Action::WriteSlot {
+            event: 4,
+            space,
+            offset: 0x18f0,
+            width,
+            slot: 0,
+        },
+        Action::Read {
+            event: 5,
+            space,
+            offset: 0x90,
+            width,
+            class: ReadClass::Any,
+            expected: 9,
+        },
+        Action::Until {
+            event: 6,
+            reads: 12,
+            space,
+            offset: 0x28,
+            width,
+            mask: 1,
+            expected: 0,
+            limit_ns: 100_000,
+        },
+        Action::Pause { event: 18, ns: 1_000 },
+        Action::Write {
+            event: 20,
+            space: 1,
+            offset: 0x1000,
+            width: 8,
+            value: 0x1122_3344_5566_7788,
+        },
+    ]
+}
+
+fn body(actions: &[Action]) -> Vec<u8> {
+    let mut out = vec![0; actions.len() * MAX_ACTION_BYTES];
+    let mut encoder = Encoder::new(&mut out);
+    let sound = actions.iter().all(|a| encoder.push(a).is_ok());
+    let used = if sound { encoder.len() } else { 0 };
+    out.truncate(used);
+    out
+}
+
+fn plan(body: &[u8]) -> Plan {
+    let base = PhysAddr(0x1_0000_0000);
+    Plan {
+        version: PLAN_VERSION,
+        title: "seed".into(),
+        gpu_id: 0x60a0_0002,
+        register_map: "mali-jm".into(),
+        arena: Arena { base, pages: 1 << 20 },
+        pages: vec![PlanPage {
+            frame: base.frame(),
+            digest: zero_digest(),
+            role: FrameRole::Table,
+        }],
+        used_pages: 2,
+        spaces: vec![PlanSpace {
+            number: 0,
+            format: MmuFormat::Aarch64_4k,
+            root: base,
+            root_register: base.0,
+        }],
+        outputs: vec![PlanBuffer {
+            name: "output".into(),
+            va: GpuVa(0x10_0000),
+            bytes: 64,
+            element: ElementType::F32,
+            space: 0,
+        }],
+        jobs: vec![PlanJob {
+            submit_event: 4,
+            done_event: Some(6),
+            head_va: GpuVa(0x10_1000),
+            slot: 1,
+        }],
+        rewrites: vec![Rewrite {
+            kind: RewriteKind::FlushId,
+            event: Some(4),
+            detail: "from event 3".into(),
+        }],
+        reads: ReadClasses {
+            equal: 1,
+            masked: 1,
+            until: 12,
+            feeds: 1,
+            any: 1,
+        },
+        interrupts: 1,
+        actions: every_action().len() as u64,
+        budgets: Budgets::default(),
+        allowed: Vec::new(),
+        buffers: Vec::new(),
+        body: body.to_vec(),
+    }
+}

@@ -1,0 +1,222 @@
+//! Seeds of the importers and of the container: a recording of a few events with page tables and a job.
+
+use super::Add;
+use crate::parts;
+use trace_core::recording::{
+    Access, AddressSpace, EventsBuilder, Facts, FrameRole, InterruptRow, MemoryBuilder, MmuFormat, Space, SpaceKind,
+    SubmitRow,
+};
+use trace_core::{PhysAddr, Recording, container, mmu};
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    let files = gpureplay();
+    for (target, name) in [
+        ("gpureplay_io", "gr_io_history"),
+        ("gpureplay_pgt", "gr_pgt"),
+        ("gpureplay_memory", "gr_mem_contents"),
+        ("gpureplay_sync", "gr_sync_as"),
+        ("gpureplay_integrated", "seed_integrated"),
+    ] {
+        if let Some((_, bytes)) = files.iter().find(|(n, _)| *n == name) {
+            add(target, "small", bytes.clone());
+        }
+    }
+    let padded = b"0,R,0x00000000,60a00002\n521,W,0x00000030,00000001\n";
+    add("gpureplay_io", "padded", padded.to_vec());
+    add("raw_memory", "small", raw_memory());
+    let small = container::to_bytes(&recording()).unwrap_or_default();
+    let apart = parts::take_apart(&small);
+    let second = [
+        apart.clone(),
+        parts::end_of_commit(false),
+        parts::named(15, "note", b"more", false),
+        parts::named(16, trace_core::timeline::SECTION, &timeline(), true),
+        parts::end_of_commit(true),
+    ];
+    add("container", "small", small);
+    add("container_resealed", "small", apart);
+    add("container_resealed", "two-commits", second.concat());
+    add(
+        "container_resealed",
+        "write-value",
+        parts::take_apart(include_bytes!("../../../sample-traces/write-value.kine")),
+    );
+}
+
+/// The timeline of the recording, as it is stored.
+fn timeline() -> Vec<u8> {
+    let map = trace_core::registers::RegisterMap::by_name("mali-jm");
+    map.and_then(|m| trace_core::timeline::derive(&recording(), m, &trace_core::progress::Progress::new()).ok())
+        .map(|t| t.to_bytes())
+        .unwrap_or_default()
+}
+
+/// Physical addresses of a top table, one table of each lower level, and a page.
+pub(super) const TABLES: [u64; 4] = [0x1000, 0x2000, 0x3000, 0x4000];
+const PAGE: u64 = 0x5000;
+pub(super) const VA: u64 = 0x10_0000;
+
+/// The tables at [`TABLES`]: `VA` and its neighbour map to `PAGE` and the page after it.
+pub(super) fn tables() -> Vec<(u64, Vec<u64>)> {
+    let mut out: Vec<(u64, Vec<u64>)> = TABLES.iter().map(|at| (*at, vec![mmu::INVALID; 512])).collect();
+    for (level, below) in TABLES.iter().skip(1).enumerate() {
+        let index = usize::from(mmu::index_at(level as u8, VA));
+        if let Some(e) = out.get_mut(level).and_then(|t| t.1.get_mut(index)) {
+            *e = mmu::encode_table(MmuFormat::Aarch64_4k, PhysAddr(*below));
+        }
+    }
+    let index = usize::from(mmu::index_at(3, VA));
+    for i in 0..2u64 {
+        if let Some(e) = out.get_mut(3).and_then(|t| t.1.get_mut(index + i as usize)) {
+            *e = mmu::encode_leaf(MmuFormat::Aarch64_4k, PhysAddr(PAGE + i * 0x1000), mmu::Rights::RW, 0);
+        }
+    }
+    out
+}
+
+/// A page that starts with a job header: a compute job alone.
+fn job_page() -> Vec<u8> {
+    let mut page = vec![0; 4096];
+    let header = [0u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 1, 1, 0x40];
+    for (to, from) in page.iter_mut().zip(header) {
+        *to = from;
+    }
+    page
+}
+
+/// A small sound GPUReplay folder: file names and contents.
+#[must_use]
+pub fn gpureplay() -> Vec<(&'static str, Vec<u8>)> {
+    let accesses: [(u64, char, u32, u32); 14] = [
+        (0, 'R', 0x0, 0x60a0_0002),
+        (521, 'W', 0x30, 1),
+        (1042, 'R', 0x2c, 0x100),
+        (520, 'W', 0x24, 0x100),
+        (520, 'W', 0x2430, 0x4200_0006),
+        (520, 'W', 0x2400, 0x1000),
+        (520, 'W', 0x2418, 1),
+        (520, 'R', 0x2428, 1),
+        (520, 'R', 0x2428, 0),
+        (520, 'R', 0x38, 7),
+        (520, 'W', 0x18c0, VA as u32),
+        (520, 'W', 0x18e0, 1),
+        (900_000, 'R', 0x100c, 2),
+        (520, 'W', 0x1004, 2),
+    ];
+    let mut io = String::new();
+    let mut integrated = String::new();
+    let mut now = 947_878_218_605u64;
+    for (i, (delta, way, offset, value)) in accesses.iter().enumerate() {
+        now += delta;
+        io.push_str(&format!("{delta},{way},{offset:x},{value:x}\n"));
+        integrated.push_str(&format!(
+            "{now}\t   IO\t  78{}\t {i:3}: {way} reg 0x{offset:08x} val {value:08x}    GPU_CTRL | X (RO) \t\n",
+            20 + i % 2
+        ));
+    }
+    let tables = tables();
+    let mut pgt = Vec::new();
+    let size = 40 + tables.len() as u64 * 4104;
+    for word in [size, TABLES[0], 0x4c8d_888d_8f88, 6] {
+        pgt.extend(word.to_le_bytes());
+    }
+    for (level, (at, entries)) in tables.iter().enumerate() {
+        pgt.extend((at | level as u64).to_le_bytes());
+        pgt.extend(entries.iter().flat_map(|e| e.to_le_bytes()));
+    }
+    pgt.extend(0xff_ffff_ffffu64.to_le_bytes());
+    let mut memory = Vec::new();
+    for word in [VA, VA + 0x2000, 2] {
+        memory.extend(word.to_le_bytes());
+    }
+    memory.extend(0x606eu32.to_le_bytes());
+    memory.push(1);
+    for (i, page) in [job_page(), vec![0; 4096]].iter().enumerate() {
+        memory.extend((VA + i as u64 * 0x1000).to_le_bytes());
+        memory.extend((PAGE + i as u64 * 0x1000).to_le_bytes());
+        memory.extend(page);
+    }
+    let mut sync = 2u32.to_le_bytes().to_vec();
+    for word in [VA, VA + 64, 64, VA + 64, VA + 128, 64] {
+        sync.extend(word.to_le_bytes());
+    }
+    vec![
+        ("gr_io_history", io.into_bytes()),
+        ("gr_pgt", pgt),
+        ("gr_mem_contents", memory),
+        ("gr_sync_as", sync),
+        ("seed_integrated", integrated.into_bytes()),
+    ]
+}
+
+/// Base, root and format, then the dump: the same tables and page.
+fn raw_memory() -> Vec<u8> {
+    let mut out = TABLES[0].to_le_bytes().to_vec();
+    out.extend(TABLES[0].to_le_bytes());
+    out.push(0);
+    for (_, entries) in tables() {
+        out.extend(entries.iter().flat_map(|e| e.to_le_bytes()));
+    }
+    out.extend(job_page());
+    out
+}
+
+/// A recording of a few events of every kind and two pages.
+fn recording() -> Recording {
+    let mut events = EventsBuilder::new();
+    let access = |write, offset, value| Access {
+        space: 0,
+        write,
+        offset,
+        width: 4,
+        value,
+    };
+    events.access(0, 1, access(false, 0, 0x60a0_0002));
+    events.access(10, 1, access(true, 0x30, 1));
+    events.interrupt(20, InterruptRow { line: 2, status: 0x100 });
+    events.submit(
+        30,
+        SubmitRow {
+            head_va: VA,
+            address_space: 0,
+            slot: 1,
+        },
+    );
+    events.mark(40, "a note");
+    let mut memory = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    let page_of = |bytes: &[u8]| {
+        let mut page = [0; 4096];
+        page.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        page
+    };
+    for (at, entries) in tables() {
+        let bytes: Vec<u8> = entries.iter().flat_map(|e| e.to_le_bytes()).collect();
+        frames.push((at >> 12, memory.add_page(&page_of(&bytes)), FrameRole::Table));
+    }
+    frames.push((PAGE >> 12, memory.add_page(&page_of(&job_page())), FrameRole::Data));
+    memory.add_snapshot(0, frames);
+    let facts = Facts {
+        spaces: vec![Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        }],
+        address_spaces: vec![AddressSpace {
+            number: 0,
+            format: MmuFormat::Aarch64_4k,
+            root: PhysAddr(TABLES[0]),
+            memattr: 0,
+            transcfg: 6,
+        }],
+        source_pages: 1,
+        ..Facts::default()
+    };
+    Recording {
+        facts,
+        events: events.finish(),
+        memory: memory.finish(),
+        ..Recording::default()
+    }
+}
