@@ -4,9 +4,10 @@
 use super::axis::Axis;
 use super::facts::{ChainJob, Content, Facts, Fold, Interrupt, JobFact, Lane, PhaseFact, RegisterFact, Run, SpaceFact};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use trace_core::jobs::{self, ChainEnd, GpuMemory};
 use trace_core::memory::{ByteState, GpuMemoryView};
-use trace_core::mmu;
+use trace_core::mmu::{self, Found, Scan};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, PageId, Recording};
 use trace_core::registers::{Register, RegisterMap};
@@ -14,6 +15,11 @@ use trace_core::{GpuVa, check, timeline};
 
 /// Gaps longer than this can be pressed together, ns.
 const GAP_NS: u64 = 2_000_000;
+/// Most runs of pages that are kept, all address spaces together: three million pages that differ from their neighbours
+/// are no picture any more, and a file can claim billions.
+const MOST_RUNS: usize = 3 << 20;
+/// Bits of an address in a gibibyte, the step in which progress through an address space is told.
+const GIB_BITS: u32 = 30;
 /// Most jobs of a chain that are kept.
 const MOST_CHAIN: usize = 256;
 
@@ -64,11 +70,11 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
 pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
     let n = recording.events.len();
     let mut facts = Facts {
-        axis: Axis::new(recording.events.time.iter(), GAP_NS),
+        axis: Axis::new(watched(recording.events.time.iter(), progress), GAP_NS),
         ..Default::default()
     };
     progress.check()?;
-    by_register(recording, &mut facts, n);
+    by_register(recording, &mut facts, n, progress)?;
     progress.check()?;
     if let Some(map) = map_of(recording) {
         let t = timeline::derive(recording, map, progress)?;
@@ -80,8 +86,9 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
         );
     }
     progress.check()?;
+    let mut room = MOST_RUNS;
     for (i, _) in recording.facts.address_spaces.iter().enumerate() {
-        facts.spaces.push(space(recording, i, progress)?);
+        facts.spaces.push(space(recording, i, &mut room, progress)?);
     }
     facts.findings = check::check(recording);
     facts.findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.event));
@@ -109,12 +116,18 @@ fn lane_name(register: Option<&Register>) -> String {
     }
 }
 
-fn by_register(recording: &Recording, facts: &mut Facts, n: usize) {
+/// The items until nobody wants them any more.
+fn watched<T>(items: impl Iterator<Item = T>, progress: &Progress) -> impl Iterator<Item = T> {
+    let going = |(n, _): &(usize, T)| n % (1 << 16) != 0 || progress.check().is_ok();
+    items.enumerate().take_while(going).map(|(_, item)| item)
+}
+
+fn by_register(recording: &Recording, facts: &mut Facts, n: usize, progress: &Progress) -> Result<(), Cancelled> {
     let map = map_of(recording);
     let mut registers: BTreeMap<u32, RegisterFact> = BTreeMap::new();
     let mut lanes: BTreeMap<String, Lane> = BTreeMap::new();
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
-    for e in 0..n {
+    for e in watched(0..n, progress) {
         let Some(a) = recording.events.access(e) else { continue };
         let Ok(event) = u32::try_from(e) else { break };
         let fact = registers.entry(a.offset).or_insert_with(|| {
@@ -135,6 +148,7 @@ fn by_register(recording: &Recording, facts: &mut Facts, n: usize) {
         });
         if a.write { &mut lane.writes } else { &mut lane.reads }.push(event);
     }
+    progress.check()?;
     facts.registers = registers;
     facts.lanes = lanes.into_values().collect();
     let rank = |l: &Lane| match l.name.as_str() {
@@ -146,6 +160,7 @@ fn by_register(recording: &Recording, facts: &mut Facts, n: usize) {
         _ => 5,
     };
     facts.lanes.sort_by(|a, b| (rank(a), &a.name).cmp(&(rank(b), &b.name)));
+    Ok(())
 }
 
 fn take_timeline(recording: &Recording, facts: &mut Facts, t: timeline::Timeline) {
@@ -236,12 +251,13 @@ fn take_chain(mem: &impl GpuMemory, head: GpuVa, fact: &mut JobFact) {
     }
 }
 
-fn space(recording: &Recording, index: usize, progress: &Progress) -> Result<SpaceFact, Cancelled> {
+/// An address space, its runs kept as long as there is `room` for them.
+fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progress) -> Result<SpaceFact, Cancelled> {
     let Some(s) = recording.facts.address_spaces.get(index) else {
         return Ok(SpaceFact::default());
     };
     let view = recording.memory.last();
-    let scan = mmu::scan(s.format, s.root, &view);
+    let contents = view.runs();
     let mut out = SpaceFact {
         number: s.number,
         format: match s.format {
@@ -249,52 +265,89 @@ fn space(recording: &Recording, index: usize, progress: &Progress) -> Result<Spa
             trace_core::recording::MmuFormat::MaliLpae => "Mali LPAE".into(),
         },
         root: s.root.0,
-        problem: scan.problems.first().map(ToString::to_string),
         ..Default::default()
     };
-    progress.set_total(scan.leaves.len() as u64);
-    for m in &scan.mappings {
-        let rights = rights_bits(m.rights);
-        let add = Run {
-            va: m.va.0,
-            pages: m.pages,
+    progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
+    let (mut steps, mut gib, mut problems) = (0u64, 0, 0);
+    // Leaves are not kept: a small file can map millions of blocks, each with its content in pieces.
+    let _ = mmu::visit_all(s.format, s.root, &view, &mut |found| {
+        let leaf = match found {
+            Found::Table(_) => return ControlFlow::Continue(()),
+            Found::Leaf(leaf) => leaf,
+            Found::Problem(e) => {
+                out.problem.get_or_insert_with(|| e.to_string());
+                problems += 1;
+                return if problems < Scan::MAX_PROBLEMS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                };
+            }
+        };
+        let done = leaf.va.0 >> GIB_BITS;
+        if progress.advance(done.saturating_sub(gib)).is_err() {
+            return ControlFlow::Break(());
+        }
+        gib = done;
+        let rights = rights_bits(leaf.rights);
+        let whole = Run {
+            va: leaf.va.0,
+            pages: leaf.bytes / 4096,
             rights,
             content: Content::None,
         };
-        match out.mappings.last_mut() {
-            Some(last) if last.end() == add.va && last.rights == rights => last.pages += add.pages,
-            _ => out.mappings.push(add),
-        }
-    }
-    for (i, leaf) in scan.leaves.iter().enumerate() {
-        if i % 4096 == 0 {
-            progress.advance(4096)?;
-        }
-        let rights = rights_bits(leaf.rights);
-        // A block of 2 MiB or 1 GiB is looked at page by page up to a bound, and as a whole beyond.
-        let pages = (leaf.bytes / 4096).max(1);
-        let looked = if pages > 512 { 1 } else { pages };
-        for k in 0..looked {
-            let content = match view.page_id(leaf.pa.frame().saturating_add(k)) {
-                None => Content::None,
-                Some(PageId::ZERO) => Content::Zero,
-                Some(_) => Content::Data,
+        let mut fits = join(&mut out.mappings, whole, room);
+        let (first, end) = (leaf.pa.frame(), leaf.pa.frame().saturating_add(whole.pages));
+        let mut next = contents.partition_point(|r| r.end_frame() <= first);
+        let mut at = first;
+        while fits && at < end {
+            let (content, to) = match contents.get(next).filter(|r| r.first_frame <= at) {
+                Some(r) if r.page(at) != Some(PageId::ZERO) => (Content::Data, r.end_frame()),
+                Some(r) if r.repeat => (Content::Zero, r.end_frame()),
+                Some(_) => (Content::Zero, at + 1),
+                None => (Content::None, contents.get(next).map_or(end, |r| r.first_frame)),
             };
-            let add = Run {
-                va: leaf.va.0.saturating_add(k * 4096),
-                pages: if looked == 1 { pages } else { 1 },
+            next += usize::from(contents.get(next).is_some_and(|r| r.end_frame() <= to));
+            let to = to.min(end);
+            let run = Run {
+                va: leaf.va.0.saturating_add((at - first) * 4096),
+                pages: to - at,
                 rights,
                 content,
             };
-            match out.runs.last_mut() {
-                Some(last) if last.end() == add.va && last.rights == rights && last.content == content => {
-                    last.pages += add.pages;
-                }
-                _ => out.runs.push(add),
-            }
+            fits = join(&mut out.runs, run, room);
+            at = to;
+            steps += 1;
+            fits &= steps % 4096 != 0 || progress.check().is_ok();
+        }
+        if !fits {
+            out.problem.get_or_insert_with(|| {
+                format!(
+                    "there are more than {MOST_RUNS} runs of pages; those from {} on are not shown",
+                    leaf.va
+                )
+            });
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    progress.check()?;
+    Ok(out)
+}
+
+/// Adds a run, to the last one where it continues it; `false` when there is no room for another.
+fn join(runs: &mut Vec<Run>, add: Run, room: &mut usize) -> bool {
+    match runs.last_mut() {
+        Some(last) if last.end() == add.va && last.rights == add.rights && last.content == add.content => {
+            last.pages += add.pages;
+        }
+        _ if *room == 0 => return false,
+        _ => {
+            *room -= 1;
+            runs.push(add);
         }
     }
-    Ok(out)
+    true
 }
 
 fn rights_bits(r: mmu::Rights) -> u8 {
@@ -306,4 +359,99 @@ fn rights_bits(r: mmu::Rights) -> u8 {
 pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mmu::Walk> {
     let s = recording.facts.address_spaces.get(space as usize)?;
     Some(mmu::walk(s.format, s.root, GpuVa(va), &recording.memory.at(event)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::PhysAddr;
+    use trace_core::mmu::{Rights, encode_leaf, encode_table};
+    use trace_core::recording::{AddressSpace, FrameRole, MemoryBuilder, MmuFormat};
+
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+
+    /// A table at frame 1 that points at `tables` tables of one image, whose entries are all `leaf`, and zero pages in
+    /// the frames given.
+    fn recording(tables: u64, leaf: u64, frames: impl Iterator<Item = u64>) -> Recording {
+        let mut m = MemoryBuilder::new();
+        let page = |entry: &dyn Fn(u64) -> u64| {
+            let mut p = [0u8; 4096];
+            for (i, e) in p.chunks_exact_mut(8).enumerate() {
+                e.copy_from_slice(&entry(i as u64).to_le_bytes());
+            }
+            p
+        };
+        let entry = |i| {
+            if i < tables {
+                encode_table(F, PhysAddr((0x1000 + i) << 12))
+            } else {
+                mmu::INVALID
+            }
+        };
+        let (top, leaves) = (m.add_page(&page(&entry)), m.add_page(&page(&|_| leaf)));
+        let mut all = vec![(1, top, FrameRole::Table)];
+        all.extend((0..tables).map(|i| (0x1000 + i, leaves, FrameRole::Table)));
+        all.extend(frames.map(|f| (f, PageId::ZERO, FrameRole::Data)));
+        m.add_snapshot(0, all);
+        let mut r = Recording {
+            memory: m.finish(),
+            ..Recording::default()
+        };
+        let space = AddressSpace {
+            number: 0,
+            format: F,
+            root: PhysAddr(0x1000),
+            memattr: 0,
+            transcfg: 6,
+        };
+        r.facts.address_spaces = vec![space];
+        r
+    }
+
+    /// One GiB block, at the place where content is scattered.
+    fn block() -> u64 {
+        encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2
+    }
+
+    #[test]
+    fn content_inside_large_blocks_is_told_page_by_page() {
+        let r = recording(1, block(), [0x4_0003, 0x4_0004, 0x4_0100].into_iter());
+        let space = &derive(&r, &Progress::new()).unwrap().spaces[0];
+        assert_eq!(
+            (space.mappings.len(), space.pages(), &space.problem),
+            (1, 512 << 18, &None)
+        );
+        assert_eq!(space.pages_with(Content::Zero), 512 * 3);
+        let first: Vec<_> = space
+            .runs
+            .iter()
+            .take(4)
+            .map(|r| (r.va >> 12, r.pages, r.content))
+            .collect();
+        assert_eq!(
+            first,
+            [
+                (0, 3, Content::None),
+                (3, 2, Content::Zero),
+                (5, 0xfb, Content::None),
+                (0x100, 1, Content::Zero)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_small_file_that_maps_scattered_content_by_the_billion_is_shown_up_to_a_bound() {
+        let r = recording(512, block(), (0..131_072).map(|i| 0x4_0000 + 2 * i));
+        let facts = derive(&r, &Progress::new()).unwrap();
+        let space = &facts.spaces[0];
+        assert!(space.runs.len() + space.mappings.len() <= MOST_RUNS);
+        assert!(
+            space.problem.as_ref().is_some_and(|p| p.contains("are not shown")),
+            "{:?}",
+            space.problem
+        );
+        let progress = Progress::new();
+        progress.cancel();
+        assert!(derive(&r, &progress).is_err());
+    }
 }

@@ -98,7 +98,7 @@ pub fn compile(
     }
     progress.set_total(events as u64 + 2);
 
-    let mut memory = Relocated::new(recording, target.arena)?;
+    let mut memory = Relocated::new(recording, target.arena, progress)?;
     progress.advance(1)?;
     let mut rewrites = Vec::new();
     for m in &memory.moved {

@@ -117,6 +117,12 @@ pub enum CompileError {
         /// Pages granted.
         pages: u64,
     },
+    /// The page tables map more than a plan looks at.
+    #[error("the page tables map more than {limit} pages; one memory mapped again and again counts each time")]
+    TooManyMapped {
+        /// Pages that are looked at.
+        limit: u64,
+    },
     /// The device's memory lies where page tables cannot point.
     #[error("the device's memory ends beyond 48 bits of physical address, or does not start at a page")]
     ArenaOutOfReach,

@@ -5,6 +5,7 @@ use crate::device::Arena;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use trace_core::mmu::{EntryKind, entry_address, entry_kind, for_each_leaf, for_each_table, root_register, translate};
+use trace_core::progress::Progress;
 use trace_core::recording::{
     AddressSpace, Digest, FrameRole, Memory, MemoryView, Page, PageId, ZERO_PAGE, zero_digest,
 };
@@ -12,6 +13,14 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
 /// Bits of a physical address that an entry can hold.
 const PHYSICAL_BITS: u32 = 48;
+
+/// Most mapped pages that are looked at, all translations together, a block counting as all its pages: 64 GiB of
+/// addresses. Tables can map one piece of memory any number of times, so neither the recording's size nor the arena's
+/// bounds this.
+pub const MAX_VISITED_PAGES: u64 = 1 << 24;
+
+/// Mapped pages between two looks at whether the work was cancelled.
+const CHECK_EVERY: u64 = 1 << 16;
 
 /// What a new frame holds.
 enum Content<'a> {
@@ -29,6 +38,8 @@ pub struct Relocated<'a> {
     content: BTreeMap<u64, (FrameRole, Content<'a>)>,
     next: u64,
     arena: Arena,
+    /// Mapped pages looked at so far.
+    visited: u64,
     /// The translations.
     pub moved: Vec<MovedSpace>,
 }
@@ -54,8 +65,9 @@ impl<'a> Relocated<'a> {
     /// Moves everything that the recording's translations reach: first the tables, then data by rising address.
     ///
     /// # Errors
-    /// When tables cannot be walked, are mapped for the GPU, or the arena is too small.
-    pub fn new(recording: &'a Recording, arena: Arena) -> Result<Self, CompileError> {
+    /// When tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`], the arena is too
+    /// small, or the work was cancelled.
+    pub fn new(recording: &'a Recording, arena: Arena, progress: &Progress) -> Result<Self, CompileError> {
         if arena.base.in_page() != 0 || arena.end() >> PHYSICAL_BITS != 0 {
             return Err(CompileError::ArenaOutOfReach);
         }
@@ -67,15 +79,17 @@ impl<'a> Relocated<'a> {
             content: BTreeMap::new(),
             next: arena.base.frame(),
             arena,
+            visited: 0,
             moved: Vec::new(),
         };
         let mut tables = Vec::new();
         for space in this.spaces {
+            progress.check()?;
             tables.push(this.place_tables(space)?);
         }
         let old_tables: HashSet<u64> = tables.iter().flatten().map(|t| t.old).collect();
         for (space, tables) in this.spaces.iter().zip(&tables) {
-            let leaves = this.place_data(space, &old_tables)?;
+            let leaves = this.place_data(space, &old_tables, progress)?;
             this.write_tables(space, tables)?;
             // The root is the first table that a traversal enters.
             let root = PhysAddr(tables.first().map_or(0, |t| t.new) << 12);
@@ -130,13 +144,21 @@ impl<'a> Relocated<'a> {
             .collect()
     }
 
-    fn place_data(&mut self, space: &AddressSpace, tables: &HashSet<u64>) -> Result<u64, CompileError> {
+    fn place_data(
+        &mut self,
+        space: &AddressSpace,
+        tables: &HashSet<u64>,
+        progress: &Progress,
+    ) -> Result<u64, CompileError> {
         let mut leaves = 0;
         let mut result = Ok(());
         let view = self.view;
         for_each_leaf(space.format, space.root, &view, &mut |leaf| {
             leaves += 1;
-            result = self.place_leaf(leaf.va, leaf.pa.frame(), leaf.bytes / PAGE_SIZE as u64, tables);
+            let count = leaf.bytes / PAGE_SIZE as u64;
+            result = self
+                .visit(count, progress)
+                .and_then(|()| self.place_leaf(leaf.va, leaf.pa.frame(), count, tables));
             if result.is_ok() {
                 ControlFlow::Continue(())
             } else {
@@ -148,6 +170,21 @@ impl<'a> Relocated<'a> {
             source,
         })?;
         result.map(|()| leaves)
+    }
+
+    /// Counts mapped pages that are about to be looked at.
+    fn visit(&mut self, pages: u64, progress: &Progress) -> Result<(), CompileError> {
+        let before = self.visited / CHECK_EVERY;
+        self.visited = self.visited.saturating_add(pages);
+        if self.visited > MAX_VISITED_PAGES {
+            return Err(CompileError::TooManyMapped {
+                limit: MAX_VISITED_PAGES,
+            });
+        }
+        if self.visited / CHECK_EVERY > before {
+            progress.check()?;
+        }
+        Ok(())
     }
 
     fn place_leaf(&mut self, va: GpuVa, old: u64, count: u64, tables: &HashSet<u64>) -> Result<(), CompileError> {
@@ -307,5 +344,68 @@ impl<'a> Relocated<'a> {
             }
         }
         (list, images)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use trace_core::mmu::{Rights, encode_leaf, encode_table};
+    use trace_core::recording::{MemoryBuilder, MmuFormat};
+
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+
+    /// 512 tables, one image in all of them, of 512 blocks of 1 GiB each that lie at one place.
+    fn blocks_again_and_again() -> Recording {
+        let mut m = MemoryBuilder::new();
+        let page = |entry: &dyn Fn(u64) -> u64| {
+            let mut p = [0u8; PAGE_SIZE];
+            for (i, e) in p.chunks_exact_mut(8).enumerate() {
+                e.copy_from_slice(&entry(i as u64).to_le_bytes());
+            }
+            p
+        };
+        let block = encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2;
+        let top = m.add_page(&page(&|i| encode_table(F, PhysAddr((0x1000 + i) << 12))));
+        let blocks = m.add_page(&page(&|_| block));
+        let mut frames = vec![(1, top, FrameRole::Table)];
+        frames.extend((0..512).map(|i| (0x1000 + i, blocks, FrameRole::Table)));
+        m.add_snapshot(0, frames);
+        let mut r = Recording {
+            memory: m.finish(),
+            ..Recording::default()
+        };
+        r.facts.address_spaces = vec![AddressSpace {
+            number: 0,
+            format: F,
+            root: PhysAddr(0x1000),
+            memattr: 0,
+            transcfg: 6,
+        }];
+        r
+    }
+
+    #[test]
+    fn a_small_recording_that_maps_one_gibibyte_a_quarter_million_times_is_refused_and_can_be_cancelled() {
+        let r = blocks_again_and_again();
+        let arena = Arena {
+            base: PhysAddr(0x1_0000_0000),
+            pages: 1 << 20,
+        };
+        let progress = Progress::new();
+        let told = Relocated::new(&r, arena, &progress).err();
+        assert!(
+            matches!(
+                told,
+                Some(CompileError::TooManyMapped {
+                    limit: MAX_VISITED_PAGES
+                })
+            ),
+            "{told:?}"
+        );
+        progress.cancel();
+        let told = Relocated::new(&r, arena, &progress).err();
+        assert!(matches!(told, Some(CompileError::Cancelled(_))), "{told:?}");
     }
 }

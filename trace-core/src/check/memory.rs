@@ -1,8 +1,10 @@
 //! Memory that does not fit: regions that overlap, mapped pages without content, tables that cannot be followed.
 
 use super::{Few, Finding, FindingKind};
-use crate::mmu;
+use crate::mmu::{self, Found, Scan};
+use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
+use std::ops::ControlFlow;
 
 /// Regions of one address space that cover the same addresses.
 pub(super) fn regions(recording: &Recording, findings: &mut Vec<Finding>) {
@@ -34,31 +36,70 @@ pub(super) fn regions(recording: &Recording, findings: &mut Vec<Finding>) {
     few.tell(findings);
 }
 
-/// What the page tables map, held against the contents that there are.
-pub(super) fn mappings(recording: &Recording, findings: &mut Vec<Finding>) {
+/// Tables and leaves passed between two looks at whether the work was cancelled.
+const REPORT_EVERY: u64 = 1 << 12;
+
+/// What the page tables map, held against the contents that there are. Keeps no leaf: a small file can map millions of
+/// blocks again and again.
+pub(super) fn mappings(
+    recording: &Recording,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
     let view = recording.memory.last();
     let content = mmu::content_frames(&view);
     for space in &recording.facts.address_spaces {
-        let scan = mmu::scan(space.format, space.root, &view);
         let mut broken = Few::new(FindingKind::TruncatedSection);
-        for p in &scan.problems {
-            broken.add(|| {
-                let place = format!("page tables of address space {}", space.number);
-                Finding::new(FindingKind::TruncatedSection, place, p.to_string())
-            });
-        }
+        let mut problems = 0;
+        let mut holes = mmu::Holes::new(&content, Few::MOST);
+        let mut passed = 0u64;
+        let _ = mmu::visit_all(space.format, space.root, &view, &mut |found| {
+            passed += 1;
+            if passed.is_multiple_of(REPORT_EVERY) && progress.check().is_err() {
+                return ControlFlow::Break(());
+            }
+            match found {
+                Found::Table(_) => {}
+                Found::Leaf(l) => holes.add(&l),
+                Found::Problem(p) => {
+                    broken.add(|| {
+                        let place = format!("page tables of address space {}", space.number);
+                        Finding::new(FindingKind::TruncatedSection, place, p.to_string())
+                    });
+                    problems += 1;
+                    if problems >= Scan::MAX_PROBLEMS {
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        progress.check()?;
         broken.tell(findings);
-        let mut few = Few::new(FindingKind::MappedWithoutContent);
-        for run in mmu::mapped_without(&scan.leaves, &content) {
-            few.add(|| {
-                let message = format!(
-                    "{} pages are mapped here and the recording does not hold their contents; a replay starts them \
-                     as zero",
-                    run.pages
-                );
-                Finding::new(FindingKind::MappedWithoutContent, format!("{}", run.va), message)
-            });
+        let holes = holes.finish();
+        let last = holes.spans.last().map(|r| r.va);
+        for run in holes.spans {
+            let message = format!(
+                "{} pages are mapped here and the recording does not hold their contents; a replay starts them as zero",
+                run.pages
+            );
+            findings.push(Finding::new(
+                FindingKind::MappedWithoutContent,
+                format!("{}", run.va),
+                message,
+            ));
         }
-        few.tell(findings);
+        if let Some(last) = last.filter(|_| holes.more_pages > 0) {
+            let message = format!(
+                "{} more pages without content are mapped in further runs, which are not listed",
+                holes.more_pages
+            );
+            findings.push(Finding::new(
+                FindingKind::MappedWithoutContent,
+                format!("after {last}"),
+                message,
+            ));
+        }
     }
+    Ok(())
 }

@@ -6,6 +6,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+use crate::progress::Progress;
 use crate::recording::Recording;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,8 @@ pub fn check(recording: &Recording) -> Vec<Finding> {
     structure::time(recording, &mut findings);
     structure::registers(recording, &mut findings);
     memory::regions(recording, &mut findings);
-    memory::mappings(recording, &mut findings);
+    // Nobody can cancel: the progress is this function's own.
+    let _ = memory::mappings(recording, &Progress::new(), &mut findings);
     jobs::jobs(recording, &mut findings);
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     recording.facts.findings.iter().cloned().chain(findings).collect()

@@ -3,8 +3,8 @@
 use super::*;
 use crate::mmu::{self, Rights};
 use crate::recording::{
-    Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, LostEvents, MemoryBuilder, MmuFormat, PhysAddr, Region,
-    Space, SpaceKind,
+    Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, LostEvents, MemoryBuilder, MmuFormat, PageId, PhysAddr,
+    Region, Space, SpaceKind,
 };
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
@@ -249,5 +249,52 @@ fn what_the_importer_noticed_comes_first() {
     assert_eq!(
         kinds(&r).iter().map(|k| k.0).collect::<Vec<_>>(),
         [FindingKind::NotUsed, FindingKind::UndecodedJobHead]
+    );
+}
+
+/// Three megabytes of runs: 512 tables of 512 blocks of 1 GiB each, all at one place, and content in every second frame
+/// there. What is mapped without content are 34 billion single pages.
+fn blocks_again_and_again() -> Recording {
+    use mmu::encode_table;
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+    let mut m = MemoryBuilder::new();
+    let page = |entry: &dyn Fn(u64) -> u64| {
+        let mut p = [0u8; 4096];
+        for (i, e) in p.chunks_exact_mut(8).enumerate() {
+            e.copy_from_slice(&entry(i as u64).to_le_bytes());
+        }
+        p
+    };
+    let block = mmu::encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2;
+    let top = m.add_page(&page(&|i| encode_table(F, PhysAddr((0x1000 + i) << 12))));
+    let blocks = m.add_page(&page(&|_| block));
+    let mut frames: Vec<(u64, PageId, FrameRole)> = vec![(1, top, FrameRole::Table)];
+    frames.extend((0..512).map(|i| (0x1000 + i, blocks, FrameRole::Table)));
+    frames.extend((0..131_072).map(|i| (0x4_0000 + 2 * i, PageId::ZERO, FrameRole::Data)));
+    m.add_snapshot(0, frames);
+    let mut r = Recording {
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    r.facts.address_spaces = vec![AddressSpace {
+        number: 0,
+        format: F,
+        root: PhysAddr(0x1000),
+        memattr: 0,
+        transcfg: 6,
+    }];
+    r
+}
+
+#[test]
+fn holes_that_a_small_file_repeats_by_the_billion_are_counted_and_not_collected() {
+    let found = check(&blocks_again_and_again());
+    assert_eq!(found.len(), 257);
+    assert!(found.iter().all(|f| f.kind == FindingKind::MappedWithoutContent));
+    let pages: u64 = 512 * 512 * 131_072 - 256;
+    assert!(
+        found[256].message.starts_with(&format!("{pages} more pages")),
+        "{:?}",
+        found[256]
     );
 }

@@ -1,7 +1,7 @@
 //! Questions about a whole address space: what is mapped twice, executable and writable, mapped without content.
 
 use super::format::PAGE_BYTES;
-use super::walk::{Found, Mapping, MmuError, TableRef, fold, traverse};
+use super::walk::{Found, Mapping, MmuError, TableRef, fold, visit_all};
 use super::{Leaf, PhysMemory};
 use crate::recording::{GpuVa, MemoryView, MmuFormat, PhysAddr};
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ impl Scan {
 #[must_use]
 pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Scan {
     let mut s = Scan::default();
-    let _ = traverse(format, root, mem, &mut |found| {
+    let _ = visit_all(format, root, mem, &mut |found| {
         match found {
             Found::Table(t) => s.tables.push(t),
             Found::Leaf(l) => {
@@ -138,31 +138,109 @@ pub struct PageSpan {
     pub pages: u64,
 }
 
-/// The mapped pages whose frames (address / 4096) have no content, as runs by address. `content` is the frames that
-/// have it, as ranges in rising order that do not overlap; see [`content_frames`].
-#[must_use]
-pub fn mapped_without(leaves: &[Leaf], content: &[Range<u64>]) -> Vec<PageSpan> {
-    let mut runs: Vec<PageSpan> = Vec::new();
-    for leaf in leaves {
+/// The mapped pages that no content stands behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappedWithout {
+    /// The first runs of them, by address.
+    pub spans: Vec<PageSpan>,
+    /// Pages in the runs that follow, which are counted and not listed.
+    pub more_pages: u64,
+}
+
+/// Collects the mapped pages whose frames (address / 4096) have no content, leaf by leaf.
+///
+/// Leaves may map the same frames any number of times, and content may be scattered over every second of them: two
+/// megabytes of tables can stand for billions of runs. So only so many are listed; what follows is counted, which takes
+/// a look-up a leaf, however large the leaf is.
+pub struct Holes<'a> {
+    content: &'a [Range<u64>],
+    /// Frames of the ranges before each.
+    held: Vec<u64>,
+    most: usize,
+    found: MappedWithout,
+}
+
+impl<'a> Holes<'a> {
+    /// Begins. `content` is the frames that have it, as ranges in rising order that do not overlap, as
+    /// [`content_frames`] gives them; at most `most` runs are listed.
+    #[must_use]
+    pub fn new(content: &'a [Range<u64>], most: usize) -> Self {
+        let mut sum = 0u64;
+        let held = content
+            .iter()
+            .map(|r| {
+                let before = sum;
+                sum = sum.saturating_add(r.end.saturating_sub(r.start));
+                before
+            })
+            .collect();
+        Self {
+            content,
+            held,
+            most,
+            found: MappedWithout::default(),
+        }
+    }
+
+    /// Frames with content among those below `frame`.
+    fn held_below(&self, frame: u64) -> u64 {
+        let n = self.content.partition_point(|r| r.start < frame);
+        let Some(last) = n.checked_sub(1) else { return 0 };
+        let (Some(r), Some(before)) = (self.content.get(last), self.held.get(last)) else {
+            return 0;
+        };
+        before.saturating_add(r.end.min(frame).saturating_sub(r.start))
+    }
+
+    /// How many of these frames have no content.
+    #[must_use]
+    pub fn without(&self, frames: Range<u64>) -> u64 {
+        let held = self
+            .held_below(frames.end)
+            .saturating_sub(self.held_below(frames.start));
+        frames.end.saturating_sub(frames.start).saturating_sub(held)
+    }
+
+    /// Adds a leaf; leaves come by rising address.
+    pub fn add(&mut self, leaf: &Leaf) {
         let first = leaf.pa.frame();
         let end = first.saturating_add(leaf.bytes / PAGE_BYTES);
         let mut at = first;
-        let mut next = content.partition_point(|r| r.end <= first);
+        let mut next = self.content.partition_point(|r| r.end <= first);
         while at < end {
-            let hole_end = content.get(next).map_or(end, |r| r.start.min(end));
+            let hole_end = self.content.get(next).map_or(end, |r| r.start.min(end));
             if hole_end > at {
                 let va = leaf.va.0.saturating_add((at - first).saturating_mul(PAGE_BYTES));
                 let pages = hole_end - at;
-                match runs.last_mut() {
+                let full = self.found.spans.len() >= self.most;
+                match self.found.spans.last_mut() {
                     Some(r) if r.va.0.saturating_add(r.pages.saturating_mul(PAGE_BYTES)) == va => r.pages += pages,
-                    _ => runs.push(PageSpan { va: GpuVa(va), pages }),
+                    _ if full => {
+                        let rest = self.without(at..end);
+                        self.found.more_pages = self.found.more_pages.saturating_add(rest);
+                        return;
+                    }
+                    _ => self.found.spans.push(PageSpan { va: GpuVa(va), pages }),
                 }
             }
-            at = content.get(next).map_or(end, |r| r.end.max(hole_end));
+            at = self.content.get(next).map_or(end, |r| r.end.max(hole_end));
             next += 1;
         }
     }
-    runs
+
+    /// What was found.
+    #[must_use]
+    pub fn finish(self) -> MappedWithout {
+        self.found
+    }
+}
+
+/// The mapped pages of all leaves whose frames have no content; see [`Holes`].
+#[must_use]
+pub fn mapped_without(leaves: &[Leaf], content: &[Range<u64>], most: usize) -> MappedWithout {
+    let mut holes = Holes::new(content, most);
+    leaves.iter().for_each(|l| holes.add(l));
+    holes.finish()
 }
 
 /// The frames whose contents a recording holds, as ranges in rising order, neighbours joined.

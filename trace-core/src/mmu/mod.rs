@@ -11,15 +11,16 @@ mod tests;
 mod walk;
 
 pub use analysis::{
-    DoubleMapping, PageSpan, Scan, content_frames, executable_and_writable, mapped_twice, mapped_without, scan,
+    DoubleMapping, Holes, MappedWithout, PageSpan, Scan, content_frames, executable_and_writable, mapped_twice,
+    mapped_without, scan,
 };
 pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,
     entry_kind, entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
 };
 pub use walk::{
-    MAX_LEAVES, MAX_TABLES, Mapping, MmuError, TableRef, Walk, WalkFault, WalkStep, for_each_leaf, for_each_table,
-    mappings, translate, walk,
+    Found, MAX_LEAVES, MAX_TABLES, Mapping, MmuError, TableRef, Walk, WalkFault, WalkStep, for_each_leaf,
+    for_each_table, mappings, translate, visit_all, walk,
 };
 
 use crate::recording::{GpuVa, MemoryView, Page, PhysAddr};

@@ -208,7 +208,8 @@ pub struct TableRef {
 }
 
 /// What a traversal tells its user.
-pub(super) enum Found {
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
     /// A table, before its entries.
     Table(TableRef),
     /// A page or block.
@@ -217,8 +218,9 @@ pub(super) enum Found {
     Problem(MmuError),
 }
 
-/// Goes through all tables, addresses rising, until `visit` breaks.
-pub(super) fn traverse(
+/// Goes through all tables, addresses rising, past what cannot be followed, until `visit` breaks. Keeps nothing of what
+/// it finds: the way through address spaces that a file makes as large as it likes.
+pub fn visit_all(
     format: MmuFormat,
     root: PhysAddr,
     mem: &(impl PhysMemory + ?Sized),
@@ -326,7 +328,7 @@ pub fn for_each_leaf(
     visit: &mut dyn FnMut(Leaf) -> ControlFlow<()>,
 ) -> Result<(), MmuError> {
     let mut result = Ok(());
-    let _ = traverse(format, root, mem, &mut |found| match found {
+    let _ = visit_all(format, root, mem, &mut |found| match found {
         Found::Leaf(l) => visit(l),
         Found::Table(_) => ControlFlow::Continue(()),
         Found::Problem(e) => {
@@ -348,7 +350,7 @@ pub fn for_each_table(
     visit: &mut dyn FnMut(TableRef),
 ) -> Result<(), MmuError> {
     let mut result = Ok(());
-    let _ = traverse(format, root, mem, &mut |found| {
+    let _ = visit_all(format, root, mem, &mut |found| {
         match found {
             Found::Leaf(_) => {}
             Found::Table(t) => visit(t),

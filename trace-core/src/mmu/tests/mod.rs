@@ -431,7 +431,7 @@ fn analyses_find_what_is_odd() {
         [(0x30_0000, 1)]
     );
     let content = [0x8_0001..0x8_0002, 0x8_0003..0x8_0004, 0x9_0000..0x9_0001];
-    let without = mapped_without(&leaves, &content);
+    let without = mapped_without(&leaves, &content, usize::MAX).spans;
     let spans: Vec<(u64, u64)> = without.iter().map(|s| (s.va.0, s.pages)).collect();
     assert_eq!(
         spans,
@@ -443,7 +443,14 @@ fn analyses_find_what_is_odd() {
             (0x30_0000, 1)
         ]
     );
-    assert_eq!(mapped_without(&leaves, &[]).iter().map(|s| s.pages).sum::<u64>(), 10);
+    assert_eq!(
+        mapped_without(&leaves, &[], usize::MAX)
+            .spans
+            .iter()
+            .map(|s| s.pages)
+            .sum::<u64>(),
+        10
+    );
 }
 
 #[test]
@@ -501,7 +508,11 @@ fn the_published_tables_map_what_they_should() {
         assert_eq!(s.mappings, runs);
         assert!(executable_and_writable(&runs).is_empty());
         assert_eq!(
-            mapped_without(&s.leaves, &[]).iter().map(|r| r.pages).sum::<u64>(),
+            mapped_without(&s.leaves, &[], usize::MAX)
+                .spans
+                .iter()
+                .map(|r| r.pages)
+                .sum::<u64>(),
             pages
         );
         assert!(mapped_twice(&s.leaves).is_empty());
