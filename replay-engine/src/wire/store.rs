@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// Name of the file in the store's folder.
 pub const KEY_FILE: &str = "keys.toml";
+
+/// Name of the file beside it that is locked while the key file is changed. The key file itself is replaced at each
+/// change, so that a lock on it would be one on a file that is gone.
+const LOCK_FILE: &str = "keys.lock";
 
 /// Largest key file that is read, bytes.
 const MAX_KEY_FILE: u64 = 1 << 20;
@@ -72,7 +75,26 @@ pub struct Peer {
 pub struct KeyStore {
     path: PathBuf,
     own: KeyPair,
-    write: Mutex<()>,
+}
+
+/// Held while the file is read, changed and written, by whichever process does.
+struct Locked(std::fs::File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Waits until nobody else changes the store.
+fn lock(store: &Path) -> Result<Locked, KeyStoreError> {
+    let path = store.with_file_name(LOCK_FILE);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(|e| io(&path, &e))?;
+    file.lock().map_err(|e| io(&path, &e))?;
+    Ok(Locked(file))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -111,33 +133,31 @@ impl KeyStore {
         let path = folder.join(KEY_FILE);
         let own = match read(&path) {
             Ok(file) => own_pair(&path, &file)?,
-            Err(KeyStoreError::Io { .. }) if !path.exists() => {
+            Err(KeyStoreError::Io { .. }) => {
                 std::fs::DirBuilder::new()
                     .recursive(true)
                     .mode(0o700)
                     .create(folder)
                     .map_err(|e| io(folder, &e))?;
-                let own = KeyPair::generate()?;
-                let file = File {
-                    version: 1,
-                    private_key: own.private().iter().map(|b| format!("{b:02x}")).collect(),
-                    public_key: own.public().to_hex(),
-                    peer: Vec::new(),
-                };
-                match write(&path, &file, true) {
-                    Ok(()) => own,
-                    // Another process made it in between: its keys count.
-                    Err(_) if path.exists() => own_pair(&path, &read(&path)?)?,
-                    Err(e) => return Err(e),
+                let _locked = lock(&path)?;
+                // Another process may have made it in between: its keys count.
+                if path.exists() {
+                    own_pair(&path, &read(&path)?)?
+                } else {
+                    let own = KeyPair::generate()?;
+                    let file = File {
+                        version: 1,
+                        private_key: own.private().iter().map(|b| format!("{b:02x}")).collect(),
+                        public_key: own.public().to_hex(),
+                        peer: Vec::new(),
+                    };
+                    write(&path, &file, true)?;
+                    own
                 }
             }
             Err(e) => return Err(e),
         };
-        Ok(Self {
-            path,
-            own,
-            write: Mutex::new(()),
-        })
+        Ok(Self { path, own })
     }
 
     /// The folder where the window and the command line keep their keys.
@@ -216,7 +236,7 @@ impl KeyStore {
         if !name_is_sound(name) {
             return Err(KeyStoreError::BadName(name.to_owned()));
         }
-        let _guard = self.write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _locked = lock(&self.path)?;
         let mut file = read(&self.path)?;
         let hex = key.to_hex();
         if file.peer.iter().any(|p| p.name == name && p.public_key != hex) {
@@ -240,7 +260,7 @@ impl KeyStore {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn forget(&self, name: &str) -> Result<bool, KeyStoreError> {
-        let _guard = self.write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _locked = lock(&self.path)?;
         let mut file = read(&self.path)?;
         let before = file.peer.len();
         file.peer.retain(|p| p.name != name);
@@ -356,6 +376,56 @@ mod tests {
         assert!(again.forget("board-1").unwrap());
         assert!(!again.forget("board-1").unwrap());
         assert_eq!(store.peers().unwrap(), [], "a store that was open before sees it");
+    }
+
+    /// What a child of the test below pins, and where.
+    const CHILD: (&str, &str) = ("KINESCOPE_TEST_PIN", "KINESCOPE_TEST_PIN_FOLDER");
+
+    fn pin_many(folder: &Path, name: &str) {
+        let store = KeyStore::open(folder).unwrap();
+        for n in 0..8 {
+            let key = KeyPair::generate().unwrap().public();
+            store.pin(&format!("{name}-{n}"), key, "").unwrap();
+            store.pin("passing", KeyPair::generate().unwrap().public(), "").ok();
+            store.forget("passing").unwrap();
+        }
+    }
+
+    #[test]
+    fn what_several_processes_pin_at_once_is_all_kept() {
+        if let (Ok(name), Some(folder)) = (std::env::var(CHILD.0), std::env::var_os(CHILD.1)) {
+            return pin_many(Path::new(&folder), &name);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("keys");
+        let mut children: Vec<_> = ["a", "b", "c"]
+            .into_iter()
+            .map(|name| {
+                std::process::Command::new(std::env::current_exe().unwrap())
+                    .args([
+                        "--exact",
+                        "wire::store::tests::what_several_processes_pin_at_once_is_all_kept",
+                    ])
+                    .env(CHILD.0, name)
+                    .env(CHILD.1, &folder)
+                    .stdout(std::process::Stdio::null())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        pin_many(&folder, "here");
+        assert!(children.iter_mut().all(|c| c.wait().unwrap().success()));
+        let mut names: Vec<_> = KeyStore::open(&folder)
+            .unwrap()
+            .peers()
+            .unwrap()
+            .into_iter()
+            .map(|p| p.name)
+            .collect();
+        names.retain(|n| n != "passing");
+        assert_eq!(names.len(), 32, "{names:?}");
+        let mode = std::fs::metadata(folder.join(LOCK_FILE)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
     }
 
     #[test]
