@@ -318,7 +318,8 @@ LOST = structure(("before_event", "u64"), ("count", option("u64")), ("reason", "
 FINDING = structure(
     ("kind", choice(
         "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
-        "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs")),
+        "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
+        "assumed")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(

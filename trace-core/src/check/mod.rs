@@ -103,6 +103,8 @@ pub enum FindingKind {
     NotUsed,
     /// The order of two timelines of the same recording differs.
     OrderDiffers,
+    /// The source does not tell something that the importer had to take for granted, and what that is.
+    Assumed,
 }
 
 impl FindingKind {
@@ -118,7 +120,8 @@ impl FindingKind {
             | Self::FeatureChanged
             | Self::StateBeforeRecording
             | Self::NotUsed
-            | Self::OrderDiffers => Severity::Note,
+            | Self::OrderDiffers
+            | Self::Assumed => Severity::Note,
         }
     }
 }

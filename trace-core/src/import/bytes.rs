@@ -1,7 +1,9 @@
-//! A place in a binary source file: reads little-endian fields and knows how many bytes it has used.
+//! A place in a binary source file: reads little-endian fields and knows how many bytes it has used. One for a file in
+//! memory, and one for a file of any length that is read as it goes.
 
 use crate::PAGE_SIZE;
 use crate::recording::Page;
+use std::io::{self, Read};
 
 /// A cursor over the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +33,6 @@ impl<'a> Reader<'a> {
         Some(part)
     }
 
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.take::<1>().map(|b| b[0])
-    }
-
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.take().map(|b| u32::from_le_bytes(*b))
     }
@@ -45,5 +43,62 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn page(&mut self) -> Option<&'a Page> {
         self.take::<PAGE_SIZE>()
+    }
+}
+
+/// A cursor over a file that need not fit in memory. `None`: the file ends before the field.
+#[derive(Debug)]
+pub(crate) struct Stream<R> {
+    from: R,
+    at: u64,
+    bytes: u64,
+}
+
+impl<R: Read> Stream<R> {
+    /// `bytes` is the length of the file.
+    pub(crate) fn new(from: R, bytes: u64) -> Self {
+        Self { from, at: 0, bytes }
+    }
+
+    /// Bytes used so far.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes that the file has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes not used yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.bytes.saturating_sub(self.at)
+    }
+
+    /// Fills `out`; `false` when the file ends before.
+    pub(crate) fn fill(&mut self, out: &mut [u8]) -> io::Result<bool> {
+        if self.left() < out.len() as u64 {
+            return Ok(false);
+        }
+        self.from.read_exact(out)?;
+        self.at += out.len() as u64;
+        Ok(true)
+    }
+
+    fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+        let mut out = [0; N];
+        Ok(self.fill(&mut out)?.then_some(out))
+    }
+
+    pub(crate) fn u8(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.take::<1>()?.map(|b| b[0]))
+    }
+
+    pub(crate) fn u32(&mut self) -> io::Result<Option<u32>> {
+        Ok(self.take()?.map(u32::from_le_bytes))
+    }
+
+    pub(crate) fn u64(&mut self) -> io::Result<Option<u64>> {
+        Ok(self.take()?.map(u64::from_le_bytes))
     }
 }

@@ -3,8 +3,8 @@
 use super::error::{ImportError, Place};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
-use crate::mmu;
-use crate::progress::Progress;
+use crate::mmu::{self, Found};
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AddressSpace, Clock, Events, Facts, FrameRole, Identity, MemoryBuilder, MmuFormat, Page, PhysAddr, Recording,
     RunsBuilder, Snapshot,
@@ -12,6 +12,7 @@ use crate::recording::{
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,20 +65,21 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         ));
     }
     let mut builder = MemoryBuilder::new();
-    let mut frames = Vec::new();
+    let mut runs = RunsBuilder::default();
     let mut zero_pages = 0;
     let mut image: Page = [0; PAGE_SIZE];
     for index in 0..whole {
         file.read_exact(&mut image).map_err(|e| ImportError::io(path, e))?;
         let id = builder.add_page(&image);
         zero_pages += u64::from(id == crate::recording::PageId::ZERO);
-        frames.push((options.base.frame() + index, id, FrameRole::Data));
+        runs.push(options.base.frame() + index, id, FrameRole::Data);
         if index % 256 == 255 {
             progress.advance(256 * PAGE_SIZE as u64)?;
         }
     }
     progress.check()?;
-    builder.add_snapshot(0, frames.iter().copied());
+    let mut memory = builder.finish();
+    memory.snapshots = one_snapshot(runs);
     let space = AddressSpace {
         number: 0,
         format: options.format,
@@ -99,16 +101,21 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             ..Facts::default()
         },
         events: Events::default(),
-        memory: builder.finish(),
+        memory,
         ..Recording::default()
     };
-    mark_tables(&mut recording, options, &mut findings);
+    mark_tables(&mut recording, options, &mut findings, progress)?;
     recording.facts.findings = findings;
     Ok(recording)
 }
 
 /// Gives the frames that hold page tables their role; tells when there are none.
-fn mark_tables(recording: &mut Recording, options: &Options, findings: &mut Vec<Finding>) {
+fn mark_tables(
+    recording: &mut Recording,
+    options: &Options,
+    findings: &mut Vec<Finding>,
+    progress: &Progress,
+) -> Result<(), Cancelled> {
     let view = recording.memory.at(0);
     if view.frame(options.root.frame()).is_none() {
         findings.push(Finding::new(
@@ -116,28 +123,41 @@ fn mark_tables(recording: &mut Recording, options: &Options, findings: &mut Vec<
             format!("root {}", options.root),
             "the dump does not hold the page-table root, so nothing is mapped",
         ));
-        return;
+        return Ok(());
     }
-    let scan = mmu::scan(options.format, options.root, &view);
-    let tables: BTreeSet<u64> = scan.tables.iter().map(|t| t.at.frame()).collect();
+    let mut tables = BTreeSet::new();
+    let mut passed = 0u64;
+    let _ = mmu::visit_all(options.format, options.root, &view, &mut |found| {
+        if let Found::Table(t) = found {
+            tables.insert(t.at.frame());
+        }
+        passed += 1;
+        if passed.is_multiple_of(1 << 12) && progress.check().is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    progress.check()?;
     let mut runs = RunsBuilder::default();
     for run in view.runs() {
-        for frame in run.first_frame..run.end_frame() {
-            let role = if tables.contains(&frame) {
-                FrameRole::Table
-            } else {
-                run.role
-            };
-            if let Some(page) = run.page(frame) {
-                runs.push(frame, page, role);
-            }
+        let mut at = run.first_frame;
+        for table in tables.range(run.first_frame..run.end_frame()) {
+            runs.push_part(&run, at..*table, run.role);
+            runs.push_part(&run, *table..*table + 1, FrameRole::Table);
+            at = *table + 1;
         }
+        runs.push_part(&run, at..run.end_frame(), run.role);
     }
-    recording.memory.snapshots = Arc::new(vec![Snapshot {
+    recording.memory.snapshots = one_snapshot(runs);
+    Ok(())
+}
+
+fn one_snapshot(runs: RunsBuilder) -> Arc<Vec<Snapshot>> {
+    Arc::new(vec![Snapshot {
         event: 0,
         parent: None,
         runs: runs.finish(),
-    }]);
+    }])
 }
 
 #[cfg(test)]

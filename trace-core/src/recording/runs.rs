@@ -2,6 +2,7 @@
 
 use super::memory::PageId;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// What the frames of a run are. Kept apart so that memory that a source dumped is not counted together with the
 /// page tables that translate it.
@@ -127,6 +128,20 @@ impl RunsBuilder {
             }
         }
         self.runs.push(run);
+    }
+
+    /// Adds the frames `part` of a run, as another role; they come after those added before.
+    pub fn push_part(&mut self, run: &PageRun, part: Range<u64>, role: FrameRole) {
+        let count = part.end.min(run.end_frame()).saturating_sub(part.start);
+        if let (Some(first_page), Ok(count @ 1..)) = (run.page(part.start), u32::try_from(count)) {
+            self.push_run(PageRun {
+                first_frame: part.start,
+                count,
+                first_page,
+                repeat: run.repeat && count > 1,
+                role,
+            });
+        }
     }
 
     /// The runs.

@@ -9,10 +9,18 @@ use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::Events;
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
 /// How many lines of the timeline are looked through for an access.
 const WINDOW: usize = 64;
+/// Most bytes in a line, its end included: far more than the authors' script writes.
+const LINE_MAX: u64 = 1 << 16;
+/// Most other timelines, and other streams, that are told by name.
+const MOST_OTHERS: usize = 16;
+
+/// How often progress is told, in bytes.
+const STEP: u64 = 1 << 20;
 
 /// A register access as the timeline tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +61,9 @@ impl Timeline {
     }
 }
 
-/// The timeline of the folder: the only `*_integrated` in it, or the one that has the folder's name.
-pub(super) fn find(folder: &Path) -> Result<Option<PathBuf>, ImportError> {
+/// The timeline of the folder: the only `*_integrated` in it, or the one that has the folder's name. What is passed
+/// over is told.
+pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<PathBuf>, ImportError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
         let path = entry.map_err(|e| ImportError::io(folder, e))?.path();
@@ -70,7 +79,14 @@ pub(super) fn find(folder: &Path) -> Result<Option<PathBuf>, ImportError> {
         let own = folder
             .file_name()
             .map(|n| format!("{}_integrated", n.to_string_lossy()));
-        found.retain(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()) == own);
+        found.sort();
+        let is_own = |p: &PathBuf| p.file_name().map(|n| n.to_string_lossy().into_owned()) == own;
+        for other in found.iter().filter(|p| !is_own(p)).take(MOST_OTHERS) {
+            let name = other.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let message = "several timelines lie in the folder; this one has not the folder's name and was not used";
+            findings.push(Finding::new(FindingKind::NotUsed, name, message));
+        }
+        found.retain(is_own);
     }
     Ok(found.pop())
 }
@@ -84,28 +100,44 @@ pub fn accesses(path: &Path, progress: &Progress) -> Result<Vec<TimelineAccess>,
 }
 
 pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportError> {
-    let bytes = std::fs::read(path).map_err(|e| ImportError::io(path, e))?;
+    let file = std::fs::File::open(path).map_err(|e| ImportError::io(path, e))?;
+    let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
+    let mut from = std::io::BufReader::with_capacity(1 << 16, file).take(bytes);
     let mut t = Timeline {
         name: path
             .file_name()
             .map(|n| n.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        bytes: bytes.len() as u64,
+        bytes,
         used: 0,
         accesses: Vec::new(),
         others: BTreeMap::new(),
         odd: (0, 0),
     };
-    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
-        if number % 4096 == 0 {
-            progress.check()?;
+    let mut line = Vec::new();
+    let mut told = 0;
+    for number in 0u64.. {
+        line.clear();
+        // A line without an end is cut into pieces, none of which is in a form that is known.
+        let read = (&mut from).take(LINE_MAX).read_until(b'\n', &mut line);
+        if read.map_err(|e| ImportError::io(path, e))? == 0 {
+            break;
         }
-        match std::str::from_utf8(line).ok().and_then(parse_line) {
+        told += line.len() as u64;
+        if number % 4096 == 0 || told >= STEP {
+            progress.advance(told)?;
+            told = 0;
+        }
+        match std::str::from_utf8(&line).ok().and_then(parse_line) {
             Some(Parsed::Access(a)) => t.accesses.push(a),
-            Some(Parsed::Other(stream)) => *t.others.entry(stream.to_owned()).or_default() += 1,
+            Some(Parsed::Other(stream)) => {
+                let known = t.others.contains_key(stream) || t.others.len() < MOST_OTHERS;
+                let name = if known { stream } else { "others" };
+                *t.others.entry(name.to_owned()).or_default() += 1;
+            }
             None => {
                 if t.odd.0 == 0 {
-                    t.odd.1 = number as u64 + 1;
+                    t.odd.1 = number + 1;
                 }
                 t.odd.0 += 1;
                 continue;
@@ -113,7 +145,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
         }
         t.used += line.len() as u64;
     }
-    progress.advance(t.bytes)?;
+    progress.advance(told)?;
     Ok(t)
 }
 

@@ -54,7 +54,7 @@ struct BadLine {
 pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportError> {
     let file = File::open(path).map_err(|e| ImportError::io(path, e))?;
     let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
-    let used = whole_lines(&file, bytes).map_err(|e| ImportError::io(path, e))?;
+    let used = whole_lines(path, &file, bytes, progress)?;
     let blocks = usize::try_from(used.div_ceil(BLOCK as u64))
         .map_err(|_| ImportError::malformed(path, Place::Whole, "the file is too long for this machine"))?;
 
@@ -138,15 +138,17 @@ fn constant<T: bytemuck::Pod>(value: T, len: usize) -> Column<T> {
 }
 
 /// Bytes of the file up to and with its last line end.
-fn whole_lines(file: &File, bytes: u64) -> std::io::Result<u64> {
+fn whole_lines(path: &Path, file: &File, bytes: u64, progress: &Progress) -> Result<u64, ImportError> {
     let mut end = bytes;
     let mut buffer = [0u8; 4096];
     while end > 0 {
+        // A file of nothing, which takes no room on a disk, has no line end however far one looks.
+        progress.check()?;
         let start = end.saturating_sub(buffer.len() as u64);
         let Some(part) = buffer.get_mut(..(end - start) as usize) else {
             break;
         };
-        file.read_exact_at(part, start)?;
+        file.read_exact_at(part, start).map_err(|e| ImportError::io(path, e))?;
         if let Some(at) = part.iter().rposition(|b| *b == b'\n') {
             return Ok(start + at as u64 + 1);
         }

@@ -1,13 +1,16 @@
 //! `gr_mem_contents`: regions that the driver allocated, with the pages of those that the CPU touched.
 
-use super::super::bytes::Reader;
+use super::super::bytes::Stream;
 use super::super::error::ImportError;
 use super::damage;
 use super::pgt::Tables;
+use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{FrameRole, GpuVa, MemoryBuilder, PageId, Region};
 use std::collections::HashMap;
+use std::io::Read;
+use std::path::Path;
 
 const FILE: &str = "gr_mem_contents";
 const PAGE: u64 = 4096;
@@ -58,29 +61,62 @@ impl Tally {
     }
 }
 
-/// Reads the regions and places their pages in `frames`. Stops at the first header that cannot be one.
+/// The header of a region.
+struct Header {
+    start: u64,
+    end: u64,
+    nents: u64,
+    flags: u32,
+    valid: u8,
+}
+
+fn header(r: &mut Stream<impl Read>) -> std::io::Result<Option<Header>> {
+    Ok(match (r.u64()?, r.u64()?, r.u64()?, r.u32()?, r.u8()?) {
+        (Some(start), Some(end), Some(nents), Some(flags), Some(valid)) => Some(Header {
+            start,
+            end,
+            nents,
+            flags,
+            valid,
+        }),
+        _ => None,
+    })
+}
+
+/// Reads the regions of the file at `path` and places their pages in `frames`. Stops at the first header that cannot be
+/// one.
 pub(super) fn parse(
-    bytes: &[u8],
+    r: &mut Stream<impl Read>,
+    path: &Path,
     tables: &Tables,
     builder: &mut MemoryBuilder,
     frames: &mut HashMap<u64, (PageId, FrameRole)>,
     findings: &mut Vec<Finding>,
     progress: &Progress,
 ) -> Result<Contents, ImportError> {
-    let mut r = Reader::new(bytes);
+    let io = |e| ImportError::io(path, e);
+    let mut image = [0; PAGE_SIZE];
     let mut c = Contents::default();
     let mut odd = Oddities::default();
     let mut told = 0;
     'regions: while r.left() > 0 {
         let at = r.at();
-        let (Some(start), Some(end), Some(nents), Some(flags), Some(valid)) =
-            (r.u64(), r.u64(), r.u64(), r.u32(), r.u8())
+        let Some(Header {
+            start,
+            end,
+            nents,
+            flags,
+            valid,
+        }) = header(r).map_err(io)?
         else {
             findings.push(damage(FILE, at, "the file ends inside the header of a region"));
             break;
         };
         let room = end.checked_sub(start).map(|b| b / PAGE);
-        if start % PAGE != 0 || end % PAGE != 0 || valid > 1 || room.is_none_or(|pages| nents > pages) {
+        // A region of no pages is none: without this a file of zeros, which takes no room on a disk, would be regions
+        // without end.
+        let fits = room.is_some_and(|pages| pages > 0 && nents <= pages);
+        if start % PAGE != 0 || end % PAGE != 0 || valid > 1 || !fits {
             findings.push(damage(
                 FILE,
                 at,
@@ -101,6 +137,7 @@ pub(super) fn parse(
             has_content: valid == 1,
         });
         if valid == 0 {
+            progress.check()?;
             continue;
         }
         for index in 0..nents {
@@ -110,12 +147,16 @@ pub(super) fn parse(
                 findings.push(damage(FILE, at, message));
                 break 'regions;
             }
-            let (Some(va), Some(pa), Some(image)) = (r.u64(), r.u64(), r.page()) else {
+            let (Some(va), Some(pa), true) = (
+                r.u64().map_err(io)?,
+                r.u64().map_err(io)?,
+                r.fill(&mut image).map_err(io)?,
+            ) else {
                 break 'regions;
             };
             c.used = r.at();
             c.pages += 1;
-            let id = builder.add_page(image);
+            let id = builder.add_page(&image);
             if id == PageId::ZERO {
                 c.zero_pages += 1;
             }
@@ -151,7 +192,7 @@ pub(super) fn parse(
             }
         }
     }
-    progress.advance((bytes.len() as u64).saturating_sub(told))?;
+    progress.advance(r.bytes().saturating_sub(told))?;
     let kind = FindingKind::NotUsed;
     odd.strayed.tell(
         kind,
@@ -177,7 +218,6 @@ pub(super) fn parse(
 mod tests {
     use super::super::pgt;
     use super::*;
-    use crate::PAGE_SIZE;
 
     fn region(start: u64, end: u64, flags: u32, pages: Option<&[(u64, u64, u8)]>, nents: u64) -> Vec<u8> {
         let mut b = Vec::new();
@@ -199,7 +239,9 @@ mod tests {
         let tables = pgt::parse(&pgt::tests::file(), &mut f);
         let mut frames = HashMap::from([(1, (PageId(9), FrameRole::Table))]);
         let mut b = MemoryBuilder::new();
-        let c = parse(bytes, &tables, &mut b, &mut frames, &mut f, &Progress::new()).unwrap();
+        let mut r = Stream::new(bytes, bytes.len() as u64);
+        let path = Path::new(FILE);
+        let c = parse(&mut r, path, &tables, &mut b, &mut frames, &mut f, &Progress::new()).unwrap();
         (c, f, frames)
     }
 
@@ -256,6 +298,27 @@ mod tests {
         let (_, f, frames) = read(&twice);
         assert_eq!((f.len(), frames[&9].0), (1, PageId(1)));
         assert_eq!(f[0].place, "gr_mem_contents, byte 0x104a");
+    }
+
+    /// A file of a terabyte that takes no room on the disk is neither held in memory nor gone through.
+    #[test]
+    fn a_file_of_zeros_is_no_regions_without_end() {
+        let mut f = Vec::new();
+        let mut r = Stream::new(std::io::repeat(0), 1 << 40);
+        let (mut b, mut frames) = (MemoryBuilder::new(), HashMap::new());
+        let tables = Tables::default();
+        let c = parse(
+            &mut r,
+            Path::new(FILE),
+            &tables,
+            &mut b,
+            &mut frames,
+            &mut f,
+            &Progress::new(),
+        )
+        .unwrap();
+        assert_eq!((c.regions.len(), c.used, f.len()), (0, 0, 1));
+        assert!(f[0].message.contains("the rest was not used"), "{}", f[0].message);
     }
 
     #[test]

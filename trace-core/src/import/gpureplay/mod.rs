@@ -19,15 +19,18 @@ mod sync;
 
 pub use integrated::{TimelineAccess, accesses as timeline_accesses};
 
+use super::bytes::Stream;
 use super::error::{ImportError, Place};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
-use crate::progress::Progress;
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AddressSpace, Clock, EventKind, Facts, FrameRole, Identity, Memory, MemoryBuilder, MmuFormat, PageId, PhysAddr,
     Recording, Space, SpaceKind,
 };
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the register window of a Mali job-manager GPU.
@@ -35,6 +38,18 @@ const WINDOW_BYTES: u64 = 0x4000;
 
 /// Entries that the recorder's ring of accesses holds; a history of exactly this length may have lost its beginning.
 const RING_ENTRIES: usize = 32768;
+
+/// The recorder's files.
+const PARTS: [&str; 4] = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync_as"];
+/// Most bytes of `gr_pgt` and of `gr_sync_as`, which are read as a whole: twice as many page tables as a walk enters.
+const MAX_PART: u64 = 1 << 29;
+/// Most unknown files that are told.
+const MOST_UNKNOWN: usize = 16;
+/// Bits of the translation configuration that tell the mode, the mode that this importer reads, and where in `gr_pgt`
+/// the configuration stands.
+const TRANSCFG_MODE: u64 = 0xf;
+const MODE_AARCH64_4K: u64 = 6;
+const TRANSCFG_AT: u64 = 24;
 
 /// How to import.
 #[derive(Clone, Copy, Debug)]
@@ -85,17 +100,17 @@ pub fn import_with_tally(
     progress: &Progress,
 ) -> Result<(Recording, Vec<FileTally>), ImportError> {
     let io_path = folder.join("gr_io_history");
+    let mut findings = Vec::new();
     let timeline = if options.timeline {
-        integrated::find(folder)?
+        integrated::find(folder, &mut findings)?
     } else {
         None
     };
+    unknown_parts(folder, &mut findings)?;
     let size = |p: &Path| std::fs::metadata(p).map_or(0, |m| m.len());
-    let parts = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync_as"];
-    let total: u64 = parts.iter().map(|p| size(&folder.join(p))).sum();
+    let total: u64 = PARTS.iter().map(|p| size(&folder.join(p))).sum();
     progress.set_total(total.saturating_add(timeline.as_deref().map_or(0, size)).max(1));
 
-    let mut findings = Vec::new();
     let mut tallies = Vec::new();
 
     let history = io::read(&io_path, progress)?;
@@ -149,11 +164,21 @@ pub fn import_with_tally(
     }
 
     let mut facts = Facts::default();
-    if let Some(bytes) = optional(folder, "gr_mem_contents", &mut findings, "memory")? {
-        let read = memory::parse(&bytes, &tables, &mut builder, &mut frames, &mut findings, progress)?;
+    let path = folder.join("gr_mem_contents");
+    if let Some((file, bytes)) = present(&path, &mut findings, "memory")? {
+        let mut stream = Stream::new(BufReader::with_capacity(1 << 16, file), bytes);
+        let read = memory::parse(
+            &mut stream,
+            &path,
+            &tables,
+            &mut builder,
+            &mut frames,
+            &mut findings,
+            progress,
+        )?;
         tallies.push(FileTally {
             name: "gr_mem_contents".into(),
-            bytes: bytes.len() as u64,
+            bytes,
             used: read.used,
         });
         facts.regions = read.regions;
@@ -176,6 +201,26 @@ pub fn import_with_tally(
     let memory: Memory = builder.finish();
 
     if let Some(root) = tables.root {
+        let mode = tables.transcfg & TRANSCFG_MODE;
+        if mode != MODE_AARCH64_4K {
+            let named = match mode {
+                0 => "legacy",
+                1 => "unmapped",
+                2 => "identity",
+                8 => "AArch64 64 KiB",
+                _ => "a mode that is not known",
+            };
+            let message = format!(
+                "the translation configuration {:#x} tells mode {mode}, {named}; the tables are read as AArch64 4 KiB, \
+                 mode {MODE_AARCH64_4K}, all the same",
+                tables.transcfg
+            );
+            findings.push(Finding::new(
+                FindingKind::Assumed,
+                format!("gr_pgt{}", Place::Byte(TRANSCFG_AT)),
+                message,
+            ));
+        }
         facts.address_spaces.push(AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
@@ -189,7 +234,7 @@ pub fn import_with_tally(
         kind: SpaceKind::Registers,
         bytes: WINDOW_BYTES,
     });
-    let gpu_id = first_read_of_zero(&events);
+    let gpu_id = first_read_of_zero(&events, progress)?;
     facts.identity = Identity {
         gpu_id,
         gpu_name: crate::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
@@ -220,7 +265,43 @@ pub fn import_with_tally(
     ))
 }
 
-/// The contents of a file of the folder; a missing one is a finding.
+/// Files whose names say that the recorder wrote them and that this importer does not know.
+fn unknown_parts(folder: &Path, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
+        let name = entry.map_err(|e| ImportError::io(folder, e))?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("gr_") && !PARTS.contains(&&*name) && names.len() < MOST_UNKNOWN {
+            names.push(name.into_owned());
+        }
+    }
+    names.sort();
+    for name in names {
+        let message = "a file of the recorder that is not known; it was not used";
+        findings.push(Finding::new(FindingKind::NotUsed, name, message));
+    }
+    Ok(())
+}
+
+/// A file of the folder and its length; a missing one is a finding.
+fn present(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Option<(File, u64)>, ImportError> {
+    let io = |e| ImportError::io(path, e);
+    match File::open(path) {
+        Ok(file) => {
+            let bytes = file.metadata().map_err(io)?.len();
+            Ok(Some((file, bytes)))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let message = format!("the folder has no {name}, so the recording has no {what}");
+            findings.push(Finding::new(FindingKind::NotUsed, name, message));
+            Ok(None)
+        }
+        Err(e) => Err(io(e)),
+    }
+}
+
+/// The contents of a file of the folder that is never longer than [`MAX_PART`]; a missing one is a finding.
 fn optional(
     folder: &Path,
     name: &str,
@@ -228,25 +309,32 @@ fn optional(
     what: &str,
 ) -> Result<Option<Vec<u8>>, ImportError> {
     let path: PathBuf = folder.join(name);
-    match std::fs::read(&path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let message = format!("the folder has no {name}, so the recording has no {what}");
-            findings.push(Finding::new(FindingKind::NotUsed, name, message));
-            Ok(None)
-        }
-        Err(e) => Err(ImportError::io(&path, e)),
+    let Some((file, bytes)) = present(&path, findings, what)? else {
+        return Ok(None);
+    };
+    if bytes > MAX_PART {
+        let message = format!("{bytes} bytes; no recording has more than {MAX_PART} of {what}");
+        return Err(ImportError::malformed(&path, Place::Whole, message));
     }
+    let mut out = Vec::new();
+    let read = file.take(bytes).read_to_end(&mut out);
+    read.map_err(|e| ImportError::io(&path, e))?;
+    Ok(Some(out))
 }
 
 /// The value of the first read of register 0, the GPU's id; 0 when it was never read.
-fn first_read_of_zero(events: &crate::recording::Events) -> u32 {
-    (0..events.len().min(4096))
-        .filter(|e| events.kind(*e) == Some(EventKind::Read))
-        .filter_map(|e| events.access(e))
-        .find(|a| a.offset == 0)
-        .and_then(|a| u32::try_from(a.value).ok())
-        .unwrap_or(0)
+fn first_read_of_zero(events: &crate::recording::Events, progress: &Progress) -> Result<u32, Cancelled> {
+    let reads = events.kind.iter().zip(events.offset.iter()).zip(events.value.iter());
+    for (n, ((kind, offset), value)) in reads.enumerate() {
+        // In a history every event is an access, so that the columns run side by side.
+        if offset == 0 && kind == EventKind::Read as u8 {
+            return Ok(u32::try_from(value).unwrap_or(0));
+        }
+        if n % (1 << 20) == 0 {
+            progress.check()?;
+        }
+    }
+    Ok(0)
 }
 
 /// A finding about damage to a file's structure.
@@ -259,3 +347,80 @@ fn damage(file: &str, byte: u64, message: impl Into<String>) -> Finding {
 }
 
 const _: () = assert!(PAGE_SIZE == 4096, "the format's pages are 4 KiB");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a history, page tables in this mode, and a last buffer.
+    fn folder(history: &str, transcfg: u64) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+        let mut tables = pgt::tests::file();
+        tables[24..32].copy_from_slice(&transcfg.to_le_bytes());
+        put("gr_io_history", history.as_bytes());
+        put("gr_pgt", &tables);
+        put("gr_mem_contents", &[]);
+        put("gr_sync_as", &[0; 4]);
+        dir
+    }
+
+    fn read(dir: &tempfile::TempDir) -> Recording {
+        import(dir.path(), &Options::default(), &Progress::new()).unwrap()
+    }
+
+    fn told(r: &Recording, kind: FindingKind) -> Vec<&str> {
+        let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
+        of_kind.map(|f| f.message.as_str()).collect()
+    }
+
+    #[test]
+    fn a_translation_mode_other_than_the_one_assumed_is_told() {
+        for (transcfg, named) in [
+            (6, None),
+            (0x4200_0006, None),
+            (0, Some("legacy")),
+            (8, Some("64 KiB")),
+            (5, Some("not known")),
+        ] {
+            let r = read(&folder("0,R,0,60a00002\n", transcfg));
+            let notes = told(&r, FindingKind::Assumed);
+            assert_eq!(notes.len(), usize::from(named.is_some()), "{notes:?}");
+            assert!(notes.iter().all(|n| n.contains(named.unwrap_or_default())), "{notes:?}");
+            assert!(
+                r.facts
+                    .findings
+                    .iter()
+                    .all(|f| f.severity == crate::check::Severity::Note)
+            );
+        }
+    }
+
+    #[test]
+    fn the_gpu_is_known_however_late_its_id_is_read() {
+        let history = "1,W,0,7\n".to_owned() + &"1,R,4,1\n".repeat(5000) + "1,R,0,60a00002\n1,R,0,5\n";
+        assert_eq!(read(&folder(&history, 6)).facts.identity.gpu_id, 0x60a0_0002);
+    }
+
+    #[test]
+    fn files_of_the_recorder_and_timelines_that_are_passed_over_are_told() {
+        let dir = folder("0,R,0,60a00002\n", 6);
+        for name in ["gr_other", "a_integrated", "b_integrated"] {
+            std::fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let r = read(&dir);
+        let places: Vec<_> = r.facts.findings.iter().map(|f| f.place.as_str()).collect();
+        assert_eq!(places, ["a_integrated", "b_integrated", "gr_other"]);
+    }
+
+    #[test]
+    fn a_part_that_no_recording_has_is_refused_before_it_is_read() {
+        let dir = folder("0,R,0,60a00002\n", 6);
+        File::create(dir.path().join("gr_pgt"))
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+        let e = import(dir.path(), &Options::default(), &Progress::new()).unwrap_err();
+        assert!(e.to_string().contains("gr_pgt: 1099511627776 bytes"), "{e}");
+    }
+}

@@ -26,6 +26,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
     }
     let mut buffers = Vec::new();
     let mut used = r.at();
+    let mut floats = 0;
     for index in 0..count {
         let (Some(start), Some(end), Some(size)) = (r.u64(), r.u64(), r.u64()) else {
             break;
@@ -48,6 +49,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
             _ => (format!("sync{index}"), BufferRole::Shared),
         };
         let element = if size % 4 == 0 {
+            floats += 1;
             ElementType::F32
         } else {
             ElementType::U8
@@ -63,6 +65,15 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
     }
     if r.left() > 0 && count.saturating_mul(ENTRY_BYTES) <= used {
         findings.push(damage(FILE, used, format!("{} bytes follow the last range", r.left())));
+    }
+    if !buffers.is_empty() {
+        let message = format!(
+            "the file tells neither what its {} ranges are for nor their element types: the last is taken for the \
+             output and the one before it for the input, and f32 is assumed for the {floats} ranges whose size is a \
+             multiple of 4, bytes for the others",
+            buffers.len()
+        );
+        findings.push(Finding::new(FindingKind::Assumed, FILE, message));
     }
     (buffers, used)
 }
@@ -87,7 +98,11 @@ mod tests {
         let mut f = Vec::new();
         let (b, used) = parse(&bytes, &mut f);
         assert_eq!(used, bytes.len() as u64);
-        assert!(f.is_empty());
+        assert_eq!((f.len(), f[0].kind), (1, FindingKind::Assumed));
+        assert!(
+            f[0].message.contains("its 3 ranges") && f[0].message.contains("the 2 ranges"),
+            "{f:?}"
+        );
         let got: Vec<_> = b
             .iter()
             .map(|b| (b.name.as_str(), b.role, b.bytes, b.element))
@@ -108,6 +123,7 @@ mod tests {
         for cut in 0..whole.len() {
             let mut f = Vec::new();
             let (b, used) = parse(&whole[..cut], &mut f);
+            f.retain(|f| f.kind != FindingKind::Assumed);
             assert_eq!(f.len(), 1, "cut at {cut}: {f:?}");
             assert_eq!(f[0].kind, FindingKind::TruncatedSection);
             assert!(used <= cut as u64);
