@@ -24,6 +24,8 @@ pub(super) const NAMED_BYTES: usize = 256;
 pub(super) const NAME_AT: usize = 48;
 /// Most tables that one state of the file is put together from: a complete one and those that add to it.
 pub(super) const MAX_TABLES: usize = 64;
+/// Most bytes attached under all names together: they are read into memory when a file is opened.
+pub(super) const MAX_EXTRAS: u64 = 256 << 20;
 /// Most bytes of one table.
 pub(super) const MAX_TABLE: u64 = 64 << 20;
 

@@ -3,6 +3,7 @@
 //! The only `unsafe` of this crate.
 #![allow(unsafe_code)] // Mapping a file is unsafe by nature; why it is sound enough here is said at the call.
 
+use super::mapped::Known;
 use crate::recording::SharedBytes;
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -10,12 +11,14 @@ use std::io;
 
 /// The first bytes of a file, mapped read-only.
 pub(super) struct MappedFile {
+    // Forgotten before it is unmapped: fields are dropped in this order.
+    _known: Known,
     map: Mmap,
 }
 
 impl MappedFile {
-    /// Maps the first `bytes` bytes, which the caller knows to be committed.
-    pub fn new(file: &File, bytes: u64) -> io::Result<Self> {
+    /// Maps the first `bytes` bytes, which the caller knows to be committed. `place` is the file's name.
+    pub fn new(file: &File, bytes: u64, place: &str) -> io::Result<Self> {
         let len = usize::try_from(bytes).map_err(|e| io::Error::new(io::ErrorKind::FileTooLarge, e))?;
         if file.metadata()?.len() < bytes {
             return Err(io::Error::new(
@@ -25,9 +28,13 @@ impl MappedFile {
         }
         // SAFETY: the map is read-only and private to this process. Undefined behaviour would need another process to
         // change committed bytes while they are borrowed: this project's writer only appends behind them and never
-        // truncates. A foreign program that shortens the file ends this one with SIGBUS, which the crash report names.
+        // truncates. A foreign program that shortens the file ends this one with SIGBUS; what is told of it then names the file, by
+        // the map being known.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        Ok(Self { map })
+        Ok(Self {
+            _known: Known::new(place, &map),
+            map,
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 mod error;
 mod layout;
 mod map;
+mod mapped;
 mod reader;
 mod recover;
 mod save;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use error::ContainerError;
 pub use layout::{Encoding, SectionKind, VERSION};
+pub use mapped::recording_at;
 pub use reader::{Derived, KineFile, SectionInfo};
 pub use save::{append, to_bytes, write, write_streamed, write_with};
 pub use sink::{FileSink, MemorySink, Sink};
@@ -26,6 +28,7 @@ pub use verify::{MAX_PROBLEMS, Problem, VerifyReport, verify, verify_bytes, veri
 pub use writer::{Commit, Writer};
 
 use crate::Recording;
+use crate::progress::Progress;
 use std::path::Path;
 
 #[cfg(target_endian = "big")]
@@ -38,7 +41,18 @@ compile_error!("columns are lent from the file as they lie there, little-endian:
 /// When the file cannot be read, is not a recording, is of a newer version, holds no whole commit, or its metadata
 /// contradicts itself; the message names the file and the byte.
 pub fn open(path: &Path) -> Result<Recording, ContainerError> {
-    KineFile::open(path)?.recording()
+    open_with(path, &Progress::new())
+}
+
+/// As [`open`], with progress and cancel: in a file that was not finished, or that ends in a long run of nothing, the
+/// last whole commit has to be looked for.
+///
+/// # Errors
+/// As [`open`], or when cancelled.
+pub fn open_with(path: &Path, progress: &Progress) -> Result<Recording, ContainerError> {
+    let file = KineFile::open_with(path, progress)?;
+    progress.check()?;
+    file.recording()
 }
 
 /// The recording in a file's bytes, such as an outcome that came over the wire.

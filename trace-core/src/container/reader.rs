@@ -1,12 +1,13 @@
 //! Makes a recording from a file's sections: metadata decoded, columns and page images lent from the map.
 
 use super::error::ContainerError;
-use super::layout::{Encoding, Entry, NAMED_BYTES, SectionKind, content_digest, digest};
+use super::layout::{Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, SectionKind, content_digest, digest};
 use super::recover::{State, last_commit};
 use super::sections::{self, Named, Rows, SnapshotCheck};
 use super::source::Source;
 use crate::Recording;
 use crate::encode;
+use crate::progress::Progress;
 use crate::recording::{
     Column, ColumnBuilder, Digest, Events, Facts, ImageRun, Memory, PageStore, SharedBytes, Snapshot,
 };
@@ -95,7 +96,16 @@ impl KineFile {
     /// # Errors
     /// As [`super::open`].
     pub fn open(path: &Path) -> Result<Self, ContainerError> {
-        Self::of(Source::file(path)?)
+        Self::open_with(path, &Progress::new())
+    }
+
+    /// As [`KineFile::open`], with progress and cancel: what lies behind the last whole commit is searched for it, and
+    /// that can be as long as the file.
+    ///
+    /// # Errors
+    /// As [`super::open`], or when cancelled.
+    pub fn open_with(path: &Path, progress: &Progress) -> Result<Self, ContainerError> {
+        Self::of(Source::file(path)?, progress)
     }
 
     /// Opens a file's bytes.
@@ -103,13 +113,13 @@ impl KineFile {
     /// # Errors
     /// As [`super::open`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ContainerError> {
-        Self::of(Source::memory(bytes))
+        Self::of(Source::memory(bytes), &Progress::new())
     }
 
-    pub(super) fn of(source: Source) -> Result<Self, ContainerError> {
-        let mut state = last_commit(&source)?;
+    pub(super) fn of(source: Source, progress: &Progress) -> Result<Self, ContainerError> {
+        let mut state = last_commit(&source, progress)?;
         let rows = sections::check(&source, &state)?;
-        let entries = sections::live(&source, std::mem::take(&mut state.entries))?;
+        let entries = sections::live(&source, std::mem::take(&mut state.entries), progress)?;
         Ok(Self {
             source,
             state,
@@ -259,7 +269,13 @@ impl KineFile {
 
     pub(super) fn extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
         let mut extras = BTreeMap::new();
+        let mut left = MAX_EXTRAS;
         for e in self.of_kind(SectionKind::Extra) {
+            let content = e.bytes.saturating_sub(NAMED_BYTES as u64);
+            left = left.checked_sub(content).ok_or_else(|| {
+                let what = format!("{e}: the bytes attached up to here are more than {MAX_EXTRAS}");
+                self.source.damaged(e.entry_at, what)
+            })?;
             let content = self.checked(e)?.split_off(NAMED_BYTES);
             let name = e.name.clone();
             let name = name.ok_or_else(|| self.source.damaged(e.offset, format!("{e}: its name cannot be read")))?;

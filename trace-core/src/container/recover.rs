@@ -8,6 +8,7 @@ use super::layout::{
     RECORD_MAGIC, SECTION_ALIGN, VERSION, digest, digest_at, header, u32_at,
 };
 use super::source::Source;
+use crate::progress::Progress;
 
 /// Most bytes of tables that one search reads, all candidates together: a hostile file cannot make it read the same
 /// megabytes from each of its thousands of records.
@@ -85,12 +86,14 @@ fn no_commit(source: &Source, reason: String) -> ContainerError {
     }
 }
 
-/// Finds the last whole commit.
-pub(super) fn last_commit(source: &Source) -> Result<State, ContainerError> {
+/// Finds the last whole commit. Where what lies behind it is long, or all there is, that is scanned: progress counts its
+/// bytes.
+pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State, ContainerError> {
     check_header(source)?;
+    progress.set_total(source.len.max(1));
     let mut budget = TABLE_BUDGET;
     let mut passed = Vec::new();
-    let mut scan = Scan::new(source);
+    let mut scan = Scan::new(source, progress);
     while let Some((at, bytes)) = scan.next()? {
         let Some(record) = CommitRecord::decode(&bytes, at) else {
             continue;
@@ -122,6 +125,7 @@ pub(super) fn last_commit(source: &Source) -> Result<State, ContainerError> {
 /// that begin with a record's first bytes.
 struct Scan<'a> {
     source: &'a Source,
+    progress: &'a Progress,
     /// One past the last place not yet read.
     before: u64,
     block: Vec<u8>,
@@ -132,9 +136,10 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(source: &'a Source) -> Self {
+    fn new(source: &'a Source, progress: &'a Progress) -> Self {
         Self {
             source,
+            progress,
             before: source.len,
             block: Vec::new(),
             block_at: 0,
@@ -164,6 +169,7 @@ impl<'a> Scan<'a> {
             // Blocks begin at multiples of the alignment; the last place may have fewer bytes than a whole one behind it.
             let from = (self.before - 1) / RECORD_ALIGN * RECORD_ALIGN;
             let start = from.saturating_sub(self.step - RECORD_ALIGN).max(SECTION_ALIGN);
+            self.progress.advance(self.before - start)?;
             self.block = self.source.read(start, self.before - start)?;
             self.block_at = start;
             self.cursor = usize::try_from(from - start).unwrap_or(0) + RECORD_ALIGN as usize;

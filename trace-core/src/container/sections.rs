@@ -5,6 +5,7 @@ use super::layout::{Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, Sectio
 use super::recover::{State, too_new};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
+use crate::progress::Progress;
 use crate::recording::{MAX_PARENTS, PageId, Snapshot};
 use std::collections::BTreeMap;
 
@@ -68,7 +69,13 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
         }
         (None, Encoding::Record) => {
             let named = matches!(kind, SectionKind::Extra | SectionKind::Derived);
-            if named && e.bytes < NAMED_BYTES as u64 || !named && e.bytes > MAX_RECORD as u64 {
+            let most = match kind {
+                // Lent from the file, never read as a whole.
+                SectionKind::Derived => u64::MAX,
+                SectionKind::Extra => (NAMED_BYTES + MAX_RECORD) as u64,
+                _ => MAX_RECORD as u64,
+            };
+            if named && e.bytes < NAMED_BYTES as u64 || e.bytes > most {
                 return Err(format!("{} bytes cannot be such a record", e.bytes));
             }
         }
@@ -150,11 +157,12 @@ impl Named {
 }
 
 /// Reads the names of named sections, and drops what a later section replaced.
-pub(super) fn live(source: &Source, entries: Vec<Entry>) -> Result<Vec<Entry>, ContainerError> {
+pub(super) fn live(source: &Source, entries: Vec<Entry>, progress: &Progress) -> Result<Vec<Entry>, ContainerError> {
     let mut kept: Vec<Option<Entry>> = Vec::with_capacity(entries.len());
     let mut newest: BTreeMap<(u32, String), usize> = BTreeMap::new();
     for mut e in entries {
         if let Some(kind) = e.known().filter(|k| !counts_on(*k)) {
+            progress.check()?;
             if kind != SectionKind::Facts {
                 // A name that cannot be read replaces nothing; whoever wants the section is told then.
                 let Some(named) = Named::decode(&source.read(e.offset, NAMED_BYTES as u64)?) else {

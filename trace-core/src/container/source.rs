@@ -88,7 +88,7 @@ impl Source {
     pub fn share(&self, bytes: u64) -> Result<Arc<dyn SharedBytes>, ContainerError> {
         Ok(match &self.from {
             From::Memory(b) => Arc::clone(b) as Arc<dyn SharedBytes>,
-            From::File(f) => Arc::new(MappedFile::new(f, bytes).map_err(|e| self.io(e))?),
+            From::File(f) => Arc::new(MappedFile::new(f, bytes, &self.place).map_err(|e| self.io(e))?),
         })
     }
 

@@ -45,8 +45,15 @@ impl VerifyReport {
     }
 
     pub(super) fn add(&mut self, byte: u64, message: String) {
+        self.add_with(|| (byte, message));
+    }
+
+    /// As [`VerifyReport::add`], for problems that every row may have: the place, whose search takes time, and the
+    /// message are asked for only when they are listed.
+    pub(super) fn add_with(&mut self, what: impl FnOnce() -> (u64, String)) {
         self.problem_count += 1;
         if self.problems.len() < MAX_PROBLEMS {
+            let (byte, message) = what();
             self.problems.push(Problem { byte, message });
         }
     }
@@ -65,7 +72,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, ContainerError> {
 /// # Errors
 /// As [`verify`], or when cancelled.
 pub fn verify_with(path: &Path, progress: &Progress) -> Result<VerifyReport, ContainerError> {
-    check(KineFile::open(path)?, progress)
+    check(KineFile::open_with(path, progress)?, progress)
 }
 
 /// Checks the bytes of a file.

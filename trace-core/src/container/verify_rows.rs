@@ -94,20 +94,26 @@ fn rows(
             progress.check()?;
         }
         let Some(kind) = EventKind::from_raw(raw) else {
-            report.add(
-                byte_of(file, SectionKind::EventKind, row),
-                format!("event {row} is of unknown kind {raw}"),
-            );
+            report.add_with(|| {
+                (
+                    byte_of(file, SectionKind::EventKind, row),
+                    format!("event {row} is of unknown kind {raw}"),
+                )
+            });
             continue;
         };
         let table = tables.get(kind as usize - 1).copied().unwrap_or(0);
         if u64::from(payload) >= table {
-            let what = format!("event {row} names row {payload}, its table has {table}");
-            report.add(byte_of(file, SectionKind::EventPayload, row), what);
+            report.add_with(|| {
+                let what = format!("event {row} names row {payload}, its table has {table}");
+                (byte_of(file, SectionKind::EventPayload, row), what)
+            });
         }
         if matches!(kind, EventKind::Read | EventKind::Write) && u64::from(space) >= spaces {
-            let what = format!("event {row} goes to space {space}, there are {spaces}");
-            report.add(byte_of(file, SectionKind::EventSpace, row), what);
+            report.add_with(|| {
+                let what = format!("event {row} goes to space {space}, there are {spaces}");
+                (byte_of(file, SectionKind::EventSpace, row), what)
+            });
         }
     }
     widths(file, &events.width, &events.value, progress, report)
@@ -125,11 +131,15 @@ fn widths(
             progress.check()?;
         }
         if !matches!(width, 1 | 2 | 4 | 8) {
-            let what = format!("access {row} is {width} bytes wide");
-            report.add(byte_of(file, SectionKind::AccessWidth, row), what);
+            report.add_with(|| {
+                let what = format!("access {row} is {width} bytes wide");
+                (byte_of(file, SectionKind::AccessWidth, row), what)
+            });
         } else if width < 8 && value >> (8 * width) != 0 {
-            let what = format!("access {row} of {width} bytes has value {value:#x}");
-            report.add(byte_of(file, SectionKind::AccessValue, row), what);
+            report.add_with(|| {
+                let what = format!("access {row} of {width} bytes has value {value:#x}");
+                (byte_of(file, SectionKind::AccessValue, row), what)
+            });
         }
     }
     Ok(())
@@ -145,9 +155,10 @@ fn pages(
         progress.check()?;
         let (page, told) = (store.page(PageId(id)), store.digest(PageId(id)));
         if page.map(|p| digest(p)) != told {
-            let row = id as usize - 1;
-            let what = format!("page {id} does not agree with its digest");
-            report.add(byte_of(file, SectionKind::PageImages, row), what);
+            report.add_with(|| {
+                let what = format!("page {id} does not agree with its digest");
+                (byte_of(file, SectionKind::PageImages, id as usize - 1), what)
+            });
         }
     }
     Ok(())

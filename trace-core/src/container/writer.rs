@@ -110,7 +110,10 @@ impl Writer<FileSink> {
         };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         lock(&file, path)?;
-        let kine = KineFile::of(Source::of(file.try_clone().map_err(io)?, place.clone())?)?;
+        let kine = KineFile::of(
+            Source::of(file.try_clone().map_err(io)?, place.clone())?,
+            &Progress::new(),
+        )?;
         let (_, snapshots) = kine.snapshots()?;
         Ok(Self {
             sink: FileSink::new(file, None),

@@ -46,8 +46,8 @@ fn kine_fits(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"))
 }
 
-fn kine_read(path: &Path, _progress: &Progress) -> Result<Recording, ImportError> {
-    container::open(path).map_err(|e| ImportError::container(path, e))
+fn kine_read(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    container::open_with(path, progress).map_err(|e| ImportError::container(path, e))
 }
 
 /// The formats of [`IMPORTERS`] and those that need more than a path, as a list for people.

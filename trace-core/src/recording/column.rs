@@ -26,6 +26,11 @@ struct Chunk<T> {
 
 /// Rows in a constant chunk's shared block: a constant run of any length lends slices of at most this many.
 const CONSTANT_BLOCK: usize = 4096;
+/// Rows in the blocks of one column, after which blocks are of [`SHORT_BLOCK`] rows: a file says in 96 bytes that a
+/// constant run is there, and can say so millions of times.
+const CONSTANT_ROWS: usize = 1 << 20;
+/// Rows in a constant chunk's block where a column has very many of them.
+const SHORT_BLOCK: usize = 16;
 
 impl<T: Pod> Chunk<T> {
     fn get(&self, at: usize) -> T {
@@ -223,6 +228,8 @@ impl<T: Pod> Column<T> {
 pub struct ColumnBuilder<T> {
     chunks: Vec<Chunk<T>>,
     len: usize,
+    /// Rows in the blocks of constant chunks.
+    blocks: usize,
 }
 
 impl<T: Pod> Default for ColumnBuilder<T> {
@@ -238,6 +245,7 @@ impl<T: Pod> ColumnBuilder<T> {
         Self {
             chunks: Vec::new(),
             len: 0,
+            blocks: 0,
         }
     }
 
@@ -270,10 +278,21 @@ impl<T: Pod> ColumnBuilder<T> {
         {
             *rows += len;
             self.len += len;
-            block.resize((*rows).min(CONSTANT_BLOCK), value);
+            let before = block.len();
+            if self.blocks < CONSTANT_ROWS {
+                block.resize((*rows).min(CONSTANT_BLOCK), value);
+            }
+            self.blocks += block.len() - before;
             return;
         }
-        self.push(len, Data::Constant(vec![value; len.min(CONSTANT_BLOCK)]));
+        let most = if self.blocks < CONSTANT_ROWS {
+            CONSTANT_BLOCK
+        } else {
+            SHORT_BLOCK
+        };
+        let block = vec![value; len.min(most)];
+        self.blocks += block.len();
+        self.push(len, Data::Constant(block));
     }
 
     /// Lends `len` rows that start at byte `start` of `bytes`.
@@ -367,5 +386,27 @@ mod tests {
             b.push_mapped(mapped, 2, 1),
             Err(ColumnError::Misaligned { .. })
         ));
+    }
+
+    #[test]
+    fn a_hundred_thousand_constant_runs_do_not_take_a_block_each() {
+        let mut b = ColumnBuilder::new();
+        for i in 0..100_000u64 {
+            b.push_constant(i, 5000);
+        }
+        assert!(
+            b.blocks <= CONSTANT_ROWS + CONSTANT_BLOCK + 100_000 * SHORT_BLOCK,
+            "{}",
+            b.blocks
+        );
+        let c = b.finish();
+        assert_eq!(
+            (c.get(4_999), c.get(5_000), c.get(499_999_999)),
+            (Some(0), Some(1), Some(99_999))
+        );
+        let tail = c
+            .iter_range(499_989_990..500_000_000)
+            .fold((0, 0u64), |(n, sum), v| (n + 1, sum + v));
+        assert_eq!(tail, (10_010, 10 * 99_997 + 5000 * (99_998 + 99_999)));
     }
 }

@@ -470,3 +470,102 @@ fn hostile_files_whose_digests_agree_never_panic() {
     }
     assert!(opened > 1000 && refused > 1000, "{opened} opened, {refused} refused");
 }
+
+#[test]
+fn the_search_for_a_commit_in_a_terabyte_of_nothing_shows_progress_and_can_be_cancelled() {
+    use trace_core::import::{self, ImportError};
+    use trace_core::progress::Progress;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse.kine");
+    std::fs::write(&path, container::to_bytes(&recording(3, 40)).unwrap()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let progress = Progress::new();
+    let (watched, sought) = (progress.clone(), path.clone());
+    let opening = std::thread::spawn(move || import::open(&sought, &progress));
+    while watched.fraction().is_none_or(|f| f == 0.0) && !opening.is_finished() {
+        std::thread::yield_now();
+    }
+    watched.cancel();
+    let told = opening.join().unwrap();
+    assert!(
+        matches!(told, Err(ImportError::Cancelled(_))),
+        "{:?}",
+        told.map(|r| r.events.len())
+    );
+}
+
+#[test]
+fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
+    use std::os::unix::fs::FileExt;
+    let bytes = container::to_bytes(&recording(3, 40)).unwrap();
+    let record = bytes.len() - 128;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (table, len) = (word(record + 24), word(record + 32));
+    // The table and its record stand behind a hole that the attachment claims.
+    let far = 80usize << 20;
+    let mut end = bytes[table..].to_vec();
+    let (mine, at) = (record - table, far + (record - table));
+    end[mine + 8..mine + 16].copy_from_slice(&(at as u64).to_le_bytes());
+    end[mine + 24..mine + 32].copy_from_slice(&(far as u64).to_le_bytes());
+    let entry = (0..len)
+        .step_by(96)
+        .find(|e| end[*e..*e + 4] == (SectionKind::Extra as u32).to_le_bytes())
+        .unwrap();
+    end[entry + 16..entry + 24].copy_from_slice(&(70u64 << 20).to_le_bytes());
+    seal(&mut end, mine, 0, len);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.kine");
+    std::fs::write(&path, &bytes[..table]).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&end, far as u64).unwrap();
+    let told = container::open(&path).unwrap_err().to_string();
+    assert!(told.contains("73400320 bytes cannot be such a record"), "{told}");
+}
+
+/// Takes everything and keeps nothing.
+struct Nowhere;
+
+impl container::Sink for Nowhere {
+    fn write_at(&mut self, _at: u64, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn no_more_is_attached_than_is_read_back() {
+    let mut w = Writer::begin(Nowhere).unwrap();
+    let most = vec![0; 64 << 20];
+    for name in ["a", "b", "c", "d", "a"] {
+        w.extra(name, &most).unwrap();
+    }
+    for (name, bytes) in [("e", &most[..1]), ("a", &[&most[..], &[0]].concat()[..])] {
+        let told = w.extra(name, bytes).unwrap_err();
+        assert!(matches!(told, ContainerError::Refused(_)), "{told}");
+    }
+}
+
+/// The place of a bad row takes a search: it is not made for rows that are only counted.
+#[test]
+fn every_row_of_a_large_file_may_be_wrong() {
+    let mut w = Writer::begin(MemorySink::default()).unwrap();
+    let n = 1000;
+    for _ in 0..n {
+        w.push(SectionKind::EventKind, &[77u8; 500]).unwrap();
+    }
+    for kind in [SectionKind::EventThread, SectionKind::EventPayload] {
+        w.push_constant(kind, 0u32, n * 500).unwrap();
+    }
+    w.push_constant(SectionKind::EventSpace, 0u8, n * 500).unwrap();
+    w.push_constant(SectionKind::EventTime, 0u64, n * 500).unwrap();
+    w.commit().unwrap();
+    let report = container::verify_bytes(w.into_sink().bytes).unwrap();
+    assert_eq!(
+        (report.problem_count, report.problems.len()),
+        (n * 500, container::MAX_PROBLEMS)
+    );
+}

@@ -2,9 +2,9 @@
 
 use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
-use crate::container::layout::digest;
+use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES, digest};
 use crate::container::sections::Named;
-use crate::encode;
+use crate::encode::{self, MAX_RECORD};
 use crate::recording::{Facts, Snapshot};
 use serde::Serialize;
 
@@ -63,8 +63,23 @@ impl<S: Sink> Writer<S> {
     /// Attaches bytes under a name; replaces what was attached under it before.
     ///
     /// # Errors
-    /// When the name is longer than 208 bytes, or the sink cannot be written.
+    /// When the name is longer than 208 bytes, the bytes are more than a record may have, or with those under other
+    /// names more than 256 MiB, or the sink cannot be written.
     pub fn extra(&mut self, name: &str, bytes: &[u8]) -> Result<(), ContainerError> {
+        let others = self
+            .entries
+            .iter()
+            .filter(|e| e.kind == SectionKind::Extra as u32 && e.name.as_deref() != Some(name))
+            .fold(0u64, |sum, e| {
+                sum.saturating_add(e.bytes.saturating_sub(NAMED_BYTES as u64))
+            });
+        if bytes.len() > MAX_RECORD || others.saturating_add(bytes.len() as u64) > MAX_EXTRAS {
+            let what = format!(
+                "{} bytes under the name {name:?}; at most {MAX_RECORD} are attached under one name, {MAX_EXTRAS} in all",
+                bytes.len()
+            );
+            return Err(ContainerError::Refused(what));
+        }
         let head = Named {
             name: name.to_owned(),
             analysis_version: 0,
