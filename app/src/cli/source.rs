@@ -54,14 +54,23 @@ impl Opened {
     /// Different contents among the dumped pages, the page of zeros included; page tables are not counted.
     #[must_use]
     pub fn distinct_pages(&self) -> u64 {
-        let mut ids = std::collections::BTreeSet::new();
-        for snapshot in self.recording.memory.snapshots.iter() {
-            for run in snapshot.runs.iter().filter(|r| r.role == FrameRole::Data) {
-                let count = if run.repeat { 1 } else { u64::from(run.count) };
-                ids.extend((run.first_frame..run.first_frame.saturating_add(count)).filter_map(|f| run.page(f)));
-            }
+        let snapshots = self.recording.memory.snapshots.iter();
+        let runs = snapshots
+            .flat_map(|s| &s.runs)
+            .filter(|r| r.role == FrameRole::Data)
+            .map(|r| {
+                let first = u64::from(r.first_page.0);
+                first..first + if r.repeat { 1 } else { u64::from(r.count) }
+            });
+        let mut ids: Vec<std::ops::Range<u64>> = runs.collect();
+        ids.sort_unstable_by_key(|r| r.start);
+        // Runs that name the same pages again and again are counted once, and none is gone through page by page.
+        let (mut sum, mut counted) = (0, 0);
+        for r in ids {
+            sum += r.end.saturating_sub(r.start.max(counted));
+            counted = counted.max(r.end);
         }
-        ids.len() as u64
+        sum
     }
 
     /// An address space of the recording by its index.

@@ -3,6 +3,8 @@
 pub mod npy;
 
 use npy::{Npy, NpyError};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use trace_core::recording::{Buffer, ElementType};
 
@@ -73,13 +75,22 @@ pub fn read_file(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, BufferFileErro
         got,
         expected: buffer.bytes,
     };
-    let size = std::fs::metadata(path).map_err(file)?.len();
+    let from = File::open(path).map_err(file)?;
+    let size = from.metadata().map_err(file)?.len();
     // A header is far smaller than this: a wrong file is refused before it is read.
     let slack = if is_npy(path) { 1 << 20 } else { 0 };
-    if size > buffer.bytes.saturating_add(slack) {
+    let most = buffer.bytes.saturating_add(slack);
+    if size > most {
         return Err(length(size));
     }
-    let bytes = std::fs::read(path).map_err(file)?;
+    // A pipe or a device does not tell how long it is.
+    let mut bytes = Vec::new();
+    from.take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(file)?;
+    if bytes.len() as u64 > most {
+        return Err(length(bytes.len() as u64));
+    }
     let data = if is_npy(path) {
         let npy = Npy::read(&bytes).map_err(|source| BufferFileError::Npy {
             path: path.to_owned(),
@@ -160,6 +171,18 @@ mod tests {
         let e = read_file(&dir.path().join("a.npy"), &buffer(ElementType::I32, 16)).unwrap_err();
         assert!(
             e.to_string().contains("holds f32 elements, buffer 'input' has i32"),
+            "{e}"
+        );
+        let e = read_file(Path::new("/dev/zero"), &buffer(ElementType::U8, 16)).unwrap_err();
+        assert!(
+            matches!(
+                e,
+                BufferFileError::Length {
+                    got: 17,
+                    expected: 16,
+                    ..
+                }
+            ),
             "{e}"
         );
         let e = read_file(&dir.path().join("none.bin"), &buffer(ElementType::I32, 16)).unwrap_err();
