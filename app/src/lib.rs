@@ -1,6 +1,7 @@
 //! The program kinescope: window and command line.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod bus;
 pub mod cli;
 pub mod commands;
 pub mod document;

@@ -108,7 +108,7 @@ pub fn page_tables(data: &[u8]) {
     });
     let _ = mmu::mapped_twice(&scan.leaves);
     let _ = mmu::executable_and_writable(&scan.mappings);
-    let _ = mmu::mapped_without(&scan.leaves, &[0..4, 9..1 << 40]);
+    let _ = mmu::mapped_without(&scan.leaves, &[0..4, 9..1 << 40], 100);
 }
 
 /// GPU memory that begins at address 0 and is as long as the input.

@@ -127,6 +127,9 @@ pub fn command() -> Command {
 /// Runs the command line of this process and gives its exit code.
 #[must_use]
 pub fn main() -> u8 {
+    if let Err(e) = crate::bus::install() {
+        eprintln!("kinescope: a recording that becomes shorter while it is read will not be named: {e}");
+    }
     let matches = match command().try_get_matches() {
         Ok(m) => m,
         Err(e) => {

@@ -1,6 +1,8 @@
-//! The crash report: a file that a person can attach, written when the program panics.
+//! The crash report: a file that a person can attach, written when the program panics, or when a mapped recording
+//! cannot be read any more.
 
 use super::log;
+use crate::bus;
 use std::backtrace::Backtrace;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -15,15 +17,23 @@ pub fn opened(path: &Path) {
     }
 }
 
+/// The first line of every report.
+fn head() -> String {
+    format!(
+        "kinescope {} on {} {}\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}
+
 /// What a report says.
 #[must_use]
 pub fn report(what: &str, backtrace: &str) -> String {
     let open = OPEN.lock().map(|o| o.clone()).unwrap_or_default();
     format!(
-        "kinescope {} on {} {}\nrecording: {}\n\n{what}\n\n{backtrace}\n\nlog:\n{}",
-        env!("CARGO_PKG_VERSION"),
-        std::env::consts::OS,
-        std::env::consts::ARCH,
+        "{}recording: {}\n\n{what}\n\n{backtrace}\n\nlog:\n{}",
+        head(),
         if open.is_empty() { "none" } else { &open },
         log::text()
     )
@@ -44,8 +54,14 @@ pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes every panic leave a report in `folder` and say where it is.
+/// Makes every panic, and every recording that becomes shorter while it is open, leave a report in `folder` and say
+/// where it is.
 pub fn install(folder: PathBuf) {
+    let ready = bus::report_to(&folder, &head()).and_then(|_| bus::install());
+    if let Err(e) = ready {
+        let text = format!("no crash report can be made ready in {}: {e}", folder.display());
+        log::push(log::Level::Warning, text);
+    }
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         before(info);
