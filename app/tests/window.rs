@@ -2,167 +2,17 @@
 //! Each test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use egui_kittest::Harness;
+mod common;
+
+use common::{Window, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
+use kinescope::document::Document;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::moment::Selection;
-use kinescope::document::{Document, derive};
-use kinescope::window::{App, Pick, Setup, ThemeChoice, layout};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use kinescope::window::ThemeChoice;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace_core::progress::Progress;
-
-/// The recordings that this project made itself.
-fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .join("sample-traces")
-}
-
-fn sample() -> PathBuf {
-    let mut list: Vec<PathBuf> = std::fs::read_dir(samples())
-        .unwrap()
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|x| x == "kine"))
-        .collect();
-    list.sort();
-    list.iter()
-        .find(|p| p.to_string_lossy().contains("write"))
-        .unwrap_or(&list[0])
-        .clone()
-}
-
-struct Window {
-    harness: Harness<'static, Option<App>>,
-    folder: tempfile::TempDir,
-    answer: Arc<Mutex<Option<PathBuf>>>,
-}
-
-impl Window {
-    fn empty() -> Self {
-        Self::sized(ThemeChoice::Dark, 1.0)
-    }
-
-    fn sized(theme: ThemeChoice, scale: f32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let answer: Arc<Mutex<Option<PathBuf>>> = Arc::default();
-        let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
-        let mut harness = Harness::builder()
-            .with_size(egui::vec2(1280.0, 800.0))
-            .with_pixels_per_point(scale)
-            .with_max_steps(64)
-            .with_step_dt(0.25)
-            .allow_missing_glyphs()
-            .build_ui_state(
-                move |ui, app: &mut Option<App>| {
-                    let app = app.get_or_insert_with(|| {
-                        let again = Arc::clone(&again);
-                        let chooser = Arc::new(move |_: &Pick| again.lock().unwrap().clone());
-                        let setup = Setup {
-                            settings: Some(settings.clone()),
-                            theme: Some(theme),
-                            board: None,
-                            chooser,
-                        };
-                        App::new(ui.ctx(), setup)
-                    });
-                    app.ui(ui);
-                },
-                None,
-            );
-        harness.run_steps(2);
-        Self {
-            harness,
-            folder,
-            answer,
-        }
-    }
-
-    fn open() -> Self {
-        Self::open_with(ThemeChoice::Dark, 1.0)
-    }
-
-    fn open_with(theme: ThemeChoice, scale: f32) -> Self {
-        let mut w = Self::sized(theme, scale);
-        // A copy, so that journals do not lie beside the samples.
-        let copy = w.folder.path().join("sample.kine");
-        std::fs::copy(sample(), &copy).unwrap();
-        let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
-        let facts = derive::derive(&recording, &Progress::new()).unwrap();
-        let doc = Document::new(copy, Arc::new(recording), Arc::new(facts));
-        w.app().take(doc);
-        w.settle();
-        w
-    }
-
-    fn app(&mut self) -> &mut App {
-        self.harness.state_mut().as_mut().unwrap()
-    }
-
-    fn doc(&mut self) -> &mut Document {
-        self.app().doc.as_mut().expect("a recording is open")
-    }
-
-    /// Runs frames until nothing is running any more.
-    fn settle(&mut self) {
-        let since = Instant::now();
-        let mut quiet = 0;
-        while quiet < 3 {
-            self.harness.step();
-            if self.app().tasks.running().is_empty() {
-                quiet += 1;
-            } else {
-                quiet = 0;
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            assert!(since.elapsed() < Duration::from_secs(120), "work did not end");
-        }
-    }
-
-    fn click(&mut self, label: &str) {
-        self.harness.get_by_label(label).click();
-        self.settle();
-    }
-
-    fn run(&mut self, id: &str) -> bool {
-        let ctx = self.harness.ctx.clone();
-        let done = self.app().run(&ctx, id);
-        self.settle();
-        done
-    }
-
-    fn shows(&mut self, panel: &str) -> bool {
-        layout::active(&self.app().dock).contains(&panel)
-    }
-
-    fn has(&self, label: &str) -> bool {
-        self.harness.query_all_by_label(label).next().is_some()
-    }
-
-    fn will_choose(&self, path: &Path) {
-        *self.answer.lock().unwrap() = Some(path.to_owned());
-    }
-
-    fn input(&mut self) -> String {
-        kinescope::panels::inputs::meant(self.doc())
-            .expect("the sample names a buffer")
-            .name
-    }
-
-    /// Edits the first byte of the first buffer.
-    fn edit(&mut self) -> String {
-        let name = self.input();
-        let (now, _) = self.doc().buffer_now(&name).unwrap();
-        let byte = !now[0];
-        assert!(self.doc().edit(&name, 0, vec![byte]));
-        self.settle();
-        name
-    }
-}
 
 /// What a command changed, told by a check that runs it.
 type Check = fn(&mut Window, &str);

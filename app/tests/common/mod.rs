@@ -1,0 +1,189 @@
+//! What tests of the window share: the sample, and a window driven without a screen.
+// Every file of tests uses a part of this.
+#![allow(dead_code)]
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::{Document, derive};
+use kinescope::window::{App, Pick, Setup, ThemeChoice, layout};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+/// The recordings that this project made itself.
+pub fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .join("sample-traces")
+}
+
+/// The sample that most tests open.
+pub fn sample() -> PathBuf {
+    let mut list: Vec<PathBuf> = std::fs::read_dir(samples())
+        .unwrap()
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|x| x == "kine"))
+        .collect();
+    list.sort();
+    list.iter()
+        .find(|p| p.to_string_lossy().contains("write"))
+        .unwrap_or(&list[0])
+        .clone()
+}
+
+/// A window without a screen, and what a test needs around it.
+pub struct Window {
+    /// Runs its frames.
+    pub harness: Harness<'static, Option<App>>,
+    /// Settings, and copies of recordings.
+    pub folder: tempfile::TempDir,
+    /// What the person chooses next where a file is asked for.
+    answer: Arc<Mutex<Option<PathBuf>>>,
+}
+
+impl Window {
+    /// A window without a recording.
+    pub fn empty() -> Self {
+        Self::sized(ThemeChoice::Dark, 1.0)
+    }
+
+    /// A window without a recording, in a theme and at a scale.
+    pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let answer: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+        let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
+        let mut harness = Harness::builder()
+            .with_size(egui::vec2(1280.0, 800.0))
+            .with_pixels_per_point(scale)
+            .with_max_steps(64)
+            .with_step_dt(0.25)
+            .allow_missing_glyphs()
+            .build_ui_state(
+                move |ui, app: &mut Option<App>| {
+                    let app = app.get_or_insert_with(|| {
+                        let again = Arc::clone(&again);
+                        let chooser = Arc::new(move |_: &Pick| again.lock().unwrap().clone());
+                        let setup = Setup {
+                            settings: Some(settings.clone()),
+                            theme: Some(theme),
+                            board: None,
+                            chooser,
+                        };
+                        App::new(ui.ctx(), setup)
+                    });
+                    app.ui(ui);
+                },
+                None,
+            );
+        harness.run_steps(2);
+        Self {
+            harness,
+            folder,
+            answer,
+        }
+    }
+
+    /// A window with the sample.
+    pub fn open() -> Self {
+        Self::open_with(ThemeChoice::Dark, 1.0)
+    }
+
+    /// A window with the sample, in a theme and at a scale.
+    pub fn open_with(theme: ThemeChoice, scale: f32) -> Self {
+        Self::with(&sample(), theme, scale)
+    }
+
+    /// A window with the sample of this name, `vecadd.kine` for one.
+    pub fn named(name: &str) -> Self {
+        Self::with(&samples().join(name), ThemeChoice::Dark, 1.0)
+    }
+
+    /// A window with a `.kine` file, in a theme and at a scale.
+    pub fn with(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
+        let mut w = Self::sized(theme, scale);
+        // A copy, so that journals do not lie beside the samples.
+        let copy = w.folder.path().join("sample.kine");
+        std::fs::copy(file, &copy).unwrap();
+        let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
+        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let doc = Document::new(copy, Arc::new(recording), Arc::new(facts));
+        w.app().take(doc);
+        w.settle();
+        w
+    }
+
+    /// The application.
+    pub fn app(&mut self) -> &mut App {
+        self.harness.state_mut().as_mut().unwrap()
+    }
+
+    /// The open document.
+    pub fn doc(&mut self) -> &mut Document {
+        self.app().doc.as_mut().expect("a recording is open")
+    }
+
+    /// Runs frames until nothing is running any more.
+    pub fn settle(&mut self) {
+        let since = Instant::now();
+        let mut quiet = 0;
+        while quiet < 3 {
+            self.harness.step();
+            if self.app().tasks.running().is_empty() {
+                quiet += 1;
+            } else {
+                quiet = 0;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(since.elapsed() < Duration::from_secs(120), "work did not end");
+        }
+    }
+
+    /// Clicks what has this label.
+    pub fn click(&mut self, label: &str) {
+        self.harness.get_by_label(label).click();
+        self.settle();
+    }
+
+    /// Runs a command of the table. `false`: it may not run here.
+    pub fn run(&mut self, id: &str) -> bool {
+        let ctx = self.harness.ctx.clone();
+        let done = self.app().run(&ctx, id);
+        self.settle();
+        done
+    }
+
+    /// Whether a panel is in front.
+    pub fn shows(&mut self, panel: &str) -> bool {
+        layout::active(&self.app().dock).contains(&panel)
+    }
+
+    /// Whether something has this label.
+    pub fn has(&self, label: &str) -> bool {
+        self.harness.query_all_by_label(label).next().is_some()
+    }
+
+    /// The path that the person chooses next.
+    pub fn will_choose(&self, path: &Path) {
+        *self.answer.lock().unwrap() = Some(path.to_owned());
+    }
+
+    /// Name of the buffer that is meant.
+    pub fn input(&mut self) -> String {
+        kinescope::panels::inputs::meant(self.doc())
+            .expect("the sample names a buffer")
+            .name
+    }
+
+    /// Edits the first byte of the first buffer.
+    pub fn edit(&mut self) -> String {
+        let name = self.input();
+        let (now, _) = self.doc().buffer_now(&name).unwrap();
+        let byte = !now[0];
+        assert!(self.doc().edit(&name, 0, vec![byte]));
+        self.settle();
+        name
+    }
+}
