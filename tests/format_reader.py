@@ -355,6 +355,54 @@ def read_list(sections, kind, of):
     return values
 
 
+# Derived data.
+
+
+def padded(n):
+    return (n + 7) // 8 * 8
+
+
+def read_pyramid(data):
+    """Lanes with all their reads and writes, and the rows of times, from the bytes of a section `pyramid`."""
+    block, group, events, lanes = struct.unpack_from("<IIQI", data)
+    if (block, group) != (128, 64):
+        raise Damaged(f"a pyramid of blocks of {block} in groups of {group}")
+    names = [data[24 + 32 * i : 56 + 32 * i].rstrip(b"\0").decode("utf-8") for i in range(lanes)]
+    rows = (events + 127) // 128 + 1
+    at = 24 + 32 * lanes
+    latest = struct.unpack_from(f"<{rows}Q", data, at)
+    cut = struct.unpack_from(f"<{rows}Q", data, at + 8 * rows)
+    at += 16 * rows
+    groups = (rows + 63) // 64
+    coarse = struct.unpack_from(f"<{groups * lanes * 2}I", data, at)
+    at += padded(8 * lanes * groups)
+    fine = struct.unpack_from(f"<{rows * lanes * 2}H", data, at)
+    if at + padded(4 * lanes * rows) != len(data):
+        raise Damaged("a pyramid of the wrong length")
+
+    def before(row, column):
+        return coarse[row // 64 * lanes * 2 + column] + fine[row * lanes * 2 + column]
+
+    counts = [[[before(row, lane * 2 + write) for write in (0, 1)] for lane in range(lanes)] for row in range(rows)]
+    return {"pyramid": events, "lanes": names, "before": counts, "latest": latest, "cut": cut}
+
+
+def read_timeline(data):
+    """The tables of a section `timeline`."""
+    at, tables = 0, {}
+    for name, words in (("polls", 6), ("interrupts", 4), ("jobs", 8), ("gaps", 2), ("phases", 3)):
+        (count,) = struct.unpack_from("<Q", data, at)
+        rows = struct.unpack_from(f"<{count * words}Q", data, at + 8)
+        tables[name] = [rows[i * words : (i + 1) * words] for i in range(count)]
+        at += 8 + 8 * count * words
+    if at != len(data):
+        raise Damaged("a timeline of the wrong length")
+    return {"timeline": tables}
+
+
+DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 1): read_timeline}
+
+
 # Events.
 
 EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit"}
@@ -402,6 +450,11 @@ def read(path):
         out.append({"page": i + 1, "digest": told.hex(), "sum": sum(image)})
     extras = sorted((s.name.encode(), s) for s in sections if s.kind == 0x701)
     out += [{"extra": s.name, "content": list(s.data[256:])} for _, s in extras]
+    for s in sections:
+        if s.kind == 0x801:
+            (version,) = struct.unpack_from("<I", s.data, 4)
+            if (s.name, version) in DERIVED:
+                out.append(DERIVED[s.name, version](s.data[256:]))
     return out
 
 

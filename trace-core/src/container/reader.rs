@@ -72,6 +72,18 @@ impl Derived {
         let end = self.start.saturating_add(self.len);
         self.shared.bytes().get(self.start..end).unwrap_or_default()
     }
+
+    /// Lends `rows` values that begin at byte `at` of the data. `None` when they reach past its end or are not aligned
+    /// for `T`.
+    #[must_use]
+    pub fn column<T: Pod>(&self, at: usize, rows: usize) -> Option<Column<T>> {
+        let end = rows.checked_mul(size_of::<T>())?.checked_add(at)?;
+        (end <= self.len).then_some(())?;
+        let mut column = ColumnBuilder::new();
+        let start = self.start.checked_add(at)?;
+        column.push_mapped(Arc::clone(&self.shared), start, rows).ok()?;
+        Some(column.finish())
+    }
 }
 
 impl std::fmt::Debug for Derived {

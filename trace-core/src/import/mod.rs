@@ -7,11 +7,11 @@ pub mod raw_memory;
 
 pub use error::{ImportError, Place};
 
-use crate::container;
+use crate::container::{self, KineFile};
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
-use crate::timeline;
+use crate::timeline::{self, Pyramid, Timeline};
 use std::path::Path;
 
 /// One format that [`open`] can read.
@@ -80,21 +80,42 @@ pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> 
 /// As [`open`], and when `dest` cannot be written; a file of that name is then as it was.
 pub fn import_file_to_kine(source: &Path, dest: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let recording = open(source, progress)?;
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
-    // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
-    let written = std::thread::scope(|scope| {
-        let derived = map.map(|map| {
-            let recording = &recording;
-            scope.spawn(move || timeline::derive(recording, map, progress).map(|t| t.to_bytes()))
-        });
-        container::write_with(&recording, dest, progress, |writer| {
-            let Some(derived) = derived else { return Ok(()) };
-            let bytes = derived
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            writer.derived(timeline::SECTION, timeline::ANALYSIS_VERSION, &bytes)
-        })
-    });
-    written.map_err(|e| ImportError::container(dest, e))?;
+    timeline::write(&recording, dest, progress).map_err(|e| ImportError::container(dest, e))?;
     Ok(recording)
+}
+
+/// A recording, and what its file keeps of earlier analyses of it.
+pub struct Opened {
+    /// The recording.
+    pub recording: Recording,
+    /// Its timeline, where the file keeps one that holds.
+    pub timeline: Option<Timeline>,
+    /// Its counts, where the file keeps some that hold.
+    pub pyramid: Option<Pyramid>,
+}
+
+/// As [`open`], with what the file keeps of earlier analyses.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, ImportError> {
+    if !(kine_fits(source) && source.exists()) {
+        return Ok(Opened {
+            recording: open(source, progress)?,
+            timeline: None,
+            pyramid: None,
+        });
+    }
+    let opened = || {
+        let file = KineFile::open_with(source, progress)?;
+        progress.check()?;
+        let recording = file.recording()?;
+        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+        Ok(Opened {
+            timeline: Timeline::stored(&file)?,
+            pyramid: Pyramid::stored(&file, &recording, map)?,
+            recording,
+        })
+    };
+    opened().map_err(|e| ImportError::container(source, e))
 }

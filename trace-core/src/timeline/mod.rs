@@ -1,15 +1,23 @@
-//! Derived facts: polls, interrupts, jobs, gaps, phases. All of it can be made again from the events.
+//! Derived facts: polls, interrupts, jobs, gaps, phases, and counts of events at every scale. All of it can be made
+//! again from the events.
 
+mod axis;
 mod derive;
+mod lanes;
 mod pyramid;
+mod pyramid_store;
 mod scan;
+mod spans;
 mod store;
 #[cfg(test)]
 mod tests;
 
+pub use axis::{Axis, AxisKind, KEPT_NS, PRESSED_NS};
 pub use derive::derive;
-pub use pyramid::{Axis, Bin, Merged, Pyramid, merge_spans};
-pub use store::SECTION;
+pub use pyramid::{Pixels, Pyramid};
+pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
+pub use spans::{Merged, merge_spans};
+pub use store::{SECTION, write};
 
 use crate::recording::{GpuVa, InterruptLine};
 use serde::{Deserialize, Serialize};

@@ -1,364 +1,367 @@
 //! How many events of each lane lie in each pixel, at a cost that depends on the pixels and not on the events.
 //!
-//! Events are counted in blocks of [`BLOCK`], and the counts are summed up from the start, so that any range of whole
-//! blocks is one subtraction; what a range has beyond whole blocks is looked at, at most two blocks a pixel. Small
-//! things therefore never vanish: a single event in a million is a count of 1 in its pixel.
+//! Events are counted in blocks, and the counts are summed up from the start, so that any range of whole blocks is one
+//! subtraction; what a range has beyond whole blocks is looked at, at most two blocks a pixel. Small things therefore
+//! never vanish: a single event in a million is a count of 1 in its pixel. The sums of a block are 16 bits wide, on top
+//! of those of its group of blocks, which are 32 bits wide.
 
+use super::axis::{Axis, AxisKind, BLOCK};
+use super::lanes::Lanes;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, Events, Recording, SpaceKind};
+use crate::recording::{Column, Events, Recording};
 use crate::registers::RegisterMap;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Events in a block.
-const BLOCK: usize = 64;
-/// Blocks that one worker counts in one go.
-const STRIDE: usize = 1 << 10;
+/// Blocks in a group: a block's sums within it are less than `BLOCK * GROUP`, which 16 bits hold.
+pub(super) const GROUP: usize = 64;
+/// Groups that one worker counts in one go.
+const STRIDE: usize = 16;
 
-/// What the horizontal axis counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Axis {
-    /// Events, from 0.
-    Ordinal,
-    /// Nanoseconds on the recording's clock. Where the clock runs backwards an event stands at the latest time before
-    /// it, so that the order is kept.
-    Time,
-}
-
-/// Counts by block and lane, and the latest time in each block.
-type Part = (Vec<u32>, Vec<u64>);
-
-/// One pixel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bin {
-    /// Events in it.
-    pub events: Range<u64>,
-    /// Time of the first and of the last of them on the axis; `None` where there are none.
-    pub times: Option<(u64, u64)>,
-    /// How many there are of each lane.
-    pub counts: Vec<u32>,
-}
-
-/// Counts of events by lane, at every scale.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Counts of events by lane, at every scale, and where events lie on the axes. Cloning it is cheap.
+#[derive(Clone, Debug, Default)]
 pub struct Pyramid {
-    lanes: Vec<String>,
-    /// Lane of each register, by word.
-    words: Vec<u8>,
-    /// Lane of accesses to registers that the map does not know.
-    unknown: u8,
-    /// Lane of everything that is no register access.
-    other: u8,
-    space: Option<u8>,
-    len: usize,
-    /// For each block, and one past the last: for each lane, events before it.
-    sums: Vec<u32>,
-    /// For each block, the latest time before it.
-    times: Vec<u64>,
-    last_time: u64,
+    pub(super) lanes: Lanes,
+    /// For each block and one past the last: for each lane the reads and the writes before it, since its group began.
+    pub(super) fine: Column<u16>,
+    /// For each group: the reads and the writes of each lane before it.
+    pub(super) coarse: Column<u32>,
+    axis: Axis,
+}
+
+/// What lies in each pixel of a part of an axis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pixels {
+    /// First event at or after each pixel's left edge, and one more for the end of the last.
+    pub edges: Vec<u64>,
+    lanes: usize,
+    /// For each pixel: for each lane the reads and the writes.
+    counts: Vec<u32>,
+}
+
+impl Pixels {
+    /// Number of pixels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.edges.len().saturating_sub(1)
+    }
+
+    /// Whether there are no pixels.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads and writes of a lane in a pixel. Marks, which are neither, count as reads.
+    #[must_use]
+    pub fn count(&self, pixel: usize, lane: usize) -> (u32, u32) {
+        let at = (pixel * self.lanes + lane) * 2;
+        if lane >= self.lanes {
+            return (0, 0);
+        }
+        let of = |at: usize| self.counts.get(at).copied().unwrap_or(0);
+        (of(at), of(at + 1))
+    }
+
+    /// Reads and writes of all lanes in a pixel.
+    #[must_use]
+    pub fn sum(&self, pixel: usize) -> (u32, u32) {
+        (0..self.lanes)
+            .map(|lane| self.count(pixel, lane))
+            .fold((0, 0), |a: (u32, u32), b| {
+                (a.0.saturating_add(b.0), a.1.saturating_add(b.1))
+            })
+    }
+
+    /// Reads and writes of a lane in all pixels.
+    #[must_use]
+    pub fn total(&self, lane: usize) -> (u64, u64) {
+        (0..self.len())
+            .map(|pixel| self.count(pixel, lane))
+            .fold((0, 0), |a, b| (a.0 + u64::from(b.0), a.1 + u64::from(b.1)))
+    }
+
+    /// Events in view: the first, and one past the last.
+    #[must_use]
+    pub fn events(&self) -> (u64, u64) {
+        let of = |e: Option<&u64>| e.copied().unwrap_or(0);
+        (of(self.edges.first()), of(self.edges.last()))
+    }
 }
 
 impl Pyramid {
-    /// Counts the events of a recording. The lanes are the map's register blocks, `unknown` and `other`.
+    /// Counts the events of a recording. Its lanes are those that have events; without a register map all registers
+    /// are unknown ones.
     ///
     /// # Errors
     /// When the work was cancelled.
-    pub fn build(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Self, Cancelled> {
+    pub fn build(recording: &Recording, map: Option<&RegisterMap>, progress: &Progress) -> Result<Self, Cancelled> {
         let events = &recording.events;
-        let mut p = Self::empty(recording, map);
-        let lanes = p.lanes.len();
-        let blocks = p.len.div_ceil(BLOCK);
-        let parts: Vec<Result<Part, Cancelled>> = (0..blocks.div_ceil(STRIDE))
-            .into_par_iter()
-            .map(|part| {
-                progress.check()?;
-                let first = part * STRIDE * BLOCK;
-                let end = (first + STRIDE * BLOCK).min(p.len);
-                let mut counts = vec![0u32; (end - first).div_ceil(BLOCK) * lanes];
-                p.for_each_lane(events, first..end, |event, lane| {
-                    let at = (event - first) / BLOCK * lanes + usize::from(lane);
-                    if let Some(c) = counts.get_mut(at) {
-                        *c += 1;
+        let all = Lanes::new(recording, map);
+        let width = all.names.len() * 2;
+        let len = events.len();
+        let blocks = len.div_ceil(BLOCK) + 1;
+        let groups = blocks.div_ceil(GROUP);
+        let count = |part: usize| -> Result<(Vec<u16>, Vec<u32>), Cancelled> {
+            progress.check()?;
+            let first = part * STRIDE * GROUP;
+            let end = (first + STRIDE * GROUP).min(blocks);
+            let mut fine = Vec::with_capacity((end - first) * width);
+            let mut coarse = Vec::new();
+            let mut sums = vec![0u32; width];
+            let mut in_group = vec![0u16; width];
+            for block in first..end {
+                if block % GROUP == 0 {
+                    coarse.extend(&sums);
+                    in_group.fill(0);
+                }
+                fine.extend(&in_group);
+                let range = block * BLOCK..((block + 1) * BLOCK).min(len);
+                all.each(events, range.start.min(len)..range.end, |_, lane, write| {
+                    let at = lane * 2 + usize::from(write);
+                    if let (Some(n), Some(sum)) = (in_group.get_mut(at), sums.get_mut(at)) {
+                        *n += 1;
+                        *sum += 1;
                     }
                 });
-                let times: Vec<u64> = events.time.iter_range(first..end).collect();
-                let latest = times
-                    .chunks(BLOCK)
-                    .map(|c| c.iter().copied().max().unwrap_or(0))
-                    .collect();
-                Ok((counts, latest))
-            })
+            }
+            // What the part has in all comes last.
+            coarse.extend(&sums);
+            Ok((fine, coarse))
+        };
+        let (axis, parts) = rayon::join(
+            || Axis::new(events.time.clone()),
+            || {
+                (0..groups.div_ceil(STRIDE))
+                    .into_par_iter()
+                    .map(count)
+                    .collect::<Vec<_>>()
+            },
+        );
+        let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut sums = vec![0u32; width];
+        let mut coarse: Vec<u32> = Vec::with_capacity(groups * width);
+        for (_, part) in &parts {
+            let (inner, all) = part.split_at(part.len().saturating_sub(width));
+            for group in inner.chunks(width) {
+                coarse.extend(group.iter().zip(&sums).map(|(g, s)| g + s));
+            }
+            sums.iter_mut().zip(all).for_each(|(s, n)| *s += n);
+        }
+        // Lanes without an event take no room.
+        let used: Vec<usize> = (0..all.names.len())
+            .filter(|lane| sums.iter().skip(lane * 2).take(2).any(|n| *n > 0))
             .collect();
-        let mut sum = vec![0u32; lanes];
-        let mut latest = events.time.get(0).unwrap_or(0);
-        p.sums.reserve((blocks + 1) * lanes);
-        for part in parts {
-            let (counts, maxima) = part?;
-            for (block, maximum) in counts.chunks(lanes).zip(maxima) {
-                p.sums.extend(&sum);
-                p.times.push(latest);
-                sum.iter_mut().zip(block).for_each(|(s, c)| *s += c);
-                latest = latest.max(maximum);
-            }
-        }
-        p.sums.extend(&sum);
-        p.last_time = latest;
-        Ok(p)
+        let names = used.iter().filter_map(|l| all.names.get(*l).cloned()).collect();
+        let fine: Vec<u16> = parts.iter().flat_map(|(fine, _)| kept(fine, width, &used)).collect();
+        let coarse: Vec<u32> = kept(&coarse, width, &used).collect();
+        Ok(Self {
+            lanes: all.renumbered(names),
+            fine: fine.into(),
+            coarse: coarse.into(),
+            axis,
+        })
     }
 
-    fn empty(recording: &Recording, map: &RegisterMap) -> Self {
-        let mut lanes: Vec<String> = Vec::new();
-        let mut words = vec![u8::MAX; (map.window_bytes() / 4) as usize];
-        for r in map.registers() {
-            let lane = lanes.iter().position(|l| *l == r.block).unwrap_or_else(|| {
-                lanes.push(r.block.clone());
-                lanes.len() - 1
-            });
-            // A map has a handful of blocks; should it have more than fit, they share the lane of the unknown.
-            if let (Some(word), Ok(lane)) = (words.get_mut((r.offset / 4) as usize), u8::try_from(lane)) {
-                *word = lane;
-            }
-        }
-        lanes.truncate(250);
-        let unknown = lanes.len() as u8;
-        lanes.extend(["unknown".to_owned(), "other".to_owned()]);
-        words.iter_mut().filter(|w| **w > unknown).for_each(|w| *w = unknown);
-        let space = recording
-            .facts
-            .spaces
-            .iter()
-            .position(|s| s.kind == SpaceKind::Registers);
-        let e = &recording.events;
-        Self {
-            lanes,
-            words,
-            unknown,
-            other: unknown + 1,
-            space: space.and_then(|s| u8::try_from(s).ok()),
-            len: e.len().min(e.time.len()).min(e.payload.len()).min(e.space.len()),
-            sums: Vec::new(),
-            times: Vec::new(),
-            last_time: 0,
-        }
+    /// A pyramid with columns that were computed before; `None` when their lengths do not fit the recording.
+    pub(super) fn assemble(
+        recording: &Recording,
+        map: Option<&RegisterMap>,
+        names: Vec<String>,
+        (fine, coarse): (Column<u16>, Column<u32>),
+        axis: Axis,
+    ) -> Option<Self> {
+        let blocks = recording.events.len().div_ceil(BLOCK) + 1;
+        let width = names.len() * 2;
+        let fits = axis.len() == recording.events.len() as u64
+            && fine.len() == blocks.checked_mul(width)?
+            && coarse.len() == blocks.div_ceil(GROUP).checked_mul(width)?;
+        fits.then(|| Self {
+            lanes: Lanes::new(recording, map).renumbered(names),
+            fine,
+            coarse,
+            axis,
+        })
     }
 
-    /// Names of the lanes.
+    /// Names of the lanes, in the order in which they are shown.
     #[must_use]
     pub fn lanes(&self) -> &[String] {
-        &self.lanes
+        &self.lanes.names
     }
 
-    /// The whole axis: from the first value to one past the last.
+    /// Where events lie.
     #[must_use]
-    pub fn extent(&self, axis: Axis) -> Range<u64> {
-        match axis {
-            Axis::Ordinal => 0..self.len as u64,
-            Axis::Time if self.len == 0 => 0..0,
-            Axis::Time => self.times.first().copied().unwrap_or(0)..self.last_time.saturating_add(1),
+    pub fn axis(&self) -> &Axis {
+        &self.axis
+    }
+
+    fn len(&self) -> usize {
+        usize::try_from(self.axis.len()).unwrap_or(usize::MAX)
+    }
+
+    /// Reads and writes of each lane before a block.
+    fn sums(&self, block: usize) -> impl Iterator<Item = u32> + '_ {
+        let width = self.lanes.names.len() * 2;
+        let row = |at: usize| at.saturating_mul(width)..(at.saturating_add(1)).saturating_mul(width);
+        let fine = self.fine.iter_range(row(block));
+        let coarse = self.coarse.iter_range(row(block / GROUP));
+        fine.zip(coarse).map(|(f, c)| c.saturating_add(u32::from(f)))
+    }
+
+    fn sum(&self, block: usize, lane: usize) -> u32 {
+        let width = self.lanes.names.len() * 2;
+        let of = |at: usize| {
+            let fine = self.fine.get(block * width + at).unwrap_or(0);
+            u32::from(fine).saturating_add(self.coarse.get(block / GROUP * width + at).unwrap_or(0))
+        };
+        of(lane * 2).saturating_add(of(lane * 2 + 1))
+    }
+
+    /// Calls back with each event of a range, its lane, and whether it writes. Events that are in no lane are left
+    /// out. The cost grows with the range.
+    pub fn each(&self, events: &Events, range: Range<u64>, call: impl FnMut(u64, usize, bool)) {
+        let at = |e: u64| usize::try_from(e).unwrap_or(usize::MAX).min(self.len());
+        let mut call = call;
+        let range = at(range.start)..at(range.end);
+        self.lanes
+            .each(events, range, |e, lane, write| call(e as u64, lane, write));
+    }
+
+    /// Adds the reads and writes of each lane in a range of events.
+    fn add(&self, events: &Events, range: Range<usize>, counts: &mut [u32]) {
+        if range.start >= range.end {
+            return;
         }
-    }
-
-    /// Calls back with each event of a range and its lane.
-    fn for_each_lane(&self, events: &Events, range: Range<usize>, mut each: impl FnMut(usize, u8)) {
-        let range = range.start..range.end.min(self.len);
-        let mut kinds = events.kind.iter_range(range.clone());
-        let mut spaces = events.space.iter_range(range.clone());
-        let mut payloads = events.payload.iter_range(range.clone());
-        // Rows of accesses usually follow one another: then their column is walked rather than searched.
-        let mut row = usize::MAX;
-        let mut offsets = events.offset.iter_range(0..0);
-        for event in range {
-            let (Some(kind), Some(space), Some(payload)) = (kinds.next(), spaces.next(), payloads.next()) else {
-                return;
-            };
-            let access = kind == EventKind::Read as u8 || kind == EventKind::Write as u8;
-            if !access || self.space != Some(space) {
-                each(event, self.other);
-                continue;
-            }
-            if payload as usize != row {
-                row = payload as usize;
-                offsets = events.offset.iter_range(row..events.offset.len());
-            }
-            row = row.saturating_add(1);
-            let lane = offsets
-                .next()
-                .filter(|o| o % 4 == 0)
-                .and_then(|o| self.words.get((o / 4) as usize).copied())
-                .unwrap_or(self.unknown);
-            each(event, lane);
-        }
-    }
-
-    fn sum(&self, block: usize) -> Option<&[u32]> {
-        let lanes = self.lanes.len();
-        self.sums.get(block.checked_mul(lanes)?..)?.get(..lanes)
-    }
-
-    /// Events of each lane in a range of events.
-    #[must_use]
-    pub fn count(&self, events: &Events, range: Range<usize>) -> Vec<u32> {
-        let range = range.start..range.end.min(self.len);
-        let mut counts = vec![0u32; self.lanes.len()];
         let mut look = |range: Range<usize>| {
-            self.for_each_lane(events, range, |_, lane| {
-                if let Some(c) = counts.get_mut(usize::from(lane)) {
+            self.lanes.each(events, range, |_, lane, write| {
+                if let Some(c) = counts.get_mut(lane * 2 + usize::from(write)) {
                     *c += 1;
                 }
             });
         };
         let (first, last) = (range.start.div_ceil(BLOCK), range.end / BLOCK);
-        if range.start >= range.end {
-            return counts;
-        }
         if first >= last {
-            look(range);
-            return counts;
+            return look(range);
         }
         look(range.start..first * BLOCK);
         look(last * BLOCK..range.end);
-        if let (Some(before), Some(upto)) = (self.sum(first), self.sum(last)) {
-            for ((c, b), u) in counts.iter_mut().zip(before).zip(upto) {
-                *c += u.saturating_sub(*b);
-            }
+        for ((c, before), upto) in counts.iter_mut().zip(self.sums(first)).zip(self.sums(last)) {
+            *c = c.saturating_add(upto.saturating_sub(before));
         }
-        counts
     }
 
-    /// Time of an event on the axis: the latest up to it.
+    /// Reads and writes of each lane in a range of events.
     #[must_use]
-    pub fn time(&self, events: &Events, event: usize) -> Option<u64> {
-        if event >= self.len {
-            return None;
-        }
-        let start = event / BLOCK * BLOCK;
-        let before = *self.times.get(event / BLOCK)?;
-        Some(events.time.iter_range(start..event + 1).fold(before, u64::max))
+    pub fn count(&self, events: &Events, range: Range<u64>) -> Vec<(u32, u32)> {
+        let at = |e: u64| usize::try_from(e).unwrap_or(usize::MAX).min(self.len());
+        let mut counts = vec![0; self.lanes.names.len() * 2];
+        self.add(events, at(range.start)..at(range.end), &mut counts);
+        counts.as_chunks::<2>().0.iter().map(|[r, w]| (*r, *w)).collect()
     }
 
-    /// The first event whose time on the axis is not before `time`; the number of events when there is none.
+    /// The pixels of a part of an axis, from left to right.
     #[must_use]
-    pub fn first_at(&self, events: &Events, time: u64) -> usize {
-        // The latest time before a block is not before `time` in blocks that begin after the event looked for.
-        let after = self.times.partition_point(|t| *t < time);
-        let block = after.saturating_sub(1);
-        let start = block * BLOCK;
-        let mut latest = self.times.get(block).copied().unwrap_or(0);
-        if latest >= time {
-            return 0;
-        }
-        for (i, t) in events.time.iter_range(start..(start + BLOCK).min(self.len)).enumerate() {
-            latest = latest.max(t);
-            if latest >= time {
-                return start + i;
-            }
-        }
-        (start + BLOCK).min(self.len)
-    }
-
-    /// The pixels of a range of the axis, from left to right. A range or a width of nothing gives nothing.
-    #[must_use]
-    pub fn query(&self, events: &Events, axis: Axis, range: Range<u64>, pixels: u32) -> Vec<Bin> {
-        let Some(span) = range.end.checked_sub(range.start).filter(|s| *s > 0) else {
-            return Vec::new();
-        };
-        let edge = |pixel: u32| {
-            // Twice 64 bits hold the product.
-            let into = u128::from(span) * u128::from(pixel) / u128::from(pixels.max(1));
-            let at = range.start.saturating_add(into as u64);
-            match axis {
-                Axis::Ordinal => usize::try_from(at).unwrap_or(usize::MAX).min(self.len),
-                Axis::Time => self.first_at(events, at),
-            }
-        };
-        let mut from = edge(0);
-        (0..pixels)
-            .map(|pixel| {
-                let to = edge(pixel + 1).max(from);
-                let bin = Bin {
-                    events: from as u64..to as u64,
-                    times: to
-                        .checked_sub(1)
-                        .filter(|last| *last >= from)
-                        .and_then(|last| Some((self.time(events, from)?, self.time(events, last)?))),
-                    counts: self.count(events, from..to),
-                };
-                from = to;
-                bin
+    pub fn pixels(&self, events: &Events, kind: AxisKind, range: (f64, f64), pixels: usize) -> Pixels {
+        let lanes = self.lanes.names.len();
+        let step = (range.1 - range.0) / pixels.max(1) as f64;
+        let mut latest = 0;
+        let edges: Vec<u64> = (0..=pixels)
+            .map(|i| {
+                latest = self.axis.event_at(kind, range.0 + step * i as f64).max(latest);
+                latest
             })
-            .collect()
-    }
-}
-
-/// Where sorted, non-overlapping spans lie on `pixels` pixels: runs of pixels with the first item in each and how
-/// many there are. Items that share a pixel are one; none vanishes. The cost depends on the pixels, not on the items.
-///
-/// `span` gives an item's first and last value on the axis, inclusive.
-#[must_use]
-pub fn merge_spans<T>(items: &[T], range: Range<u64>, pixels: u32, span: impl Fn(&T) -> (u64, u64)) -> Vec<Merged> {
-    let width = u128::from(range.end.saturating_sub(range.start));
-    let mut out = Vec::new();
-    if width == 0 || pixels == 0 {
-        return out;
-    }
-    let pixel = |v: u64| {
-        let into = u128::from(v.clamp(range.start, range.end - 1) - range.start);
-        (into * u128::from(pixels) / width) as u32
-    };
-    // The first value that lies beyond a pixel.
-    let beyond = |p: u32| {
-        let into = (u128::from(p) + 1) * width;
-        range.start.saturating_add(into.div_ceil(u128::from(pixels)) as u64)
-    };
-    let mut at = items.partition_point(|i| span(i).1 < range.start);
-    while let Some(item) = items.get(at).filter(|i| span(i).0 < range.end) {
-        let (first, mut last) = (pixel(span(item).0), pixel(span(item).1));
-        let mut end = at + 1;
-        // Items that begin in this one's last pixel merge with it, and their own last pixels with theirs.
-        loop {
-            let limit = beyond(last).min(range.end);
-            let more = items.get(end..).unwrap_or_default();
-            let step = more.partition_point(|i| span(i).0 < limit);
-            if step == 0 {
-                break;
+            .collect();
+        let mut counts = vec![0u32; pixels * lanes * 2];
+        for (edge, counts) in edges.windows(2).zip(counts.chunks_mut((lanes * 2).max(1))) {
+            if let [from, to] = *edge {
+                let at = |e: u64| usize::try_from(e).unwrap_or(usize::MAX).min(self.len());
+                self.add(events, at(from)..at(to), counts);
             }
-            end += step;
-            last = items.get(end - 1).map_or(last, |i| pixel(span(i).1).max(last));
         }
-        out.push(Merged {
-            first_pixel: first,
-            last_pixel: last,
-            first_item: at,
-            items: end - at,
-        });
-        at = end;
+        Pixels { edges, lanes, counts }
     }
-    out
+
+    /// The event of a lane that is nearest to an event by number: the one itself, where it is in the lane.
+    #[must_use]
+    pub fn nearest(&self, events: &Events, lane: usize, event: u64) -> Option<u64> {
+        let last = self.len().checked_sub(1)?;
+        let event = usize::try_from(event).unwrap_or(usize::MAX).min(last);
+        let here = self.within(events, lane, event / BLOCK, |e| e <= event);
+        let before = here.1.or_else(|| {
+            let wanted = self.sum(event / BLOCK, lane);
+            (wanted > 0).then_some(())?;
+            // The last block before which the lane has fewer events than before this one.
+            let block = search(event / BLOCK, |b| self.sum(b, lane) >= wanted).checked_sub(1)?;
+            self.within(events, lane, block, |_| true).1
+        });
+        let here = self.within(events, lane, event / BLOCK, |e| e >= event);
+        let after = here.0.or_else(|| {
+            let blocks = self.len().div_ceil(BLOCK);
+            let so_far = self.sum(event / BLOCK + 1, lane);
+            // The first block behind which the lane has more events than behind this one.
+            let block = search(blocks, |b| self.sum(b + 1, lane) > so_far);
+            (block < blocks).then_some(())?;
+            self.within(events, lane, block, |_| true).0
+        });
+        let event = event as u64;
+        [before, after].into_iter().flatten().min_by_key(|e| e.abs_diff(event))
+    }
+
+    /// First and last event of a lane in a block, among those that are wanted.
+    fn within(
+        &self,
+        events: &Events,
+        lane: usize,
+        block: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> (Option<u64>, Option<u64>) {
+        let (mut first, mut last) = (None, None);
+        let range = block * BLOCK..((block + 1) * BLOCK).min(self.len());
+        self.lanes.each(events, range, |e, l, _| {
+            if l == lane && wanted(e) {
+                first = first.or(Some(e as u64));
+                last = Some(e as u64);
+            }
+        });
+        (first, last)
+    }
 }
 
-/// A run of pixels that one or more items cover.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Merged {
-    /// First pixel.
-    pub first_pixel: u32,
-    /// Last pixel, inclusive.
-    pub last_pixel: u32,
-    /// Index of the first item.
-    pub first_item: usize,
-    /// How many items there are, at least 1.
-    pub items: usize,
+/// The first number below `end` that passes, where all behind one that passes do; `end` when none does.
+fn search(end: usize, passes: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if passes(middle) {
+            high = middle
+        } else {
+            low = middle + 1
+        }
+    }
+    low
+}
+
+/// The columns of these lanes, of rows of `width`.
+fn kept<'a, T: Copy>(rows: &'a [T], width: usize, lanes: &'a [usize]) -> impl Iterator<Item = T> + 'a {
+    rows.chunks(width).flat_map(move |row| {
+        lanes.iter().flat_map(move |l| {
+            let pair = row.get(l * 2..l * 2 + 2).unwrap_or_default();
+            pair.iter().copied()
+        })
+    })
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::recording::{Access, EventsBuilder, Space};
+    use crate::recording::{Access, EventsBuilder, Space, SpaceKind};
 
-    fn map() -> &'static RegisterMap {
+    pub fn map() -> &'static RegisterMap {
         RegisterMap::by_name("mali-jm").unwrap()
     }
 
-    fn recording(n: u64) -> Recording {
+    pub fn recording(n: u64) -> Recording {
         let mut b = EventsBuilder::new();
         let mut x = 1u64;
         for i in 0..n {
@@ -367,15 +370,16 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             let access = Access {
                 space: 0,
-                write: false,
+                write: x >> 33 & 1 == 1,
                 offset: ((x >> 40) as u32 % 0x4000) & !3,
                 width: 4,
-                value: x,
+                value: x & 0xffff_ffff,
             };
             match x >> 60 {
                 0 => b.mark(i * 10, "m"),
                 // The clock runs backwards here and there.
                 1 => b.access((i * 10).saturating_sub(95), 0, access),
+                2 => b.access(i * 10, 0, Access { space: 1, ..access }),
                 _ => b.access(i * 10, 0, access),
             }
         }
@@ -383,92 +387,172 @@ mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        r.facts.spaces.push(Space {
-            name: "gpu".into(),
-            kind: SpaceKind::Registers,
-            bytes: 0x4000,
-        });
+        r.facts.identity.gpu_id = 0x6000_0011;
+        for (name, kind) in [("gpu", SpaceKind::Registers), ("ports", SpaceKind::Ports)] {
+            r.facts.spaces.push(Space {
+                name: name.into(),
+                kind,
+                bytes: 0x4000,
+            });
+        }
         r
+    }
+
+    fn build(r: &Recording) -> Pyramid {
+        Pyramid::build(r, Some(map()), &Progress::new()).unwrap()
+    }
+
+    fn counted(p: &Pyramid, r: &Recording, range: Range<u64>) -> Vec<(u32, u32)> {
+        let mut expected = vec![(0, 0); p.lanes().len()];
+        p.each(&r.events, range, |_, l, write| {
+            let c: &mut (u32, u32) = &mut expected[l];
+            if write { c.1 += 1 } else { c.0 += 1 }
+        });
+        expected
     }
 
     #[test]
     fn counts_agree_with_counting() {
-        let r = recording(5000);
-        let p = Pyramid::build(&r, map(), &Progress::new()).unwrap();
-        for range in [0..5000, 0..0, 0..64, 1..63, 63..65, 100..4711, 4999..5000, 4900..9000] {
-            let mut expected = vec![0u32; p.lanes().len()];
-            p.for_each_lane(&r.events, range.start..range.end.min(5000), |_, l| {
-                expected[usize::from(l)] += 1
-            });
-            assert_eq!(p.count(&r.events, range.clone()), expected, "{range:?}");
+        // More than one part of the parallel count, and an end in the middle of a block.
+        let n = (STRIDE * GROUP * BLOCK) as u64 + 70_005;
+        let r = recording(n);
+        let p = build(&r);
+        let block = BLOCK as u64;
+        for range in [
+            0..n,
+            0..0,
+            0..block,
+            1..block - 1,
+            block - 1..block + 1,
+            100..4711,
+            n - 1..n,
+            n - 100..n + 4000,
+            131_000..132_000,
+        ] {
+            assert_eq!(
+                p.count(&r.events, range.clone()),
+                counted(&p, &r, range.clone()),
+                "{range:?}"
+            );
         }
-        assert_eq!(p.count(&r.events, 0..5000).iter().sum::<u32>(), 5000);
+        let all: u64 = p.count(&r.events, 0..n).iter().map(|c| u64::from(c.0 + c.1)).sum();
+        assert_eq!(all, n, "every event is in one lane");
+        for lane in [
+            "JS1",
+            "AS0",
+            "power",
+            "GPU",
+            "job control",
+            "unknown",
+            "elsewhere",
+            "marks",
+        ] {
+            assert!(p.lanes().iter().any(|l| l == lane), "{lane} in {:?}", p.lanes());
+        }
     }
 
     #[test]
-    fn pixels_hold_every_event_once_on_both_axes() {
+    fn lanes_stand_in_the_order_of_their_numbers_and_unused_ones_take_no_room() {
+        let r = recording(30_000);
+        let p = build(&r);
+        let at = |name: &str| p.lanes().iter().position(|l| l == name).unwrap();
+        assert!(at("JS0") < at("JS1") && at("JS2") < at("AS0") && at("AS2") < at("AS10") && at("AS15") < at("power"));
+        let mut b = EventsBuilder::new();
+        let offset = map().named("AS0_COMMAND").unwrap().offset;
+        b.access(
+            0,
+            0,
+            Access {
+                space: 0,
+                write: true,
+                offset,
+                width: 4,
+                value: 1,
+            },
+        );
+        let one = Recording {
+            events: b.finish(),
+            facts: r.facts.clone(),
+            ..Recording::default()
+        };
+        let p = build(&one);
+        assert_eq!(p.lanes(), ["AS0"]);
+        assert_eq!(p.count(&one.events, 0..1), [(0, 1)]);
+        let without = Pyramid::build(&one, None, &Progress::new()).unwrap();
+        assert_eq!(without.lanes(), ["unknown"]);
+    }
+
+    #[test]
+    fn pixels_hold_every_event_once_on_every_axis() {
         let r = recording(3000);
-        let p = Pyramid::build(&r, map(), &Progress::new()).unwrap();
-        for axis in [Axis::Ordinal, Axis::Time] {
+        let p = build(&r);
+        for kind in AxisKind::ALL {
             for pixels in [1, 7, 640, 5000] {
-                let bins = p.query(&r.events, axis, p.extent(axis), pixels);
-                assert_eq!(bins.len(), pixels as usize);
-                assert_eq!(
-                    bins.iter().flat_map(|b| &b.counts).sum::<u32>(),
-                    3000,
-                    "{axis:?} {pixels}"
-                );
-                assert!(bins.windows(2).all(|w| w[0].events.end == w[1].events.start));
-                for b in bins.iter().filter_map(|b| b.times) {
-                    assert!(b.0 <= b.1);
+                let view = p.pixels(&r.events, kind, (0.0, p.axis().end(kind)), pixels);
+                assert_eq!(view.len(), pixels);
+                let sum: u32 = (0..pixels).map(|i| view.sum(i).0 + view.sum(i).1).sum();
+                assert_eq!(sum, 3000, "{kind:?} {pixels}");
+                assert_eq!(view.events(), (0, 3000));
+                for pixel in 0..pixels {
+                    let expected = counted(&p, &r, view.edges[pixel]..view.edges[pixel + 1]);
+                    let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(pixel, l)).collect();
+                    assert_eq!(got, expected, "{kind:?}, pixel {pixel} of {pixels}");
                 }
             }
         }
-        assert!(p.query(&r.events, Axis::Time, 5..5, 100).is_empty());
     }
 
     #[test]
-    fn the_first_event_at_a_time_agrees_with_looking() {
-        let r = recording(700);
-        let p = Pyramid::build(&r, map(), &Progress::new()).unwrap();
-        let mut latest = 0;
-        let axis: Vec<u64> = r
-            .events
-            .time
-            .iter()
-            .map(|t| {
-                latest = latest.max(t);
-                latest
-            })
-            .collect();
-        for t in (0..7100).step_by(3) {
-            let expected = axis.iter().position(|a| *a >= t).unwrap_or(700);
-            assert_eq!(p.first_at(&r.events, t), expected, "time {t}");
+    fn one_event_among_a_million_is_in_its_pixel() {
+        let offset = |name: &str| map().named(name).unwrap().offset;
+        let (plain, rare) = (offset("AS0_STATUS"), offset("JS1_COMMAND_NEXT"));
+        let mut b = EventsBuilder::new();
+        for i in 0..1_000_000u64 {
+            let offset = if i == 654_321 { rare } else { plain };
+            let access = Access {
+                space: 0,
+                write: false,
+                offset,
+                width: 4,
+                value: 0,
+            };
+            b.access(i * 100, 0, access);
         }
-        for (e, t) in axis.iter().enumerate() {
-            assert_eq!(p.time(&r.events, e), Some(*t));
+        let r = Recording {
+            events: b.finish(),
+            facts: recording(1).facts,
+            ..Recording::default()
+        };
+        let p = build(&r);
+        let lane = p.lanes().iter().position(|l| l == "JS1").unwrap();
+        for kind in AxisKind::ALL {
+            let view = p.pixels(&r.events, kind, (0.0, p.axis().end(kind)), 500);
+            let hits: Vec<usize> = (0..500).filter(|i| view.count(*i, lane) != (0, 0)).collect();
+            assert_eq!(hits.len(), 1, "{kind:?}");
+            assert!((view.edges[hits[0]]..view.edges[hits[0] + 1]).contains(&654_321));
+            assert_eq!(view.total(lane), (1, 0));
         }
+        assert_eq!(p.nearest(&r.events, lane, 3), Some(654_321));
+        assert_eq!(p.nearest(&r.events, lane, 999_999), Some(654_321));
     }
 
     #[test]
-    fn spans_merge_and_none_vanishes() {
-        let items: Vec<(u64, u64)> = (0..1000).map(|i| (i * 10, i * 10 + 4)).collect();
-        for (range, pixels) in [
-            (0..10_000, 100),
-            (0..10_000, 3),
-            (0..100, 1000),
-            (5003..5100, 17),
-            (9_000..20_000, 50),
-        ] {
-            let merged = merge_spans(&items, range.clone(), pixels, |i| *i);
-            let seen: usize = merged.iter().map(|m| m.items).sum();
-            let inside = items.iter().filter(|i| i.1 >= range.start && i.0 < range.end).count();
-            assert_eq!(seen, inside, "{range:?}");
-            assert!(
-                merged.windows(2).all(|w| w[0].last_pixel < w[1].first_pixel),
-                "{range:?} {merged:?}"
-            );
-            assert!(merged.iter().all(|m| m.last_pixel < pixels));
+    fn the_nearest_event_of_a_lane_agrees_with_looking() {
+        let r = recording(2000);
+        let p = build(&r);
+        for lane in 0..p.lanes().len() {
+            let mut of_lane = Vec::new();
+            p.each(&r.events, 0..2000, |e, l, _| {
+                if l == lane {
+                    of_lane.push(e);
+                }
+            });
+            for event in (0..2000).step_by(7) {
+                let near = p.nearest(&r.events, lane, event).unwrap();
+                let expected = of_lane.iter().map(|e| e.abs_diff(event)).min().unwrap();
+                assert_eq!(near.abs_diff(event), expected, "lane {lane}, event {event}: {near}");
+                assert!(of_lane.contains(&near));
+            }
         }
     }
 }

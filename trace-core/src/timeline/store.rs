@@ -1,8 +1,13 @@
 //! A timeline as bytes: what a `.kine` file keeps of it as derived data, five tables of 64-bit words.
 
-use super::{Gap, InferredInterrupt, JobSpan, Phase, PhaseName, Poll, Timeline};
-use crate::container::{ContainerError, KineFile};
-use crate::recording::{GpuVa, InterruptLine};
+use super::{
+    Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
+};
+use crate::container::{self, ContainerError, KineFile};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{GpuVa, InterruptLine, Recording};
+use crate::registers::RegisterMap;
+use std::path::Path;
 
 /// Name of the derived section that holds a [`Timeline`].
 pub const SECTION: &str = "timeline";
@@ -181,6 +186,34 @@ impl Timeline {
             .filter(|d| d.current && d.analysis_version == super::ANALYSIS_VERSION)
             .and_then(|d| Self::from_bytes(d.bytes())))
     }
+}
+
+/// Writes a recording to a new file with what can be derived from its events, as one commit. Progress counts bytes.
+///
+/// # Errors
+/// As [`container::write`].
+pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<(), ContainerError> {
+    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
+    std::thread::scope(|scope| {
+        let derived = scope.spawn(move || -> Result<_, Cancelled> {
+            let timeline = map.map(|map| super::derive(recording, map, progress)).transpose()?;
+            let pyramid = Pyramid::build(recording, map, progress)?;
+            Ok((timeline.map(|t| t.to_bytes()), pyramid.to_bytes()))
+        });
+        container::write_with(recording, dest, progress, |writer| {
+            let (timeline, pyramid) = derived
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            if let Some(bytes) = timeline {
+                writer.derived(SECTION, super::ANALYSIS_VERSION, &bytes)?;
+            }
+            if recording.events.is_empty() {
+                return Ok(());
+            }
+            writer.derived(PYRAMID_SECTION, PYRAMID_VERSION, &pyramid)
+        })
+    })
 }
 
 #[cfg(test)]

@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, SectionKind, Writer};
 use trace_core::encode;
+use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, EventKind, EventsBuilder, FrameRole, InterruptRow, MemoryBuilder, SubmitRow, ZERO_PAGE,
 };
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::{self, AxisKind, Pyramid};
 use trace_core::{PAGE_SIZE, Recording};
 
 fn root() -> PathBuf {
@@ -414,6 +417,54 @@ fn golden_reader_written_from_the_page_agrees_on_other_files() {
     bytes.extend([0x55; 5000]);
     std::fs::write(&growing, &bytes).unwrap();
     compare_with_python(&growing);
+}
+
+#[test]
+fn golden_reader_written_from_the_page_agrees_on_what_is_derived() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("derived.kine");
+    timeline::write(&recording(11, 9000), &path, &Progress::new()).unwrap();
+    let file = KineFile::open(&path).unwrap();
+    let r = file.recording().unwrap();
+    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id);
+    let pyramid = Pyramid::stored(&file, &r, map).unwrap().expect("it was stored");
+    let script = root().join("tests/format_reader.py");
+    let out = Command::new("python3").arg(script).arg(&path).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let read = lines
+        .iter()
+        .find(|l| l.get("pyramid").is_some())
+        .expect("the page's reader finds it");
+    assert_eq!(read["pyramid"], r.events.len());
+    assert_eq!(read["lanes"], serde_json::json!(pyramid.lanes()));
+    let rows = read["before"].as_array().unwrap();
+    assert_eq!(rows.len(), r.events.len().div_ceil(128) + 1);
+    for (i, row) in rows.iter().enumerate() {
+        let before = (i as u64 * 128).min(r.events.len() as u64);
+        let counts: Vec<_> = pyramid.count(&r.events, 0..before).iter().map(|c| [c.0, c.1]).collect();
+        assert_eq!(*row, serde_json::json!(counts), "row {i}");
+        if let Some(last) = before.checked_sub(1) {
+            let axis = pyramid.axis();
+            let place = axis.position(AxisKind::Compressed, last) as u64;
+            assert_eq!(read["latest"][i], axis.ns(last), "row {i}");
+            assert_eq!(read["cut"][i], axis.ns(last) - place, "row {i}");
+        }
+    }
+    if let Some(map) = map {
+        let expected = timeline::derive(&r, map, &Progress::new()).unwrap();
+        let read = lines
+            .iter()
+            .find(|l| l.get("timeline").is_some())
+            .expect("the page's reader finds it");
+        let tables = &read["timeline"];
+        assert_eq!(tables["polls"].as_array().unwrap().len(), expected.polls.len());
+        assert_eq!(tables["jobs"].as_array().unwrap().len(), expected.jobs.len());
+        for (row, gap) in tables["gaps"].as_array().unwrap().iter().zip(&expected.gaps) {
+            assert_eq!(*row, serde_json::json!([gap.after_event, gap.ns]));
+        }
+    }
 }
 
 #[test]

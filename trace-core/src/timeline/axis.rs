@@ -1,0 +1,283 @@
+//! Where an event lies on the timeline's axis: by order, by true time, or by time with the idle gaps pressed together.
+//!
+//! Times are kept for blocks of events only: the latest before each block, and what was cut from gaps before it. Within
+//! a block the recorded times are looked at, so that a place costs one search among blocks and a look at one block,
+//! however long the recording is.
+
+use crate::recording::Column;
+use serde::{Deserialize, Serialize};
+
+/// Events in a block.
+pub(super) const BLOCK: usize = 128;
+/// Gaps longer than this are pressed together on [`AxisKind::Compressed`], in nanoseconds.
+pub const PRESSED_NS: u64 = 2_000_000;
+/// What a gap that is pressed together keeps, in nanoseconds.
+pub const KEPT_NS: u64 = 200_000;
+
+/// What the horizontal axis of a timeline means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AxisKind {
+    /// Every event has the same width. Positions are events.
+    #[default]
+    Order,
+    /// Time, with long idle gaps pressed together. Positions are nanoseconds.
+    Compressed,
+    /// Time as it was. Positions are nanoseconds since the first event.
+    Time,
+}
+
+impl AxisKind {
+    /// All kinds, in the order in which a person is offered them.
+    pub const ALL: [Self; 3] = [Self::Order, Self::Compressed, Self::Time];
+
+    /// The kind's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Compressed => "gaps pressed",
+            Self::Time => "true time",
+        }
+    }
+}
+
+/// How far a walk along the events has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct At {
+    /// Latest time so far, in nanoseconds since the first event: where the clock runs backwards, an event stands at
+    /// the latest time before it.
+    latest: u64,
+    /// Nanoseconds cut from gaps so far.
+    cut: u64,
+}
+
+impl At {
+    /// Goes on to an event at this time since the first one.
+    fn step(self, since_first: u64) -> Self {
+        let latest = since_first.max(self.latest);
+        let gap = latest - self.latest;
+        let cut = if gap > PRESSED_NS { gap - KEPT_NS } else { 0 };
+        Self {
+            latest,
+            cut: self.cut.saturating_add(cut),
+        }
+    }
+
+    fn position(self, kind: AxisKind) -> u64 {
+        match kind {
+            AxisKind::Compressed => self.latest.saturating_sub(self.cut),
+            AxisKind::Order | AxisKind::Time => self.latest,
+        }
+    }
+}
+
+/// Where the events of a recording lie. Cloning it is cheap and shares the columns.
+#[derive(Clone, Debug, Default)]
+pub struct Axis {
+    time: Column<u64>,
+    first: u64,
+    /// For each block and one past the last: [`At::latest`] before it.
+    pub(super) latest: Column<u64>,
+    /// The same for [`At::cut`].
+    pub(super) cut: Column<u64>,
+}
+
+impl Axis {
+    /// The axis of events with these times.
+    #[must_use]
+    pub fn new(time: Column<u64>) -> Self {
+        let first = time.get(0).unwrap_or(0);
+        let blocks = time.len().div_ceil(BLOCK) + 1;
+        let (mut latest, mut cut) = (Vec::with_capacity(blocks), Vec::with_capacity(blocks));
+        let mut at = At::default();
+        let mut in_block = 0;
+        for t in time.iter() {
+            if in_block == 0 {
+                latest.push(at.latest);
+                cut.push(at.cut);
+            }
+            in_block = (in_block + 1) % BLOCK;
+            at = at.step(t.saturating_sub(first));
+        }
+        latest.push(at.latest);
+        cut.push(at.cut);
+        Self {
+            time,
+            first,
+            latest: latest.into(),
+            cut: cut.into(),
+        }
+    }
+
+    /// The axis of these times with blocks that were computed before; `None` when their number does not fit.
+    pub(super) fn stored(time: Column<u64>, latest: Column<u64>, cut: Column<u64>) -> Option<Self> {
+        let rows = time.len().div_ceil(BLOCK) + 1;
+        let first = time.get(0).unwrap_or(0);
+        (latest.len() == rows && cut.len() == rows).then_some(Self {
+            time,
+            first,
+            latest,
+            cut,
+        })
+    }
+
+    /// Number of events.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.time.len() as u64
+    }
+
+    /// Whether there are no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    fn before_block(&self, block: usize) -> At {
+        At {
+            latest: self.latest.get(block).unwrap_or(0),
+            cut: self.cut.get(block).unwrap_or(0),
+        }
+    }
+
+    /// The walk as it stands at an event; at the last one when there are fewer.
+    fn at(&self, event: u64) -> At {
+        let Some(last) = self.time.len().checked_sub(1) else {
+            return At::default();
+        };
+        let event = usize::try_from(event).unwrap_or(usize::MAX).min(last);
+        let block = event / BLOCK;
+        self.time
+            .iter_range(block * BLOCK..event + 1)
+            .fold(self.before_block(block), |at, t| at.step(t.saturating_sub(self.first)))
+    }
+
+    /// Nanoseconds from the first event to this one, never falling.
+    #[must_use]
+    pub fn ns(&self, event: u64) -> u64 {
+        self.at(event).latest
+    }
+
+    /// Position of an event.
+    #[must_use]
+    pub fn position(&self, kind: AxisKind, event: u64) -> f64 {
+        match kind {
+            AxisKind::Order => event as f64,
+            _ => self.at(event).position(kind) as f64,
+        }
+    }
+
+    /// The first event at or after a position; the number of events when there is none.
+    #[must_use]
+    pub fn event_at(&self, kind: AxisKind, position: f64) -> u64 {
+        let wanted = position.ceil().max(0.0) as u64;
+        if kind == AxisKind::Order || wanted == 0 {
+            return wanted.min(self.len());
+        }
+        // The event is in the first block behind which the walk has come far enough.
+        let (mut low, mut high) = (0, self.time.len().div_ceil(BLOCK));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.before_block(middle + 1).position(kind) < wanted {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let mut at = self.before_block(low);
+        let mut event = low * BLOCK;
+        for t in self.time.iter_range(event..event + BLOCK) {
+            at = at.step(t.saturating_sub(self.first));
+            if at.position(kind) >= wanted {
+                break;
+            }
+            event += 1;
+        }
+        (event as u64).min(self.len())
+    }
+
+    /// The event nearest to a position.
+    #[must_use]
+    pub fn nearest(&self, kind: AxisKind, position: f64) -> u64 {
+        let at = self.event_at(kind, position).min(self.len().saturating_sub(1));
+        let before = at.saturating_sub(1);
+        let (a, b) = (self.position(kind, before), self.position(kind, at));
+        if (position - a).abs() < (b - position).abs() {
+            before
+        } else {
+            at
+        }
+    }
+
+    /// Position one past the last event.
+    #[must_use]
+    pub fn end(&self, kind: AxisKind) -> f64 {
+        match kind {
+            AxisKind::Order => self.len().max(1) as f64,
+            _ => (self.position(kind, self.len().saturating_sub(1)) * 1.001).max(1_000.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every position as a walk from the first event gives it.
+    fn walked(times: &[u64], kind: AxisKind) -> Vec<f64> {
+        let mut at = At::default();
+        let walk = times.iter().enumerate().map(|(e, t)| {
+            at = at.step(t.saturating_sub(times[0]));
+            match kind {
+                AxisKind::Order => e as f64,
+                _ => at.position(kind) as f64,
+            }
+        });
+        walk.collect()
+    }
+
+    #[test]
+    fn positions_and_events_agree_on_every_axis() {
+        let mut times = vec![5_000u64, 5_100, 5_050, 9_000_000, 9_000_100, 60_000_000, 60_000_001];
+        for i in 0..1000u64 {
+            let step = match i % 97 {
+                0 => 7_000_000,
+                n if n % 5 == 0 => 0,
+                n => n * 31,
+            };
+            times.push(times.last().unwrap() + step);
+            // The clock runs backwards now and then.
+            if i % 61 == 0 {
+                times.push(times.last().unwrap() - 5_000);
+            }
+        }
+        let axis = Axis::new(times.clone().into());
+        for kind in AxisKind::ALL {
+            let expected = walked(&times, kind);
+            for (e, p) in expected.iter().enumerate() {
+                assert_eq!(axis.position(kind, e as u64), *p, "{kind:?} {e}");
+                for wanted in [p - 0.5, *p, p + 0.5] {
+                    let first = expected.iter().position(|x| *x >= wanted).unwrap_or(expected.len());
+                    assert_eq!(axis.event_at(kind, wanted), first as u64, "{kind:?} at {wanted}");
+                }
+                assert_eq!(axis.position(kind, axis.nearest(kind, *p)), *p);
+            }
+            assert_eq!(axis.event_at(kind, axis.end(kind) + 1e12), axis.len());
+        }
+        assert_eq!(axis.ns(2), 100, "time never falls");
+        assert_eq!(
+            axis.position(AxisKind::Compressed, 6) as u64,
+            100 + 200_000 + 100 + 200_000 + 1
+        );
+    }
+
+    #[test]
+    fn no_events_have_a_place_too() {
+        let axis = Axis::new(Column::default());
+        for kind in AxisKind::ALL {
+            assert_eq!((axis.event_at(kind, 5.0), axis.ns(3)), (0, 0));
+            assert!(axis.end(kind) > 0.0);
+        }
+    }
+}
