@@ -10,7 +10,7 @@ use kinescope::commands::COMMANDS;
 use kinescope::document::Document;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::moment::Selection;
-use kinescope::window::ThemeChoice;
+use kinescope::window::{ThemeChoice, layout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use trace_core::timeline::AxisKind;
+
 /// The one thing selected. Every panel highlights it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -30,32 +32,4 @@ pub enum Selection {
     Note(u64),
     /// A divergence of the last replay, by its index.
     Divergence(u32),
-}
-
-/// What the timeline's horizontal axis means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AxisKind {
-    /// Every event has the same width.
-    #[default]
-    Order,
-    /// Time, with long idle gaps pressed together.
-    Compressed,
-    /// Time as it was.
-    Time,
-}
-
-impl AxisKind {
-    /// All kinds, in the order in which a person is offered them.
-    pub const ALL: [Self; 3] = [Self::Order, Self::Compressed, Self::Time];
-
-    /// The kind's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Compressed => "gaps pressed",
-            Self::Time => "true time",
-        }
-    }
 }

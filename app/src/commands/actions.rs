@@ -186,7 +186,7 @@ pub fn save_kine(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         app.tasks
             .spawn(ctx, format!("saving {}", path.display()), move |progress| {
-                let done = trace_core::container::write(&recording, &path, progress).map_err(|e| e.to_string());
+                let done = trace_core::timeline::write(&recording, &path, progress).map_err(|e| e.to_string());
                 Box::new(move |app| match done {
                     Ok(()) => app.info(format!("saved {}", path.display())),
                     Err(e) => app.error("the recording was not saved", &e),
@@ -445,11 +445,17 @@ pub fn next_divergence(app: &mut App, _: &Context) {
 }
 
 pub fn first_event(app: &mut App, _: &Context) {
-    with(app, |d| d.go(0));
+    with(app, |d| {
+        let first = d.events.rows.as_ref().and_then(|r| r.first());
+        d.go(first.map_or(0, |e| u64::from(*e)));
+    });
 }
 
 pub fn last_event(app: &mut App, _: &Context) {
-    with(app, |d| d.go(u64::MAX));
+    with(app, |d| {
+        let last = d.events.rows.as_ref().and_then(|r| r.last());
+        d.go(last.map_or(u64::MAX, |e| u64::from(*e)));
+    });
 }
 
 pub fn go_address(app: &mut App, _: &Context) {

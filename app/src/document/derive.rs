@@ -1,20 +1,22 @@
 //! Finds out what the window wants to know of a recording. The only file of the window that asks trace-core's
 //! analyses; runs apart from the interface thread.
 
-use super::axis::Axis;
-use super::facts::{ChainJob, Content, Facts, Fold, Interrupt, JobFact, Lane, PhaseFact, RegisterFact, Run, SpaceFact};
-use std::collections::BTreeMap;
+use super::facts::{
+    Chain, ChainJob, Content, Facts, Fold, Interrupt, JobFact, Part, PhaseFact, RegisterFact, Run, SpaceFact, Stage,
+    TimelinePart,
+};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use trace_core::jobs::{self, ChainEnd, GpuMemory};
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu::{self, Found, Scan};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, PageId, Recording};
 use trace_core::registers::{Register, RegisterMap};
+use trace_core::timeline::{Pyramid, Timeline};
 use trace_core::{GpuVa, check, timeline};
 
-/// Gaps longer than this can be pressed together, ns.
-const GAP_NS: u64 = 2_000_000;
 /// Most runs of pages that are kept, all address spaces together: three million pages that differ from their neighbours
 /// are no picture any more, and a file can claim billions.
 const MOST_RUNS: usize = 3 << 20;
@@ -63,159 +65,195 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
         .collect()
 }
 
-/// Everything that the window knows of a recording.
+/// What is known at once: where events lie and how many there are where. `kept` is what the recording's file keeps of
+/// earlier analyses; what it does not keep is made, or is still pending.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
-    let n = recording.events.len();
+pub fn first(
+    recording: &Recording,
+    kept: (Option<Pyramid>, Option<Timeline>),
+    progress: &Progress,
+) -> Result<Facts, Cancelled> {
+    let map = map_of(recording);
+    let pyramid = match kept.0 {
+        Some(p) => p,
+        None => Pyramid::build(recording, map, progress)?,
+    };
     let mut facts = Facts {
-        axis: Axis::new(watched(recording.events.time.iter(), progress), GAP_NS),
+        axis: pyramid.axis().clone(),
+        lane_totals: pyramid.count(&recording.events, 0..recording.events.len() as u64),
+        pyramid,
+        map,
+        pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
-    progress.check()?;
-    by_register(recording, &mut facts, n, progress)?;
-    progress.check()?;
-    if let Some(map) = map_of(recording) {
-        let t = timeline::derive(recording, map, progress)?;
-        take_timeline(recording, &mut facts, t);
-    } else if n > 0 {
+    facts.rank_buffers(recording);
+    if map.is_none() && !recording.events.is_empty() {
         facts.gaps_in_knowledge.push(
             "This GPU has no register map: registers have no names, and polls, interrupts and jobs are not found."
                 .into(),
         );
     }
-    progress.check()?;
-    let mut room = MOST_RUNS;
-    for (i, _) in recording.facts.address_spaces.iter().enumerate() {
-        facts.spaces.push(space(recording, i, &mut room, progress)?);
+    if let Some(t) = kept.1 {
+        facts.take(timeline_part(t));
     }
-    facts.findings = check::check(recording);
-    facts.findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.event));
     Ok(facts)
 }
 
-fn lane_name(register: Option<&Register>) -> String {
-    let Some(r) = register else { return "unknown".into() };
-    if let Some(i) = r.index {
-        let known = match r.block.as_str() {
-            "JOB_SLOT" | "JS" => Some("JS"),
-            "AS" => Some("AS"),
-            _ => None,
-        };
-        if let Some(k) = known {
-            return format!("{k}{i}");
-        }
+/// Everything that the window knows of a recording.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
+    let mut facts = first(recording, (None, None), progress)?;
+    while let Some(stage) = facts.pending.first().copied() {
+        let part = find_out(stage, recording, &facts, progress)?;
+        facts.take(part);
     }
-    let power = ["PWR", "READY", "PRESENT", "ACTIVE"];
-    match r.block.as_str() {
-        "GPU_CONTROL" if power.iter().any(|k| r.name.contains(k)) => "power".into(),
-        "GPU_CONTROL" => "GPU".into(),
-        "JOB_CONTROL" => "job control".into(),
-        other => other.to_lowercase().replace('_', " "),
-    }
+    Ok(facts)
 }
 
-/// The items until nobody wants them any more.
-fn watched<T>(items: impl Iterator<Item = T>, progress: &Progress) -> impl Iterator<Item = T> {
-    let going = |(n, _): &(usize, T)| n % (1 << 16) != 0 || progress.check().is_ok();
-    items.enumerate().take_while(going).map(|(_, item)| item)
-}
-
-fn by_register(recording: &Recording, facts: &mut Facts, n: usize, progress: &Progress) -> Result<(), Cancelled> {
-    let map = map_of(recording);
-    let mut registers: BTreeMap<u32, RegisterFact> = BTreeMap::new();
-    let mut lanes: BTreeMap<String, Lane> = BTreeMap::new();
-    let mut names: BTreeMap<u32, String> = BTreeMap::new();
-    for e in watched(0..n, progress) {
-        let Some(a) = recording.events.access(e) else { continue };
-        let Ok(event) = u32::try_from(e) else { break };
-        let fact = registers.entry(a.offset).or_insert_with(|| {
-            let r = map.and_then(|m| m.at(a.offset));
-            RegisterFact {
-                name: r.map_or_else(|| format!("{:#06x}", a.offset), |r| r.name.clone()),
-                block: r.map_or_else(|| "unknown".into(), |r| r.block.clone()),
-                events: Vec::new(),
-            }
-        });
-        fact.events.push(event);
-        let name = names
-            .entry(a.offset)
-            .or_insert_with(|| lane_name(map.and_then(|m| m.at(a.offset))));
-        let lane = lanes.entry(name.clone()).or_insert_with(|| Lane {
-            name: name.clone(),
-            ..Default::default()
-        });
-        if a.write { &mut lane.writes } else { &mut lane.reads }.push(event);
-    }
+/// Finds out what one stage tells. `facts` holds what those before it told.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn find_out(stage: Stage, recording: &Recording, facts: &Facts, progress: &Progress) -> Result<Part, Cancelled> {
     progress.check()?;
-    facts.registers = registers;
-    facts.lanes = lanes.into_values().collect();
-    let rank = |l: &Lane| match l.name.as_str() {
-        n if n.starts_with("JS") => 0,
-        n if n.starts_with("AS") => 1,
-        "power" => 2,
-        "job control" => 3,
-        "GPU" => 4,
-        _ => 5,
-    };
-    facts.lanes.sort_by(|a, b| (rank(a), &a.name).cmp(&(rank(b), &b.name)));
-    Ok(())
-}
-
-fn take_timeline(recording: &Recording, facts: &mut Facts, t: timeline::Timeline) {
-    facts.polls = t
-        .polls
-        .iter()
-        .map(|p| Fold {
-            first: p.first,
-            last: p.last,
-            reads: p.reads,
-            offset: p.offset,
-        })
-        .collect();
-    facts.interrupts = t
-        .interrupts
-        .iter()
-        .map(|i| Interrupt {
-            event: i.event,
-            line: i.line.name(),
-            status: i.status,
-        })
-        .collect();
-    facts.interrupts.sort_by_key(|i| i.event);
-    facts.gaps = t.gaps.iter().map(|g| (g.after_event, g.ns)).collect();
-    facts.phases = t
-        .phases
-        .iter()
-        .map(|p| PhaseFact {
-            name: p.name.name().to_owned(),
-            first: p.first,
-            last: p.last,
-        })
-        .collect();
-    for j in &t.jobs {
-        let mut fact = JobFact {
-            index: j.index,
-            slot: j.slot,
-            submit: j.submit_event,
-            done: j.done_event,
-            head_va: j.head_va.0,
-            duration_ns: j.done_ns.map(|d| d.saturating_sub(j.submit_ns)),
-            failed: j.failed,
-            chain: Vec::new(),
-            end: None,
-        };
-        if let Some(mem) = memory_at(recording, 0, j.submit_event) {
-            take_chain(&mem, j.head_va, &mut fact);
+    Ok(match stage {
+        Stage::Timeline => match map_of(recording) {
+            Some(map) => timeline_part(timeline::derive(recording, map, progress)?),
+            None => Part::Timeline(Box::default()),
+        },
+        Stage::Registers => Part::Registers(by_register(recording, progress)?),
+        Stage::Chains => Part::Chains(chains(recording, &facts.jobs, progress)?),
+        Stage::Spaces => {
+            let mut room = MOST_RUNS;
+            let n = recording.facts.address_spaces.len();
+            let spaces = (0..n).map(|i| Ok(space(recording, i, &mut room, progress)?.counted()));
+            Part::Spaces(spaces.collect::<Result<_, Cancelled>>()?)
         }
-        facts.jobs.push(fact);
-    }
+        Stage::Findings => Part::Findings(check::check(recording)),
+    })
 }
 
-fn take_chain(mem: &impl GpuMemory, head: GpuVa, fact: &mut JobFact) {
+/// Events that access each register.
+fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
+    /// Registers below this offset are found by their word.
+    const NEAR: usize = 0x1_0000;
+    const STEP: usize = 1 << 16;
+    let map = map_of(recording);
+    let fact = |offset: u32| {
+        let r = map.and_then(|m| m.at(offset));
+        RegisterFact {
+            name: r.map_or_else(|| format!("{offset:#06x}"), |r| r.name.clone()),
+            block: r.map_or_else(|| "unknown".into(), |r| r.block.clone()),
+            events: Vec::new(),
+            writes: Vec::new(),
+        }
+    };
+    let mut near: Vec<Option<RegisterFact>> = vec![None; NEAR];
+    let mut far: BTreeMap<u32, RegisterFact> = BTreeMap::new();
+    let n = recording.events.len().min(u32::MAX as usize);
+    progress.set_total(n as u64);
+    for from in (0..n).step_by(STEP) {
+        for (e, a) in recording.events.accesses(from..(from + STEP).min(n)) {
+            let of = match near.get_mut(a.offset as usize) {
+                Some(slot) => slot.get_or_insert_with(|| fact(a.offset)),
+                None => far.entry(a.offset).or_insert_with(|| fact(a.offset)),
+            };
+            of.events.push(e as u32);
+            if a.write {
+                of.writes.push(e as u32);
+            }
+        }
+        progress.advance(STEP as u64)?;
+    }
+    let near = near
+        .into_iter()
+        .zip(0u32..)
+        .filter_map(|(r, offset)| Some((offset, r?)));
+    Ok(near.chain(far).collect())
+}
+
+fn timeline_part(t: Timeline) -> Part {
+    let mut part = TimelinePart {
+        polls: t
+            .polls
+            .iter()
+            .map(|p| Fold {
+                first: p.first,
+                last: p.last,
+                reads: p.reads,
+                offset: p.offset,
+            })
+            .collect(),
+        interrupts: t
+            .interrupts
+            .iter()
+            .map(|i| Interrupt {
+                event: i.event,
+                line: i.line.name(),
+                status: i.status,
+            })
+            .collect(),
+        jobs: t
+            .jobs
+            .iter()
+            .map(|j| JobFact {
+                index: j.index,
+                slot: j.slot,
+                submit: j.submit_event,
+                done: j.done_event,
+                head_va: j.head_va.0,
+                duration_ns: j.done_ns.map(|d| d.saturating_sub(j.submit_ns)),
+                failed: j.failed,
+                chain: Arc::default(),
+                end: None,
+            })
+            .collect(),
+        gaps: t.gaps.iter().map(|g| (g.after_event, g.ns)).collect(),
+        phases: t
+            .phases
+            .iter()
+            .map(|p| PhaseFact {
+                name: p.name.name().to_owned(),
+                first: p.first,
+                last: p.last,
+            })
+            .collect(),
+    };
+    part.interrupts.sort_by_key(|i| i.event);
+    Part::Timeline(Box::new(part))
+}
+
+/// The chain of each job. Jobs that run the same chain while memory is the same share it.
+fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Chain>, Cancelled> {
+    let snapshots = &recording.memory.snapshots;
+    let mut known: HashMap<(u64, usize), Chain> = HashMap::new();
+    let mut out = Vec::with_capacity(jobs.len());
+    progress.set_total(jobs.len() as u64);
+    for j in jobs {
+        let snapshot = snapshots.partition_point(|s| s.event <= j.submit);
+        let chain = match known.get(&(j.head_va, snapshot)) {
+            Some(c) => c.clone(),
+            None => {
+                let c =
+                    memory_at(recording, 0, j.submit).map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                known.insert((j.head_va, snapshot), c.clone());
+                c
+            }
+        };
+        out.push(chain);
+        progress.advance(1)?;
+    }
+    Ok(out)
+}
+
+fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
     let chain = jobs::chain(mem, head);
-    fact.end = match chain.end {
+    let mut out = Vec::new();
+    let end = match chain.end {
         ChainEnd::End => None,
         ChainEnd::Loop(va) => Some(format!("it comes back to {va}")),
         ChainEnd::Unreadable(va) => Some(format!("the recording does not hold {va}")),
@@ -240,7 +278,7 @@ fn take_chain(mem: &impl GpuMemory, head: GpuVa, fact: &mut JobFact) {
             }
             Err(e) => e.to_string(),
         };
-        fact.chain.push(ChainJob {
+        out.push(ChainJob {
             va: job.va.0,
             kind,
             decoded: job.decoded(),
@@ -249,6 +287,7 @@ fn take_chain(mem: &impl GpuMemory, head: GpuVa, fact: &mut JobFact) {
             fields,
         });
     }
+    (out.into(), end.map(Into::into))
 }
 
 /// An address space, its runs kept as long as there is `room` for them.

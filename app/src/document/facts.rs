@@ -1,27 +1,17 @@
 //! What the window knows of a recording beyond the recording itself, put together once, apart from the interface
 //! thread: names, lanes, polls, interrupts, jobs with their chains, mappings with their content, findings.
+//!
+//! Frames look things up here and never walk a whole list: what a panel needs of all of them is counted, sorted or
+//! summed up when the facts come in.
 
 use super::axis::Axis;
 use std::collections::BTreeMap;
-use trace_core::check::Finding;
-use trace_core::recording::Recording;
-
-/// A lane of the timeline: the events of one block of registers, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Lane {
-    /// Name of the block.
-    pub name: String,
-    /// Events that read it.
-    pub reads: Vec<u32>,
-    /// Events that write it.
-    pub writes: Vec<u32>,
-}
-
-/// Number of members of a sorted list in `from..to`.
-#[must_use]
-pub fn count_in(sorted: &[u32], from: u64, to: u64) -> usize {
-    sorted.partition_point(|e| u64::from(*e) < to) - sorted.partition_point(|e| u64::from(*e) < from)
-}
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::check::{Finding, Severity};
+use trace_core::recording::{BufferRole, Recording};
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::Pyramid;
 
 /// Reads that waited for a condition, folded.
 #[derive(Clone, Copy, Debug)]
@@ -82,10 +72,21 @@ pub struct JobFact {
     /// Whether it ended in a fault.
     pub failed: bool,
     /// The chain as memory holds it.
-    pub chain: Vec<ChainJob>,
+    pub chain: Arc<[ChainJob]>,
     /// How the chain ends, when not in good order.
-    pub end: Option<String>,
+    pub end: Option<Arc<str>>,
 }
+
+impl JobFact {
+    /// First and last event.
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
+    }
+}
+
+/// A chain and how it ends, when not in good order.
+pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>);
 
 /// A phase of the recording.
 #[derive(Clone, Debug)]
@@ -154,19 +155,41 @@ pub struct SpaceFact {
     pub runs: Vec<Run>,
     /// Why the tables could not be read to their end.
     pub problem: Option<String>,
+    pub(super) pages: u64,
+    /// Pages and runs by content.
+    pub(super) with: [(u64, usize); 3],
 }
 
 impl SpaceFact {
+    /// The same with its pages counted.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.pages = self.mappings.iter().map(|m| m.pages).sum();
+        self.with = Default::default();
+        for r in &self.runs {
+            if let Some(w) = self.with.get_mut(r.content as usize) {
+                *w = (w.0 + r.pages, w.1 + 1);
+            }
+        }
+        self
+    }
+
     /// Number of mapped pages.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.mappings.iter().map(|m| m.pages).sum()
+        self.pages
     }
 
     /// Pages of this content.
     #[must_use]
     pub fn pages_with(&self, content: Content) -> u64 {
-        self.runs.iter().filter(|r| r.content == content).map(|r| r.pages).sum()
+        self.with.get(content as usize).map_or(0, |w| w.0)
+    }
+
+    /// Runs of this content.
+    #[must_use]
+    pub fn runs_with(&self, content: Content) -> usize {
+        self.with.get(content as usize).map_or(0, |w| w.1)
     }
 
     /// The mapping that holds an address.
@@ -186,6 +209,87 @@ pub struct RegisterFact {
     pub block: String,
     /// Events that access it, in order.
     pub events: Vec<u32>,
+    /// Those of them that write it.
+    pub writes: Vec<u32>,
+}
+
+/// What is found out one after another, each in a piece of work of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Polls, interrupts, jobs, phases.
+    Timeline,
+    /// Which events access which register.
+    Registers,
+    /// What jobs do.
+    Chains,
+    /// Mappings.
+    Spaces,
+    /// Findings.
+    Findings,
+}
+
+impl Stage {
+    /// All stages, in the order in which they are found out.
+    pub const ALL: [Self; 5] = [
+        Self::Timeline,
+        Self::Registers,
+        Self::Chains,
+        Self::Spaces,
+        Self::Findings,
+    ];
+
+    /// What is going on, for the person.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Timeline => "finding jobs, interrupts and polls",
+            Self::Registers => "sorting accesses by register",
+            Self::Chains => "decoding job chains",
+            Self::Spaces => "walking page tables",
+            Self::Findings => "checking the recording",
+        }
+    }
+}
+
+/// What a stage found out.
+#[derive(Debug)]
+pub enum Part {
+    /// Of [`Stage::Timeline`].
+    Timeline(Box<TimelinePart>),
+    /// Of [`Stage::Registers`].
+    Registers(BTreeMap<u32, RegisterFact>),
+    /// Of [`Stage::Chains`]: for each job.
+    Chains(Vec<Chain>),
+    /// Of [`Stage::Spaces`].
+    Spaces(Vec<SpaceFact>),
+    /// Of [`Stage::Findings`].
+    Findings(Vec<Finding>),
+}
+
+/// Polls, interrupts, jobs, gaps, phases.
+#[derive(Debug, Default)]
+pub struct TimelinePart {
+    /// As [`Facts::polls`].
+    pub polls: Vec<Fold>,
+    /// As [`Facts::interrupts`].
+    pub interrupts: Vec<Interrupt>,
+    /// As [`Facts::jobs`], without their chains.
+    pub jobs: Vec<JobFact>,
+    /// As [`Facts::gaps`].
+    pub gaps: Vec<(u64, u64)>,
+    /// As [`Facts::phases`].
+    pub phases: Vec<PhaseFact>,
+}
+
+/// Findings of one severity.
+#[derive(Clone, Debug, Default)]
+pub struct Severe {
+    /// How many there are.
+    pub count: usize,
+    /// Index of the first one.
+    pub first: usize,
+    /// Their events, in order, where they have one.
+    pub events: Vec<u64>,
 }
 
 /// What is known.
@@ -193,8 +297,16 @@ pub struct RegisterFact {
 pub struct Facts {
     /// Where events lie in time.
     pub axis: Axis,
-    /// Lanes by block of registers.
-    pub lanes: Vec<Lane>,
+    /// How many events of each lane lie where.
+    pub pyramid: Pyramid,
+    /// For each lane, reads and writes in the whole recording.
+    pub lane_totals: Vec<(u32, u32)>,
+    /// What is not found out yet, in the order in which it will be.
+    pub pending: Vec<Stage>,
+    /// Buffers as they are listed: inputs, outputs, the others; indices into the recording's list.
+    pub buffers: Vec<u32>,
+    /// Names of registers that nobody sorted accesses of yet.
+    pub map: Option<&'static RegisterMap>,
     /// Registers by offset.
     pub registers: BTreeMap<u32, RegisterFact>,
     /// Polls, by first event.
@@ -205,17 +317,142 @@ pub struct Facts {
     pub jobs: Vec<JobFact>,
     /// Phases, in order.
     pub phases: Vec<PhaseFact>,
+    /// Jobs by slot: indices into the list. Neither submits nor ends of one slot ever fall.
+    pub slots: Vec<Vec<u32>>,
+    /// Submits of jobs that failed, in order.
+    pub failed: Vec<u64>,
+    /// The longest job, ns.
+    pub longest_ns: u64,
+    /// Addresses of job headers with the job, ascending.
+    pub(super) heads: Vec<(u64, u32)>,
+    /// Addresses of shaders, ascending.
+    pub(super) shaders: Vec<u64>,
     /// Idle gaps: event after which, nanoseconds.
     pub gaps: Vec<(u64, u64)>,
     /// Address spaces.
     pub spaces: Vec<SpaceFact>,
     /// Findings.
     pub findings: Vec<Finding>,
+    /// Findings by severity: errors, warnings, notes.
+    pub severe: [Severe; 3],
     /// What could not be found out, and why.
     pub gaps_in_knowledge: Vec<String>,
 }
 
+/// Severities in the order of [`Facts::severe`].
+pub const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
+
 impl Facts {
+    /// Whether a stage is over.
+    #[must_use]
+    pub fn knows(&self, stage: Stage) -> bool {
+        !self.pending.contains(&stage)
+    }
+
+    /// Takes up what a stage found out.
+    pub fn take(&mut self, part: Part) {
+        let stage = match part {
+            Part::Timeline(t) => {
+                self.take_timeline(*t);
+                Stage::Timeline
+            }
+            Part::Registers(r) => {
+                self.registers = r;
+                Stage::Registers
+            }
+            Part::Chains(chains) => {
+                self.take_chains(chains);
+                Stage::Chains
+            }
+            Part::Spaces(s) => {
+                self.spaces = s;
+                Stage::Spaces
+            }
+            Part::Findings(f) => {
+                self.take_findings(f);
+                Stage::Findings
+            }
+        };
+        self.pending.retain(|s| *s != stage);
+    }
+
+    fn take_timeline(&mut self, t: TimelinePart) {
+        self.slots.clear();
+        for (i, j) in t.jobs.iter().enumerate() {
+            let slot = usize::from(j.slot);
+            if self.slots.len() <= slot {
+                self.slots.resize_with(slot + 1, Vec::new);
+            }
+            if let (Some(list), Ok(i)) = (self.slots.get_mut(slot), u32::try_from(i)) {
+                list.push(i);
+            }
+        }
+        self.failed = t.jobs.iter().filter(|j| j.failed).map(|j| j.submit).collect();
+        self.longest_ns = t.jobs.iter().filter_map(|j| j.duration_ns).max().unwrap_or(0);
+        self.heads = t.jobs.iter().map(|j| (j.head_va, j.index)).collect();
+        self.heads.sort_unstable();
+        self.polls = t.polls;
+        self.interrupts = t.interrupts;
+        self.jobs = t.jobs;
+        self.gaps = t.gaps;
+        self.phases = t.phases;
+    }
+
+    fn take_chains(&mut self, chains: Vec<Chain>) {
+        for (job, (chain, end)) in self.jobs.iter_mut().zip(chains) {
+            job.chain = chain;
+            job.end = end;
+        }
+        let mut last: Option<&Arc<[ChainJob]>> = None;
+        self.shaders.clear();
+        for job in &self.jobs {
+            // Jobs that run the same chain again share it.
+            if !last.is_some_and(|l| Arc::ptr_eq(l, &job.chain)) {
+                self.shaders.extend(job.chain.iter().filter_map(|c| c.shader));
+            }
+            last = Some(&job.chain);
+        }
+        self.shaders.sort_unstable();
+        self.shaders.dedup();
+    }
+
+    fn take_findings(&mut self, mut findings: Vec<Finding>) {
+        findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.event));
+        for (severity, told) in SEVERITIES.iter().zip(&mut self.severe) {
+            let of = || findings.iter().filter(|f| f.severity == *severity);
+            told.count = of().count();
+            told.first = findings.iter().position(|f| f.severity == *severity).unwrap_or(0);
+            told.events = of().filter_map(|f| f.event).collect();
+            told.events.sort_unstable();
+        }
+        self.findings = findings;
+    }
+
+    /// Puts buffers in the order in which they are listed.
+    pub fn rank_buffers(&mut self, recording: &Recording) {
+        let rank = |i: &u32| match recording.facts.buffers.get(*i as usize).map(|b| b.role) {
+            Some(BufferRole::Input) => 0,
+            Some(BufferRole::Output) => 1,
+            _ => 2,
+        };
+        self.buffers = (0..recording.facts.buffers.len() as u32).collect();
+        self.buffers.sort_by_key(rank);
+    }
+
+    /// Jobs whose header begins at these addresses, with the address.
+    #[must_use]
+    pub fn headers_in(&self, range: Range<u64>) -> &[(u64, u32)] {
+        let at = |va: u64| self.heads.partition_point(|h| h.0 < va);
+        self.heads.get(at(range.start)..at(range.end)).unwrap_or_default()
+    }
+
+    /// Whether the shader of a job begins at one of these addresses.
+    #[must_use]
+    pub fn shader_in(&self, range: Range<u64>) -> bool {
+        let n = self.shaders.partition_point(|s| *s < range.start);
+        self.shaders.get(n).is_some_and(|s| range.contains(s))
+    }
+
     /// The poll that an event is part of.
     #[must_use]
     pub fn poll_at(&self, event: u64) -> Option<&Fold> {
@@ -250,9 +487,15 @@ impl Facts {
     /// Name of the register at an offset.
     #[must_use]
     pub fn register_name(&self, offset: u32) -> String {
-        self.registers
-            .get(&offset)
-            .map_or_else(|| format!("{offset:#06x}"), |r| r.name.clone())
+        let known = self.registers.get(&offset).map(|r| r.name.clone());
+        let named = || Some(self.map?.at(offset)?.name.clone());
+        known.or_else(named).unwrap_or_else(|| format!("{offset:#06x}"))
+    }
+
+    /// Whether the register at an offset has a name.
+    #[must_use]
+    pub fn register_known(&self, offset: u32) -> bool {
+        self.map.is_some_and(|m| m.at(offset).is_some())
     }
 
     /// The offset of the register of this name.

@@ -1,7 +1,7 @@
 //! The Events filter: words and comparisons joined by `and`, `or` and `not`, as `job = 29 and not poll`.
 
 use super::Document;
-use super::facts::Facts;
+use super::facts::{Facts, RegisterFact};
 use crate::theme::text::parse_number;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{EventKind, Recording};
@@ -218,6 +218,19 @@ impl<'a> Words<'a> {
 }
 
 impl Filter {
+    /// A name in it that no register and no block has, so that nothing can pass that part.
+    #[must_use]
+    pub fn unknown(&self, facts: &Facts) -> Option<String> {
+        let lacks = |has: &dyn Fn(&RegisterFact) -> bool| !facts.registers.values().any(has);
+        match self {
+            Self::And(a, b) | Self::Or(a, b) => a.unknown(facts).or_else(|| b.unknown(facts)),
+            Self::Not(a) => a.unknown(facts),
+            Self::Name(t) => lacks(&|r| r.name.contains(t.as_str()) || r.block.contains(t.as_str())).then(|| t.clone()),
+            Self::Block(t) => lacks(&|r| r.block.to_uppercase().contains(t.as_str())).then(|| t.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether an event passes.
     #[must_use]
     pub fn passes(&self, recording: &Recording, facts: &Facts, event: u64) -> bool {

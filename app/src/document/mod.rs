@@ -13,11 +13,12 @@ pub use kinescope_files::{changes, journal, values, workspace};
 
 use crate::panels;
 use changes::{Change, Changes};
-use facts::Facts;
+use facts::{Facts, Part};
 use journal::{Found, Journal, Of};
 use moment::{History, Place, Selection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Recording};
 
 /// An open recording with everything around it.
@@ -53,6 +54,8 @@ pub struct Document {
     pub inputs: panels::inputs::View,
     /// State of replays.
     pub replay: replay::State,
+    /// What is being found out of the recording.
+    pub finding_out: Option<Progress>,
 }
 
 impl Document {
@@ -96,9 +99,21 @@ impl Document {
             jobs: panels::jobs::View::default(),
             inputs: panels::inputs::View::default(),
             replay: replay::State::default(),
+            finding_out: None,
             path,
             recording,
             facts,
+        }
+    }
+
+    /// Takes up what a piece of work found out. A person who has not gone anywhere yet is shown the first job.
+    pub fn learn(&mut self, part: Part) {
+        // Work that holds the facts goes on with those it began with.
+        Arc::make_mut(&mut self.facts).take(part);
+        if self.jumps == 0
+            && let Some(first) = self.facts.jobs.first().map(|j| j.submit)
+        {
+            self.go(first);
         }
     }
 
@@ -208,15 +223,14 @@ impl Document {
     /// The next access to the meant register after the moment, or the one before it. `writes`: writes only.
     #[must_use]
     pub fn neighbour(&self, forward: bool, writes: bool) -> Option<u64> {
-        let events = &self.facts.registers.get(&self.register()?)?.events;
-        let is = |e: &&u32| !writes || self.recording.events.access(**e as usize).is_some_and(|a| a.write);
-        if forward {
-            let from = events.partition_point(|e| u64::from(*e) <= self.moment);
-            events[from..].iter().find(is).map(|e| u64::from(*e))
+        let fact = self.facts.registers.get(&self.register()?)?;
+        let events = if writes { &fact.writes } else { &fact.events };
+        let at = if forward {
+            events.partition_point(|e| u64::from(*e) <= self.moment)
         } else {
-            let to = events.partition_point(|e| u64::from(*e) < self.moment);
-            events[..to].iter().rev().find(is).map(|e| u64::from(*e))
-        }
+            events.partition_point(|e| u64::from(*e) < self.moment).checked_sub(1)?
+        };
+        events.get(at).map(|e| u64::from(*e))
     }
 
     /// What the person made.
@@ -331,8 +345,11 @@ impl Document {
         self.change(Change::Pin { register, on })
     }
 
-    /// Ends the journal in good order.
+    /// Ends the journal in good order, and what is still being found out.
     pub fn close(&mut self) {
+        if let Some(p) = self.finding_out.take() {
+            p.cancel();
+        }
         self.journal.close();
     }
 

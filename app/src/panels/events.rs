@@ -1,12 +1,16 @@
 //! Events: every event in order, decoded, with a filter.
 
+use super::jobs;
+use crate::document::facts::Stage;
 use crate::document::{Document, filter, words};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, mono, palette, small, text};
+use crate::theme::{ROW, body, icons, mono, palette, small, text};
 use crate::window::Asks;
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::{
+    Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
+};
 use std::sync::Arc;
 use trace_core::recording::EventKind;
 
@@ -22,6 +26,8 @@ pub struct View {
     /// What is wrong with the filter.
     pub wrong: Option<String>,
     asked_for: String,
+    /// A name in the filter that no register has.
+    unknown: Option<String>,
     list: Rows,
     seen_jump: u64,
     /// The filter field wants the keyboard.
@@ -63,7 +69,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty(
             ui,
-            crate::theme::icons::TABLE,
+            icons::TABLE,
             "This recording holds no events: it was made from a memory dump. Page tables and Memory show what there is.",
             None,
         );
@@ -76,10 +82,13 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let count = all.as_ref().map_or(doc.len(), |r| r.len() as u64);
     let full = ui.available_rect_before_wrap();
     let c = Columns::new(full);
+    let since = jobs::meant(doc)
+        .and_then(|j| doc.facts.jobs.get(j as usize))
+        .map(|j| j.submit);
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
     let heads = [
         ("event", c.event, true),
-        ("time", c.time, true),
+        (if since.is_some() { "from submit" } else { "time" }, c.time, true),
         ("access", c.access, false),
         ("register", c.name, false),
         ("value", c.value, true),
@@ -110,22 +119,31 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         doc.events.list.reveal(row);
     }
     if count == 0 {
-        widgets::empty(
-            ui,
-            crate::theme::icons::MAGNIFYING_GLASS,
-            "No event passes the filter.",
-            None,
-        );
+        let told = match &doc.events.unknown {
+            Some(name) => format!("No event passes the filter: no register or block is called {name:?}."),
+            None => "No event passes the filter.".into(),
+        };
+        if widgets::empty(ui, icons::MAGNIFYING_GLASS, &told, Some("Show all events")) {
+            asks.command("clear-filter");
+        }
         return;
     }
     let mut list = doc.events.list;
-    let mut go = None;
+    let mut go = keyed(doc, ui, &all, count);
+    let row_of = |e: u64| {
+        all.as_ref()
+            .map_or(e, |r| r.partition_point(|x| u64::from(*x) < e) as u64)
+    };
+    if let Some(e) = go {
+        list.reveal(row_of(e));
+    }
     list.show(ui, "Events", count, |ui, row, rect| {
         let event = all
             .as_ref()
             .map_or(row, |r| r.get(row as usize).map_or(0, |e| u64::from(*e)));
-        if draw_row(doc, asks, ui, &c, event, rect) {
+        if draw_row(doc, asks, ui, &c, (event, since), rect) {
             go = Some(event);
+            ui.memory_mut(|m| m.request_focus(keys_id()));
         }
     });
     doc.events.list = list;
@@ -135,38 +153,134 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
 }
 
+/// Where the keyboard is when it moves along the events.
+fn keys_id() -> egui::Id {
+    egui::Id::unique("events-keys")
+}
+
+/// The event that a key of the keyboard leads to: up and down, a page, the first and the last.
+fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Vec<u32>>>, count: u64) -> Option<u64> {
+    let id = keys_id();
+    let area = ui.available_rect_before_wrap();
+    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Event table"));
+    let mine = ui.memory(|m| m.focused().is_none_or(|f| f == id));
+    if !mine || egui::Popup::is_any_open(ui.ctx()) {
+        return None;
+    }
+    let vertical = EventFilter {
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, vertical));
+    let page = ((area.height() / ROW) as i64 - 1).max(1);
+    let steps = [
+        (Key::ArrowUp, -1),
+        (Key::ArrowDown, 1),
+        (Key::PageUp, -page),
+        (Key::PageDown, page),
+    ];
+    let by: i64 = ui.input_mut(|i| {
+        let pressed =
+            |(key, by): (Key, i64)| by * i64::try_from(i.count_and_consume_key(Modifiers::NONE, key)).unwrap_or(0);
+        steps.map(pressed).iter().sum()
+    });
+    if by == 0 {
+        return None;
+    }
+    let here = match all {
+        // Between two rows the way up leads to the one before, the way down to the one behind.
+        Some(rows) => {
+            let n = rows.partition_point(|e| u64::from(*e) < doc.moment()) as u64;
+            let on = rows.get(n as usize).is_some_and(|e| u64::from(*e) == doc.moment());
+            if !on && by > 0 { n.checked_sub(1) } else { Some(n) }
+        }
+        None => Some(doc.moment()),
+    };
+    let row = match here {
+        Some(row) => row.saturating_add_signed(by),
+        None => by.unsigned_abs() - 1,
+    };
+    let row = row.min(count.saturating_sub(1));
+    match all {
+        Some(rows) => rows.get(row as usize).map(|e| u64::from(*e)),
+        None => Some(row),
+    }
+}
+
+/// What a filter can say, for the person: an example and its meaning.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("write", "also: read, poll, interrupt"),
+    ("JS1_COMMAND", "registers whose name or block holds this"),
+    ("block = AS", "registers of a block"),
+    ("job = 29", "while a job runs"),
+    ("value >= 0x1000", "also: event, offset, thread; = != < > <= >="),
+    ("job = 29 and not poll", "and, or, not, and brackets"),
+];
+
 fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
+    let wrong = doc.events.wrong.clone();
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let passing = match &doc.events.rows {
-            Some(r) => format!("{} of {}", text::count(r.len() as u64), text::count(doc.len())),
-            None => format!("{} events", text::count(doc.len())),
+        let told = if doc.events.filter.trim().is_empty() {
+            format!("{} events", text::count(doc.len()))
+        } else if wrong.is_none() && doc.events.found_for != doc.events.filter {
+            "filtering…".into()
+        } else {
+            let n = doc.events.rows.as_ref().map_or(doc.len(), |r| r.len() as u64);
+            format!("{} of {}", text::count(n), text::count(doc.len()))
         };
-        let width = (ui.available_width() - 150.0).clamp(120.0, 460.0);
+        let width = (ui.available_width() - 200.0).clamp(120.0, 460.0);
         let hint = "filter, as in: job = 29 and not poll";
         let edit = egui::TextEdit::singleline(&mut doc.events.filter)
             .id(egui::Id::unique("events-filter"))
             .font(mono())
             .desired_width(width)
-            .hint_text(egui::RichText::new(hint).font(body()).color(p.quiet));
+            .hint_text(RichText::new(hint).font(body()).color(p.quiet));
         let r = ui.add(edit).accessible_name("Filter events");
+        if wrong.is_some() {
+            ui.painter()
+                .rect_stroke(r.rect, 4.0, Stroke::new(1.0, p.error), StrokeKind::Inside);
+        }
         if std::mem::take(&mut doc.events.focus_filter) {
             r.request_focus();
         }
-        if !doc.events.filter.is_empty() && widgets::icon_button(ui, crate::theme::icons::X, "Clear filter").clicked() {
+        if !doc.events.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
             asks.command("clear-filter");
         }
-        match &doc.events.wrong {
-            Some(w) => ui.label(egui::RichText::new(w).color(p.error).font(small())),
-            None => ui.label(egui::RichText::new(passing).color(p.quiet).font(mono())),
-        };
+        let help = widgets::icon_button(ui, icons::QUESTION, "What a filter can say");
+        egui::Popup::menu(&help).show(|ui| {
+            ui.set_min_width(360.0);
+            for (example, meaning) in EXAMPLES {
+                let quiet = RichText::new(*meaning).font(small()).color(p.quiet);
+                let b = egui::Button::new(RichText::new(*example).font(mono())).shortcut_text(quiet);
+                if ui.add(b).clicked() {
+                    doc.events.filter = (*example).to_owned();
+                }
+            }
+        });
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(10.0);
+            ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
+        });
     });
+    if let Some(w) = &wrong {
+        ui.horizontal(|ui| {
+            ui.add_space(12.0);
+            let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+            ui.add(egui::Label::new(told).truncate());
+        });
+    }
 }
 
 fn find(doc: &mut Document, asks: &mut Asks) {
     if doc.events.filter == doc.events.asked_for {
+        return;
+    }
+    // Names, jobs and polls are known once they are found out; until then the filter waits.
+    if [Stage::Timeline, Stage::Registers].iter().any(|s| !doc.facts.knows(*s)) && doc.finding_out.is_some() {
         return;
     }
     doc.events.asked_for = doc.events.filter.clone();
@@ -175,11 +289,13 @@ fn find(doc: &mut Document, asks: &mut Asks) {
         Ok(filter::Filter::All) => {
             doc.events.wrong = None;
             doc.events.rows = None;
-            doc.events.found_for.clear();
+            doc.events.unknown = None;
+            doc.events.found_for.clone_from(&doc.events.filter);
             doc.jumps += 1;
         }
         Ok(f) => {
             doc.events.wrong = None;
+            doc.events.unknown = f.unknown(&doc.facts);
             let (recording, facts, text) = (
                 Arc::clone(&doc.recording),
                 Arc::clone(&doc.facts),
@@ -201,7 +317,14 @@ fn find(doc: &mut Document, asks: &mut Asks) {
     }
 }
 
-fn draw_row(doc: &Document, asks: &mut Asks, ui: &mut Ui, c: &Columns, event: u64, rect: Rect) -> bool {
+fn draw_row(
+    doc: &mut Document,
+    asks: &mut Asks,
+    ui: &mut Ui,
+    c: &Columns,
+    (event, since): (u64, Option<u64>),
+    rect: Rect,
+) -> bool {
     let p = palette(ui);
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::click());
@@ -218,11 +341,10 @@ fn draw_row(doc: &Document, asks: &mut Asks, ui: &mut Ui, c: &Columns, event: u6
         ui.painter().text(pos2(left + x, y), align, t, font, colour);
     };
     put(c.event, Align2::RIGHT_CENTER, &text::count(event), mono(), p.quiet);
-    let job = doc.facts.job_at(event);
-    let time = match job {
-        Some(j) => {
-            text::offset_us(i64::try_from(doc.ns(event)).unwrap_or(0) - i64::try_from(doc.ns(j.submit)).unwrap_or(0))
-        }
+    let job = doc.facts.job_at(event).map(|j| j.index);
+    let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
+    let time = match since {
+        Some(submit) => text::offset_us(ns(event).saturating_sub(ns(submit))),
         None => text::seconds(doc.ns(event)),
     };
     put(c.time, Align2::RIGHT_CENTER, &time, mono(), p.quiet);
@@ -261,7 +383,7 @@ fn draw_row(doc: &Document, asks: &mut Asks, ui: &mut Ui, c: &Columns, event: u6
                 pos2(left + c.name, rect.top()),
                 pos2(left + c.value - 80.0, rect.bottom()),
             );
-            let known = doc.facts.registers.get(&a.offset).is_some_and(|r| r.block != "unknown");
+            let known = doc.facts.register_known(a.offset);
             let shown = if known { p.text } else { p.warning };
             paint_text(
                 ui,
@@ -311,27 +433,48 @@ fn draw_row(doc: &Document, asks: &mut Asks, ui: &mut Ui, c: &Columns, event: u6
         put(c.thread, Align2::RIGHT_CENTER, &thread.to_string(), mono(), p.quiet);
     }
     if let Some(j) = job {
-        put(c.job, Align2::RIGHT_CENTER, &j.index.to_string(), mono(), p.job);
+        put(c.job, Align2::RIGHT_CENTER, &j.to_string(), mono(), p.job);
     }
-    response.context_menu(|ui| {
-        if ui.button("Copy event").clicked() {
-            ui.ctx().copy_text(format!("{event}\t{}", words::line(doc, event)));
+    let clicked = response.clicked();
+    response.context_menu(|ui| menu(doc, asks, ui, event));
+    clicked
+}
+
+/// What can be copied of an event, and what can be done with it.
+fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+    let at = usize::try_from(event).unwrap_or(usize::MAX);
+    let access = doc.recording.events.access(at);
+    let means = words::means(doc, event);
+    let mut forms = vec![
+        ("Copy event", format!("{event}\t{}", words::line(doc, event))),
+        ("Copy event number", event.to_string()),
+        ("Copy time in nanoseconds", doc.ns(event).to_string()),
+    ];
+    if let Some(a) = access {
+        forms.extend([
+            ("Copy register", doc.facts.register_name(a.offset)),
+            ("Copy offset", format!("{:#x}", a.offset)),
+            ("Copy value", format!("{:#x}", a.value)),
+            ("Copy value in decimal", a.value.to_string()),
+            ("Copy value in binary", format!("{:#b}", a.value)),
+        ]);
+    }
+    if !means.is_empty() {
+        forms.push(("Copy what it means", means));
+    }
+    for (label, form) in forms {
+        if ui.button(label).clicked() {
+            ui.ctx().copy_text(form);
         }
-        if let Some(a) = doc.recording.events.access(at) {
-            for (label, value) in [
-                ("Copy value", format!("{:#x}", a.value)),
-                ("Copy value in decimal", a.value.to_string()),
-                ("Copy register", doc.facts.register_name(a.offset)),
-                ("Copy offset", format!("{:#x}", a.offset)),
-            ] {
-                if ui.button(label).clicked() {
-                    ui.ctx().copy_text(value);
-                }
-            }
+    }
+    ui.separator();
+    if let Some(a) = access {
+        let name = doc.facts.register_name(a.offset);
+        if ui.button(format!("Show only {name}")).clicked() {
+            doc.events.filter = format!("offset = {:#x}", a.offset);
+            doc.go(event);
         }
-        ui.separator();
-        asks.menu_item(ui, "add-note");
-        asks.menu_item(ui, "pin-register");
-    });
-    response.clicked()
+    }
+    asks.menu_item(ui, "add-note");
+    asks.menu_item(ui, "pin-register");
 }

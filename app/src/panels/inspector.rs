@@ -130,24 +130,13 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
 fn page_uses(doc: &Document, va: u64) -> String {
     let page = va >> 12;
     let mut out = Vec::new();
-    let heads: Vec<String> = doc
-        .facts
-        .jobs
-        .iter()
-        .filter(|j| j.head_va >> 12 == page)
-        .take(4)
-        .map(|j| format!("job {}", j.index))
-        .collect();
+    let bytes = page << 12..(page << 12).saturating_add(4096);
+    let heads = doc.facts.headers_in(bytes.clone()).iter().take(4);
+    let heads: Vec<String> = heads.map(|(_, job)| format!("job {job}")).collect();
     if !heads.is_empty() {
         out.push(format!("header of {}", heads.join(", ")));
     }
-    if doc
-        .facts
-        .jobs
-        .iter()
-        .flat_map(|j| &j.chain)
-        .any(|c| c.shader.is_some_and(|s| s >> 12 == page))
-    {
+    if doc.facts.shader_in(bytes) {
         out.push("shader code".into());
     }
     for b in &doc.recording.facts.buffers {

@@ -1,5 +1,6 @@
 //! Jobs: every submit with its chain, its dispatch, its shader, what it can reach and how long it took.
 
+use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, facts, words};
 use crate::theme::rows::Rows;
@@ -16,6 +17,38 @@ pub struct View {
     seen_jump: u64,
 }
 
+/// Width from which the panel explains the job beside the list, points.
+const WIDE: f32 = 860.0;
+
+/// Where the columns stand: right edges of numbers, left edges of words.
+struct Columns {
+    job: f32,
+    submit: f32,
+    slot: f32,
+    duration: f32,
+    kind: f32,
+    dispatch: f32,
+    /// Right edge of the shader's address, where there is room for it.
+    shader: Option<f32>,
+}
+
+impl Columns {
+    fn new(width: f32) -> Self {
+        let kind = 288.0;
+        let dispatch = kind + ((width - kind) * 0.3).clamp(84.0, 170.0);
+        let end = width - 14.0;
+        Self {
+            job: 52.0,
+            submit: 126.0,
+            slot: 166.0,
+            duration: 268.0,
+            kind,
+            dispatch,
+            shader: (end > dispatch + 290.0).then_some(end),
+        }
+    }
+}
+
 /// The job that is meant: the selected one, or the one at the moment.
 #[must_use]
 pub fn meant(doc: &Document) -> Option<u32> {
@@ -29,27 +62,39 @@ pub fn meant(doc: &Document) -> Option<u32> {
 pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.jobs.is_empty() {
-        widgets::empty(ui, icons::LIGHTNING, "No job was submitted in this recording.", None);
+        let (icon, told) = if doc.facts.knows(Stage::Timeline) {
+            (icons::LIGHTNING, "No job was submitted in this recording.")
+        } else {
+            (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
+        };
+        widgets::empty(ui, icon, told, None);
         return;
     }
     let full = ui.available_rect_before_wrap();
-    let side = (full.width() * 0.38).clamp(260.0, 380.0);
+    // The inspector explains the selected job; the panel does too where there is room for both.
+    let side = if full.width() < WIDE {
+        0.0
+    } else {
+        (full.width() * 0.34).min(380.0)
+    };
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
-    let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
-    ui.painter()
-        .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     list(doc, &mut child);
-    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 0.0))));
-    egui::ScrollArea::vertical()
-        .id_salt("job")
-        .auto_shrink(false)
-        .show(&mut child, |ui| match meant(doc) {
-            Some(j) => details(doc, asks, ui, j),
-            None => {
-                widgets::empty(ui, icons::LIGHTNING, "Select a job to see its chain.", None);
-            }
-        });
+    if side > 0.0 {
+        let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
+        ui.painter()
+            .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 0.0))));
+        egui::ScrollArea::vertical()
+            .id_salt("job")
+            .auto_shrink(false)
+            .show(&mut child, |ui| match meant(doc) {
+                Some(j) => details(doc, asks, ui, j),
+                None => {
+                    widgets::empty(ui, icons::LIGHTNING, "Select a job to see its chain.", None);
+                }
+            });
+    }
     ui.advance_cursor_after_rect(full);
 }
 
@@ -58,18 +103,18 @@ fn list(doc: &mut Document, ui: &mut Ui) {
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
     let w = full.width();
-    let dispatch_x = 262.0;
+    let c = Columns::new(w);
     let heads = [
-        ("job", 34.0, true),
-        ("submit", 96.0, true),
-        ("duration", 176.0, true),
-        ("kind", 190.0, false),
-        ("dispatch", dispatch_x, false),
-        ("shader", w - 14.0, true),
+        ("job", c.job, true),
+        ("submit", c.submit, true),
+        ("slot", c.slot, true),
+        ("duration", c.duration, true),
+        ("kind", c.kind, false),
+        ("dispatch", c.dispatch, false),
+        ("shader", c.shader.unwrap_or(0.0), true),
     ];
-    let shader = w > dispatch_x + 260.0;
     for (name, x, right) in heads {
-        if name == "shader" && !shader {
+        if name == "shader" && c.shader.is_none() {
             continue;
         }
         let align = if right {
@@ -91,14 +136,7 @@ fn list(doc: &mut Document, ui: &mut Ui) {
     }
     let mut rows = doc.jobs.list;
     let mut go = None;
-    let longest = doc
-        .facts
-        .jobs
-        .iter()
-        .filter_map(|j| j.duration_ns)
-        .max()
-        .unwrap_or(1)
-        .max(1);
+    let longest = doc.facts.longest_ns.max(1);
     rows.show(ui, "Jobs", doc.facts.jobs.len() as u64, |ui, row, rect| {
         let Some(j) = doc.facts.jobs.get(row as usize) else {
             return;
@@ -113,56 +151,36 @@ fn list(doc: &mut Document, ui: &mut Ui) {
         }
         let (x, y) = (rect.left(), rect.center().y);
         let ink = if j.failed { p.error } else { p.job };
-        ui.painter().text(
-            pos2(x + 34.0, y),
-            Align2::RIGHT_CENTER,
-            j.index.to_string(),
-            mono(),
-            ink,
-        );
-        ui.painter().text(
-            pos2(x + 96.0, y),
-            Align2::RIGHT_CENTER,
-            text::count(j.submit),
-            mono(),
-            p.quiet,
-        );
+        let number = |at: f32, dy: f32, t: String, colour| {
+            let place = pos2(x + at, y + dy);
+            ui.painter().text(place, Align2::RIGHT_CENTER, t, mono(), colour);
+        };
+        number(c.job, 0.0, text::count(u64::from(j.index)), ink);
+        number(c.submit, 0.0, text::count(j.submit), p.quiet);
+        number(c.slot, 0.0, j.slot.to_string(), p.quiet);
         if let Some(d) = j.duration_ns {
             let part = (d as f64 / longest as f64).sqrt() as f32;
-            let bar = Rect::from_min_max(pos2(x + 178.0 - 66.0 * part, y + 7.0), pos2(x + 178.0, y + 9.0));
+            let end = x + c.duration;
+            let bar = Rect::from_min_max(pos2(end - 70.0 * part, y + 7.0), pos2(end, y + 9.0));
             ui.painter().rect_filled(bar, 0.0, p.job.gamma_multiply(0.8));
         }
         let took = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
-        ui.painter()
-            .text(pos2(x + 176.0, y - 1.0), Align2::RIGHT_CENTER, took, mono(), p.text);
-        let kind = Rect::from_min_max(pos2(x + 190.0, rect.top()), pos2(x + dispatch_x - 6.0, rect.bottom()));
+        number(c.duration, -1.0, took, p.text);
+        let kind = Rect::from_min_max(pos2(x + c.kind, rect.top()), pos2(x + c.dispatch - 8.0, rect.bottom()));
         let bad = j.chain.iter().any(|c| !c.decoded) || j.end.is_some();
-        let word = if bad {
-            format!("▲ {}", words::job_kind(j))
-        } else {
-            words::job_kind(j)
+        let (word, colour) = match bad {
+            _ if !doc.facts.knows(Stage::Chains) => ("…".to_owned(), p.quiet),
+            true => (format!("▲ {}", words::job_kind(j)), p.error),
+            false => (words::job_kind(j), p.text),
         };
-        paint_text(
-            ui,
-            kind,
-            Align2::LEFT_CENTER,
-            &word,
-            body(),
-            if bad { p.error } else { p.text },
-        );
-        let end = if shader { w - 128.0 } else { w - 8.0 };
-        let cell = Rect::from_min_max(pos2(x + dispatch_x, rect.top()), pos2(x + end, rect.bottom()));
+        paint_text(ui, kind, Align2::LEFT_CENTER, &word, body(), colour);
+        let end = c.shader.map_or(w - 10.0, |s| s - 118.0);
+        let cell = Rect::from_min_max(pos2(x + c.dispatch, rect.top()), pos2(x + end, rect.bottom()));
         if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
             paint_text(ui, cell, Align2::LEFT_CENTER, &words::dispatch(d), mono(), p.text);
         }
-        if let Some(s) = j.chain.first().and_then(|c| c.shader).filter(|_| shader) {
-            ui.painter().text(
-                pos2(x + w - 14.0, y),
-                Align2::RIGHT_CENTER,
-                format!("{s:#x}"),
-                mono(),
-                p.quiet,
-            );
+        if let Some((s, at)) = j.chain.first().and_then(|c| c.shader).zip(c.shader) {
+            number(at, 0.0, format!("{s:#x}"), p.quiet);
         }
         if r.clicked() {
             go = Some(j.index);
@@ -205,12 +223,10 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     if let Some(d) = j.duration_ns {
         widgets::key_value(ui, "took", Part::mono(text::duration(d)));
     }
-    if let Some(o) = doc
-        .replay
-        .outcome
-        .as_ref()
-        .and_then(|o| o.jobs.iter().find(|x| x.submit_event == j.submit))
-    {
+    if let Some(o) = doc.replay.outcome.as_ref().and_then(|o| {
+        o.jobs
+            .get(o.jobs.binary_search_by_key(&j.submit, |x| x.submit_event).ok()?)
+    }) {
         let told = match (o.done, o.computed) {
             (false, _) => Part::words(format!("failed, status {:?}", o.status)).colour(p.error),
             (true, Some(false)) => Part::words("done, its shader did not run").colour(p.warning),

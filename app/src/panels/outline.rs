@@ -1,17 +1,21 @@
 //! Outline: what there is in the recording, at the left.
 
 use crate::document::Document;
-use crate::document::facts::Content;
+use crate::document::facts::{Content, SEVERITIES, Stage};
 use crate::document::moment::Selection;
 use crate::document::words;
 use crate::theme::widgets::{Part, list_row, section};
 use crate::theme::{palette, text};
 use crate::window::Asks;
-use egui::Ui;
+use egui::{Response, Ui};
 use trace_core::check::Severity;
 
 /// Jobs that are listed around the one that is meant, per phase.
 const JOBS: usize = 3;
+/// Buffers that are listed.
+const BUFFERS: usize = 6;
+/// Notes that are listed around the moment.
+const NOTES: usize = 12;
 
 /// Draws the outline.
 pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
@@ -71,18 +75,20 @@ fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                     left = left.colour(p.error);
                 }
                 let right = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
-                if list_row(
-                    ui,
-                    &format!("outline job {}", j.index),
-                    selected,
-                    14.0,
-                    left,
-                    Part::mono(right),
-                )
-                .clicked()
-                {
+                let label = format!("outline job {}", j.index);
+                let row = list_row(ui, &label, selected, 14.0, left, Part::mono(right));
+                if row.clicked() {
                     doc.go_job(j.index);
                 }
+                let told = format!("{}, submitted at event {}", words::job_kind(j), text::count(j.submit));
+                copies(
+                    &row.on_hover_text(told),
+                    &[
+                        ("Copy job", format!("job {}", j.index)),
+                        ("Copy header address", format!("{:#x}", j.head_va)),
+                        ("Copy event of the submit", j.submit.to_string()),
+                    ],
+                );
             }
         }
     }
@@ -96,14 +102,9 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     section(ui, "Buffers");
-    let mut ranked: Vec<_> = list.iter().collect();
-    let rank = |b: &&trace_core::recording::Buffer| match b.role {
-        trace_core::recording::BufferRole::Input => 0,
-        trace_core::recording::BufferRole::Output => 1,
-        _ => 2,
-    };
-    ranked.sort_by_key(|b| rank(b));
-    for b in ranked.iter().take(6) {
+    let ranked = doc.facts.buffers.clone();
+    let shown = ranked.iter().take(BUFFERS).filter_map(|i| list.get(*i as usize));
+    for b in shown {
         let edited = doc.changes().inputs().contains_key(&b.name);
         let mut left = Part::words(if edited {
             format!("{}  ●", b.name)
@@ -115,13 +116,29 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         }
         let selected = *doc.selection() == Selection::Buffer(b.name.clone());
         let right = Part::mono(words::buffer_kind(doc, b));
-        if list_row(ui, &format!("buffer {}", b.name), selected, 0.0, left, right).clicked() {
+        let row = list_row(ui, &format!("buffer {}", b.name), selected, 0.0, left, right);
+        if row.clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
             asks.command("show-inputs");
         }
+        let told = format!(
+            "{}\n{}, {} at {:#x}",
+            b.name,
+            b.role.name(),
+            text::bytes(b.bytes),
+            b.va.0
+        );
+        copies(
+            &row.on_hover_text(told),
+            &[
+                ("Copy name", b.name.clone()),
+                ("Copy address", format!("{:#x}", b.va.0)),
+                ("Copy size in bytes", b.bytes.to_string()),
+            ],
+        );
     }
-    if ranked.len() > 6 {
-        let more = Part::words(format!("{} more", ranked.len() - 6)).colour(p.quiet);
+    if ranked.len() > BUFFERS {
+        let more = Part::words(format!("{} more", ranked.len() - BUFFERS)).colour(p.quiet);
         if list_row(ui, "more buffers", false, 0.0, more, Part::mono("")).clicked() {
             asks.command("show-inputs");
         }
@@ -137,19 +154,17 @@ fn spaces(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     for (i, s) in facts.spaces.iter().enumerate() {
         let mapped = format!("{} mapped", text::bytes(s.pages().saturating_mul(4096)));
         let label = format!("address space {}", s.number);
-        if list_row(
-            ui,
-            &label,
-            false,
-            0.0,
-            Part::words(format!("AS {}", s.number)),
-            Part::mono(mapped),
-        )
-        .clicked()
-        {
+        let left = Part::words(format!("AS {}", s.number));
+        let row = list_row(ui, &label, false, 0.0, left, Part::mono(mapped));
+        if row.clicked() {
             doc.tables.space = i as u32;
             asks.command("show-page-tables");
         }
+        let root = format!("{:#x}", s.root);
+        copies(
+            &row.on_hover_text(format!("{}, top table at {root}", s.format)),
+            &[("Copy address of the top table", root)],
+        );
     }
 }
 
@@ -157,76 +172,92 @@ fn problems(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     section(ui, "Problems");
     let facts = std::sync::Arc::clone(&doc.facts);
-    let count = |s: Severity| facts.findings.iter().filter(|f| f.severity == s).count();
-    let mut none = true;
-    for (severity, word, mark, colour) in [
-        (Severity::Error, "errors", "▲", p.error),
-        (Severity::Warning, "warnings", "!", p.warning),
-        (Severity::Note, "notes", "·", p.quiet),
-    ] {
-        let n = count(severity);
-        if n == 0 {
+    for (told, severity) in facts.severe.iter().zip(SEVERITIES) {
+        let (word, mark, colour) = match severity {
+            Severity::Error => ("errors", "▲", p.error),
+            Severity::Warning => ("warnings", "!", p.warning),
+            Severity::Note => ("notes", "·", p.quiet),
+        };
+        if told.count == 0 {
             continue;
         }
-        none = false;
         let left = Part::words(format!("{mark} {word}")).colour(colour);
-        if list_row(
-            ui,
-            &format!("problems {word}"),
-            false,
-            0.0,
-            left,
-            Part::mono(n.to_string()),
-        )
-        .clicked()
-        {
-            let first = facts.findings.iter().position(|f| f.severity == severity).unwrap_or(0);
-            doc.go_finding(first as u32);
+        let right = Part::mono(text::count(told.count as u64));
+        if list_row(ui, &format!("problems {word}"), false, 0.0, left, right).clicked() {
+            doc.go_finding(told.first as u32);
             asks.command("show-problems");
         }
     }
-    if none {
-        let quiet = Part::words("none found").colour(p.quiet);
+    if facts.findings.is_empty() {
+        let word = if facts.knows(Stage::Findings) {
+            "none found"
+        } else {
+            "checking…"
+        };
+        let quiet = Part::words(word).colour(p.quiet);
         list_row(ui, "no problems", false, 0.0, quiet, Part::mono(""));
     }
-    let bare: u64 = facts.spaces.iter().map(|s| s.pages_with(Content::None)).sum();
+    let bare: usize = facts.spaces.iter().map(|s| s.runs_with(Content::None)).sum();
     if bare > 0 {
-        let runs = facts
-            .spaces
-            .iter()
-            .flat_map(|s| &s.runs)
-            .filter(|r| r.content == Content::None)
-            .count();
         let quiet = Part::words("no content").colour(p.quiet);
-        let row = list_row(
-            ui,
-            "mapped without content",
-            false,
-            0.0,
-            quiet,
-            Part::mono(format!("{runs} runs")),
-        );
+        let right = Part::mono(format!("{} runs", text::count(bare as u64)));
+        let row = list_row(ui, "mapped without content", false, 0.0, quiet, right);
         if row.clicked() {
             asks.command("show-page-tables");
         }
+        row.on_hover_text("pages that are mapped and that the recording does not hold");
     }
 }
 
 fn notes(doc: &mut Document, ui: &mut Ui) {
     let p = palette(ui);
-    if doc.changes().notes().is_empty() {
+    let all = doc.changes().notes();
+    if all.is_empty() {
         return;
     }
     section(ui, "Notes");
-    let notes = doc.changes().notes().clone();
-    for (event, note) in notes {
+    // Those around the moment: a list of any length costs the same.
+    let before = all.range(..=doc.moment()).rev().take(NOTES / 2);
+    let mut near: Vec<(u64, String)> = before.map(|(e, n)| (*e, n.clone())).collect();
+    near.reverse();
+    let room = NOTES - near.len();
+    let after = all.range(doc.moment().saturating_add(1)..).take(room);
+    near.extend(after.map(|(e, n)| (*e, n.clone())));
+    let (first, last, more) = (
+        near.first().map_or(0, |n| n.0),
+        near.last().map_or(0, |n| n.0),
+        all.len() - near.len(),
+    );
+    let earlier = all.range(..first).next_back().map(|n| *n.0);
+    let later = all.range(last.saturating_add(1)..).next().map(|n| *n.0);
+    for (event, note) in near {
         let selected = *doc.selection() == Selection::Note(event);
-        let left = Part::words(if note.is_empty() { "untitled".to_owned() } else { note }).colour(p.edited);
+        let words = if note.is_empty() { "untitled".to_owned() } else { note };
+        let left = Part::words(words.clone()).colour(p.edited);
         let right = Part::mono(text::count(event));
-        if list_row(ui, &format!("note at {event}"), selected, 0.0, left, right).clicked() {
+        let row = list_row(ui, &format!("note at {event}"), selected, 0.0, left, right);
+        if row.clicked() {
             doc.go_with(event, Selection::Note(event));
         }
+        copies(&row, &[("Copy note", words), ("Copy event number", event.to_string())]);
     }
+    if let Some(next) = later.or(earlier) {
+        let left = Part::words(format!("{} more", text::count(more as u64))).colour(p.quiet);
+        if list_row(ui, "more notes", false, 0.0, left, Part::mono("")).clicked() {
+            doc.go_with(next, Selection::Note(next));
+        }
+    }
+}
+
+/// A menu that copies a thing in its forms.
+fn copies(row: &Response, forms: &[(&str, String)]) {
+    row.context_menu(|ui| {
+        for (label, form) in forms {
+            if ui.button(*label).clicked() {
+                ui.ctx().copy_text(form.clone());
+            }
+        }
+    });
 }
 
 fn views(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {

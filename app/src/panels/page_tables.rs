@@ -331,22 +331,11 @@ fn holds(doc: &Document, m: &Run) -> String {
     if !names.is_empty() {
         return names.join(", ");
     }
-    let headers = doc
-        .facts
-        .jobs
-        .iter()
-        .filter(|j| (m.va..m.end()).contains(&j.head_va))
-        .count();
+    let headers = doc.facts.headers_in(m.va..m.end()).len();
     if headers > 0 {
         return format!("{headers} job headers");
     }
-    if doc
-        .facts
-        .jobs
-        .iter()
-        .flat_map(|j| &j.chain)
-        .any(|c| c.shader.is_some_and(|s| (m.va..m.end()).contains(&s)))
-    {
+    if doc.facts.shader_in(m.va..m.end()) {
         return "shader code".into();
     }
     String::new()

@@ -1,6 +1,7 @@
 //! Problems: what checking the recording found, each with its place and its reason.
 
 use crate::document::Document;
+use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
@@ -33,12 +34,15 @@ pub fn severity(s: Severity) -> (&'static str, &'static str) {
 pub fn ui(doc: &mut Document, _asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.findings.is_empty() {
-        widgets::empty(
-            ui,
-            icons::CHECK_CIRCLE,
-            "Nothing suspicious was found in this recording.",
-            None,
-        );
+        let (icon, told) = if doc.facts.knows(Stage::Findings) {
+            (icons::CHECK_CIRCLE, "Nothing suspicious was found in this recording.")
+        } else {
+            (
+                icons::HOURGLASS_SIMPLE_MEDIUM,
+                "The recording is not checked to its end yet.",
+            )
+        };
+        widgets::empty(ui, icon, told, None);
         return;
     }
     let full = ui.available_rect_before_wrap();

@@ -1,5 +1,6 @@
 //! Register: the meant register bit by bit, and every access to it.
 
+use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, words};
 use crate::theme::widgets::{self, Part};
@@ -69,7 +70,12 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     }
     let Some((event, access)) = access_now(doc, register) else {
         ui.add_space(8.0);
-        ui.label(RichText::new("Nothing accessed it before this moment.").color(p.quiet));
+        let told = if doc.facts.knows(Stage::Registers) {
+            "Nothing accessed it before this moment."
+        } else {
+            "Its accesses are being sorted out…"
+        };
+        ui.label(RichText::new(told).color(p.quiet));
         history(doc, asks, ui, register);
         return;
     };
@@ -227,14 +233,11 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
             fact.events.partition_point(|e| u64::from(*e) < a),
             fact.events.partition_point(|e| u64::from(*e) < b),
         );
-        let list = &fact.events[from.min(to)..to];
-        if list.is_empty() {
+        if from >= to {
             continue;
         }
-        let write = list
-            .iter()
-            .take(64)
-            .any(|e| doc.recording.events.access(*e as usize).is_some_and(|x| x.write));
+        let at = |e: u64| fact.writes.partition_point(|x| u64::from(*x) < e);
+        let write = at(a) < at(b);
         let (inset, colour) = if write { (3.0, p.write) } else { (8.0, p.read) };
         let x = rect.left() + i as f32;
         let r = Rect::from_min_max(pos2(x, rect.top() + inset), pos2(x + 1.0, rect.bottom() - inset));

@@ -127,18 +127,56 @@ impl App {
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
         self.failed = None;
+        let again = ctx.clone();
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let read = trace_core::import::open(&path, progress).map_err(|e| e.to_string());
-            let made = read.and_then(|recording| {
-                let facts = derive::derive(&recording, progress).map_err(|e| e.to_string())?;
-                Ok(Document::new(path.clone(), Arc::new(recording), Arc::new(facts)))
+            let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
+            let made = read.and_then(|o| {
+                let kept = (o.pyramid, o.timeline);
+                let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
+                Ok(Document::new(path.clone(), Arc::new(o.recording), Arc::new(facts)))
             });
             Box::new(move |app| match made {
-                Ok(doc) => app.take(doc),
+                Ok(doc) => {
+                    app.take(doc);
+                    app.find_out(&again);
+                }
                 Err(e) if e == "cancelled" => app.info(format!("opening {title} was stopped")),
                 Err(e) => app.error(&format!("{title} was not opened"), &e),
             })
         });
+    }
+
+    /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
+    /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
+    fn find_out(&mut self, ctx: &Context) {
+        let Some(doc) = &mut self.doc else { return };
+        let Some(stage) = doc.facts.pending.first().copied() else {
+            doc.finding_out = None;
+            return;
+        };
+        let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
+        let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
+            let part = derive::find_out(stage, &recording, &facts, progress);
+            // The window can take the part up without a copy when nobody else holds the facts.
+            drop(facts);
+            let watched = progress.clone();
+            Box::new(move |app| {
+                let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording)) else {
+                    return;
+                };
+                if let Ok(part) = part {
+                    doc.learn(part);
+                }
+                if watched.check().is_ok() {
+                    app.find_out(&again);
+                } else {
+                    doc.finding_out = None;
+                    let left = format!("{} was stopped: F5 reads the recording again", stage.title());
+                    log::push(Level::Warning, left);
+                }
+            })
+        });
+        doc.finding_out = Some(progress);
     }
 
     /// Shows a document; the one that was open is closed in good order.

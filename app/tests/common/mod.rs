@@ -2,6 +2,8 @@
 // Every file of tests uses a part of this.
 #![allow(dead_code)]
 
+pub mod long;
+
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::{Document, derive};
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
+use trace_core::recording::Recording;
 
 /// The recordings that this project made itself.
 pub fn samples() -> PathBuf {
@@ -111,6 +114,16 @@ impl Window {
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
         let doc = Document::new(copy, Arc::new(recording), Arc::new(facts));
         w.app().take(doc);
+        w.settle();
+        w
+    }
+
+    /// A window with a recording that a test made up.
+    pub fn of(recording: Recording) -> Self {
+        let mut w = Self::empty();
+        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let path = w.folder.path().join("made-up.kine");
+        w.app().take(Document::new(path, Arc::new(recording), Arc::new(facts)));
         w.settle();
         w
     }

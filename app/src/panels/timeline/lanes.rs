@@ -1,16 +1,14 @@
-//! The lanes of the timeline: which there are, how each is drawn, what a click on one selects.
+//! The lanes of the timeline: which there are, what each is called, what a click on one selects, what it says.
 
-use super::{Scale, lane_font, x_of};
+use super::scale::{Scale, Single, x_of};
+use super::{draw, lane_font, number};
 use crate::document::Document;
-use crate::document::facts::count_in;
+use crate::document::facts::JobFact;
 use crate::document::moment::Selection;
-use crate::theme::{Palette, mono_small, palette, small, text, widgets};
+use crate::document::words;
+use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, Mesh, Rect, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use trace_core::check::Severity;
-
-/// Most things of a lane that are drawn one by one; more merge into pixels.
-const ONE_BY_ONE: usize = 3_000;
+use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
 
 /// A lane.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +21,7 @@ pub enum Lane {
     Interrupts,
     /// Folded polls.
     Polls,
-    /// Accesses of a block of registers, by its index.
+    /// Accesses of a block of registers, by its index in the pyramid.
     Block(usize),
     /// Values of one register.
     Pin(u32),
@@ -33,29 +31,17 @@ pub enum Lane {
     Notes,
 }
 
-/// The colour of findings of a severity.
-#[must_use]
-pub fn severity_colour(p: &Palette, s: Severity) -> Color32 {
-    match s {
-        Severity::Error => p.error,
-        Severity::Warning => p.warning,
-        Severity::Note => p.quiet,
-    }
-}
-
 /// The lanes that have something in view, in order.
 pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
-    let (a, b) = scale.events();
     let f = &doc.facts;
     let mut out = Vec::new();
     if !f.phases.is_empty() {
         out.push(Lane::Phases);
     }
-    if f.jobs.iter().any(|j| j.submit < b && j.done.is_none_or(|d| d >= a)) {
+    if scale.spans.jobs.iter().any(|slot| !slot.is_empty()) {
         out.push(Lane::Jobs);
     }
-    let n = f.interrupts.partition_point(|i| i.event < b) - f.interrupts.partition_point(|i| i.event < a);
-    if n > 0 {
+    if !scale.spans.interrupts.is_empty() {
         out.push(Lane::Interrupts);
     }
     if doc.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()) {
@@ -65,387 +51,258 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
         out.push(Lane::Notes);
     }
     out.extend(doc.changes().pins().iter().map(|r| Lane::Pin(*r)));
-    let first = f.polls.partition_point(|x| x.last < a);
-    if f.polls.get(first).is_some_and(|x| x.first < b) {
+    if !scale.spans.polls.is_empty() {
         out.push(Lane::Polls);
     }
-    for (i, l) in f.lanes.iter().enumerate() {
-        if count_in(&l.reads, a, b) + count_in(&l.writes, a, b) > 0 {
-            out.push(Lane::Block(i));
-        }
-    }
+    let blocks = (0..f.pyramid.lanes().len()).filter(|lane| scale.pixels.total(*lane) != (0, 0));
+    out.extend(blocks.map(Lane::Block));
     out
 }
 
-fn name(doc: &Document, lane: &Lane) -> String {
+/// A lane's name, and what of its block the recording has.
+fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {
-        Lane::Phases => "phases".into(),
-        Lane::Jobs => "jobs".into(),
-        Lane::Interrupts => "interrupts".into(),
-        Lane::Polls => "polls".into(),
-        Lane::Block(i) => doc.facts.lanes.get(*i).map(|l| l.name.clone()).unwrap_or_default(),
-        Lane::Pin(r) => doc.facts.register_name(*r),
-        Lane::Divergences => "differs".into(),
-        Lane::Notes => "notes".into(),
+        Lane::Phases => ("phases".into(), ""),
+        Lane::Jobs => ("jobs".into(), ""),
+        Lane::Interrupts => ("interrupts".into(), ""),
+        Lane::Polls => ("polls".into(), ""),
+        Lane::Block(i) => {
+            let name = doc.facts.pyramid.lanes().get(*i).cloned().unwrap_or_default();
+            let kind = match doc.facts.lane_totals.get(*i) {
+                Some((0, _)) => "writes",
+                Some((_, 0)) if name != "marks" => "reads",
+                _ => "",
+            };
+            (name, kind)
+        }
+        Lane::Pin(r) => (doc.facts.register_name(*r), ""),
+        Lane::Divergences => ("differs".into(), ""),
+        Lane::Notes => ("notes".into(), ""),
     }
 }
 
 /// Draws a lane in a rectangle that holds its name too.
-pub fn draw(doc: &mut Document, ui: &mut Ui, scale: &Scale, lane: &Lane, rect: Rect) {
+pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], lane: &Lane, rect: Rect) {
     let p = palette(ui);
-    let label = name(doc, lane);
+    let (label, kind) = name(doc, lane);
     let names = Rect::from_min_max(
         pos2(rect.left() + 12.0, rect.top()),
         pos2(scale.area.left() - 6.0, rect.bottom()),
     );
     let response = ui.interact(names, ui.scope_id().with(("lane", &label)), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Lane {label}")));
-    let font = if matches!(lane, Lane::Pin(_)) {
-        mono_small()
+    let pin = matches!(lane, Lane::Pin(_));
+    let (font, colour) = if pin {
+        (mono_small(), p.text)
     } else {
-        lane_font()
+        (lane_font(), p.quiet)
     };
-    let colour = if matches!(lane, Lane::Pin(_)) { p.text } else { p.quiet };
-    widgets::paint_text(ui, names, Align2::LEFT_CENTER, &label, font, colour);
-    if let Lane::Pin(r) = lane
-        && response.on_hover_text("click to unpin").clicked()
-    {
-        doc.pin(*r);
+    let short = if pin {
+        text::middle(&label, PINNED)
+    } else {
+        label.clone()
+    };
+    let used = widgets::paint_text(ui, names, Align2::LEFT_CENTER, &short, font, colour);
+    let rest = Rect::from_min_max(pos2(names.left() + used + 5.0, names.top()), names.max);
+    if !kind.is_empty() && rest.width() > 24.0 {
+        widgets::paint_text(
+            ui,
+            rest,
+            Align2::LEFT_CENTER,
+            kind,
+            small(),
+            p.quiet.gamma_multiply(0.75),
+        );
+    }
+    if let Lane::Pin(r) = lane {
+        if response.on_hover_text(format!("{label}: click to unpin")).clicked() {
+            doc.pin(*r);
+        }
+    } else if used >= names.width() - 1.0 {
+        response.on_hover_text(label);
     }
     let clip = ui.clip_rect();
-    let row = Rect::from_min_max(
+    let inner = Rect::from_min_max(
         pos2(scale.area.left(), rect.top()),
         pos2(scale.area.right(), rect.bottom()),
     );
-    ui.set_clip_rect(clip.intersect(row));
-    match lane {
-        Lane::Phases => phases(doc, ui, scale, row, p),
-        Lane::Jobs => jobs(doc, ui, scale, row, p),
-        Lane::Interrupts => interrupts(doc, ui, scale, row, p),
-        Lane::Polls => polls(doc, ui, scale, row, p),
-        Lane::Block(i) => block(doc, ui, scale, row, *i, p),
-        Lane::Pin(r) => pin(doc, ui, scale, row, *r, p),
-        Lane::Divergences => {
-            let events: Vec<u64> = doc
-                .replay
-                .outcome
-                .iter()
-                .flat_map(|o| o.divergences.iter().map(|d| d.event))
-                .collect();
-            ticks(doc, ui, scale, row, &events, p.error);
-        }
-        Lane::Notes => {
-            let events: Vec<u64> = doc.changes().notes().keys().copied().collect();
-            ticks(doc, ui, scale, row, &events, p.edited);
-        }
-    }
+    ui.set_clip_rect(clip.intersect(inner));
+    draw::lane(doc, ui, scale, single, lane, inner);
     ui.set_clip_rect(clip);
 }
 
-fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    for ph in &doc.facts.phases {
-        let (x0, x1) = (x_of(doc, scale, ph.first), x_of(doc, scale, ph.last + 1));
-        let r = Rect::from_min_max(
-            pos2(x0, row.top() + 4.0),
-            pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 4.0),
-        );
-        let seen = r.intersect(row);
-        if seen.width() <= 0.0 {
-            continue;
-        }
-        ui.painter().rect_filled(seen, 2.0, p.raised);
-        if seen.width() > 36.0 {
-            widgets::paint_text(
-                ui,
-                seen.shrink2(vec2(6.0, 0.0)),
-                Align2::LEFT_CENTER,
-                &ph.name,
-                small(),
-                p.quiet,
-            );
-        }
-    }
-}
+/// Characters of a pinned register's name that fit beside its lane.
+const PINNED: usize = 14;
 
-fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let (a, b) = scale.events();
-    let from = doc.facts.jobs.partition_point(|j| j.submit < a).saturating_sub(8);
-    let to = doc.facts.jobs.partition_point(|j| j.submit < b);
-    let list = &doc.facts.jobs[from.min(to)..to];
-    let selected = if let Selection::Job(j) = doc.selection() {
-        Some(*j)
-    } else {
-        None
+/// How far from a thing a click still means it, points.
+const NEAR: f32 = 4.0;
+
+/// The job at a place of the jobs lane: one that runs there, or the nearest.
+fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
+    let axis = &doc.facts.axis;
+    let at = axis.event_at(doc.timeline.axis, scale.position(x + NEAR));
+    let away = |j: &JobFact| {
+        let (first, last) = j.span();
+        let (x0, x1) = (x_of(doc, scale, first), x_of(doc, scale, last));
+        (x0 - x).max(x - x1).max(0.0)
     };
-    let step = list.len().div_ceil(ONE_BY_ONE).max(1);
-    for j in list.iter().step_by(step) {
-        let x0 = x_of(doc, scale, j.submit);
-        let x1 = j.done.map_or(row.right(), |d| x_of(doc, scale, d)).max(x0 + 3.0);
-        let r = Rect::from_min_max(pos2(x0, row.top() + 3.0), pos2(x1, row.bottom() - 3.0));
-        let colour = if j.failed { p.error } else { p.job };
-        ui.painter().rect_filled(
-            r,
-            1.5,
-            colour.gamma_multiply(if selected == Some(j.index) { 1.0 } else { 0.72 }),
-        );
-        if selected == Some(j.index) {
-            ui.painter()
-                .rect_stroke(r.expand(1.0), 2.0, Stroke::new(1.0, p.text), StrokeKind::Outside);
-        }
-        if r.width() > 44.0 {
-            let label = format!("job {}", j.index);
-            let seen = r.intersect(row).shrink2(vec2(4.0, 0.0));
-            widgets::paint_text(ui, seen, Align2::LEFT_CENTER, &label, small(), p.on_accent);
-        }
+    let mut near: Vec<&JobFact> = Vec::new();
+    for slot in &doc.facts.slots {
+        let job = |i: &u32| doc.facts.jobs.get(*i as usize);
+        let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= at));
+        // The last two: where they share pixels the earlier one may be meant.
+        let last = slot.get(n.saturating_sub(2)..n).unwrap_or_default();
+        near.extend(last.iter().filter_map(job));
     }
+    near.into_iter()
+        .filter(|j| away(j) <= NEAR)
+        .min_by(|a, b| away(a).total_cmp(&away(b)))
 }
 
-fn interrupts(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let (a, b) = scale.events();
-    let list = &doc.facts.interrupts;
-    let (from, to) = (
-        list.partition_point(|i| i.event < a),
-        list.partition_point(|i| i.event < b),
-    );
-    let step = (to - from).div_ceil(ONE_BY_ONE).max(1);
-    let mut last = f32::MIN;
-    for i in list[from..to].iter().step_by(step) {
-        let x = x_of(doc, scale, i.event);
-        if x - last < 1.0 {
-            continue;
-        }
-        ui.painter()
-            .vline(x, row.top() + 3.0..=row.bottom() - 2.0, Stroke::new(1.5, p.interrupt));
-        if x - last > 5.0 {
-            ui.painter().circle_filled(pos2(x, row.top() + 5.0), 2.5, p.interrupt);
-        }
-        last = x;
-    }
-}
-
-fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let (a, b) = scale.events();
-    let list = &doc.facts.polls;
-    let (from, to) = (
-        list.partition_point(|x| x.last < a),
-        list.partition_point(|x| x.first < b),
-    );
-    let mut last = f32::MIN;
-    for f in list[from.min(to)..to]
-        .iter()
-        .step_by((to.saturating_sub(from)).div_ceil(ONE_BY_ONE).max(1))
-    {
-        let x0 = x_of(doc, scale, f.first).max(last);
-        let x1 = x_of(doc, scale, f.last + 1).max(x0 + 2.0);
-        if x1 <= last {
-            continue;
-        }
-        let r = Rect::from_min_max(pos2(x0, row.top() + 6.0), pos2(x1, row.bottom() - 6.0));
-        ui.painter().rect_filled(r, 1.0, p.poll.gamma_multiply(0.35));
-        let seen = r.intersect(row);
-        let mut x = seen.left() - 6.0;
-        let hatch = ui.painter().with_clip_rect(seen.intersect(ui.clip_rect()));
-        while x < seen.right() {
-            hatch.line_segment(
-                [pos2(x, r.bottom()), pos2(x + r.height(), r.top())],
-                Stroke::new(1.0, p.poll),
-            );
-            x += 4.0;
-        }
-        if seen.width() > 60.0 {
-            let label = format!("{} reads", text::count(f.reads));
-            widgets::paint_text(
-                ui,
-                seen.shrink2(vec2(4.0, 0.0)),
-                Align2::LEFT_CENTER,
-                &label,
-                small(),
-                p.text,
-            );
-        }
-        last = x1;
-    }
-}
-
-fn block(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, index: usize, p: &Palette) {
-    let Some(lane) = doc.facts.lanes.get(index) else { return };
-    let (a, b) = scale.events();
-    let wide = scale.area.width() / (b.saturating_sub(a).max(1)) as f32;
-    let middle = row.center().y;
-    if wide >= 5.0 && doc.timeline.axis == crate::document::axis::AxisKind::Order {
-        let w = (wide - 1.5).clamp(3.0, 14.0);
-        for (list, write) in [(&lane.reads, false), (&lane.writes, true)] {
-            let from = list.partition_point(|e| u64::from(*e) < a);
-            let to = list.partition_point(|e| u64::from(*e) < b);
-            for e in &list[from..to] {
-                let x = x_of(doc, scale, u64::from(*e)).round();
-                if write {
-                    let r = Rect::from_min_max(pos2(x, middle - 6.0), pos2(x + w, middle + 6.0));
-                    ui.painter().rect_filled(r, 1.0, p.write);
-                } else {
-                    let r = Rect::from_min_max(pos2(x, middle - 4.0), pos2(x + w, middle + 4.0));
-                    ui.painter()
-                        .rect_stroke(r, 1.0, Stroke::new(1.0, p.read), StrokeKind::Inside);
-                }
-            }
-        }
-        return;
-    }
-    let mut mesh = Mesh::default();
-    for (i, w) in scale.edges.windows(2).enumerate().filter(|(_, w)| w[0] < w[1]) {
-        let x = row.left() + i as f32;
-        let (reads, writes) = (count_in(&lane.reads, w[0], w[1]), count_in(&lane.writes, w[0], w[1]));
-        if reads > 0 {
-            let r = Rect::from_min_max(pos2(x, middle - 3.0), pos2(x + 1.0, middle + 3.0));
-            mesh.add_colored_rect(r, p.read);
-        }
-        if writes > 0 {
-            let r = Rect::from_min_max(pos2(x, middle - 7.0), pos2(x + 1.0, middle + 7.0));
-            mesh.add_colored_rect(
-                r,
-                if reads > writes {
-                    p.write.gamma_multiply(0.85)
-                } else {
-                    p.write
-                },
-            );
-        }
-    }
-    ui.painter().add(Shape::mesh(mesh));
-}
-
-fn pin(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
-    let Some(fact) = doc.facts.registers.get(&register) else {
-        return;
-    };
-    let (a, b) = scale.events();
-    let from = fact.events.partition_point(|e| u64::from(*e) < a).saturating_sub(1);
-    let to = fact.events.partition_point(|e| u64::from(*e) < b);
-    let list = &fact.events[from.min(to)..to];
-    let (top, bottom, mid) = (row.top() + 4.0, row.bottom() - 4.0, row.center().y);
-    if list.len() > ONE_BY_ONE {
-        let r = Rect::from_min_max(pos2(row.left(), top), pos2(row.right(), bottom));
-        ui.painter()
-            .rect_stroke(r, 0.0, Stroke::new(1.0, p.write), StrokeKind::Inside);
-        let note = format!("{} accesses; zoom in for values", text::count(list.len() as u64));
-        widgets::paint_text(ui, r, Align2::CENTER_CENTER, &note, small(), p.quiet);
-        return;
-    }
-    let mut spans: Vec<(f32, u64, bool)> = Vec::new();
-    for e in list {
-        let Some(acc) = doc.recording.events.access(*e as usize) else {
-            continue;
-        };
-        if spans.last().is_none_or(|s| s.1 != acc.value) {
-            spans.push((x_of(doc, scale, u64::from(*e)), acc.value, acc.write));
-        }
-    }
-    for (i, (x0, value, write)) in spans.iter().enumerate() {
-        let x1 = spans.get(i + 1).map_or(row.right() + 8.0, |n| n.0);
-        let colour = if *write { p.write } else { p.read };
-        let s = 3.0_f32.min((x1 - x0) / 2.0);
-        let points = vec![
-            pos2(*x0, mid),
-            pos2(x0 + s, top),
-            pos2(x1 - s, top),
-            pos2(x1, mid),
-            pos2(x1 - s, bottom),
-            pos2(x0 + s, bottom),
-        ];
-        ui.painter().add(Shape::closed_line(points, Stroke::new(1.0, colour)));
-        let seen = Rect::from_min_max(
-            pos2(x0.max(row.left()) + 6.0, top),
-            pos2(x1.min(row.right()) - 4.0, bottom),
-        );
-        if seen.width() > 14.0 {
-            widgets::paint_text(
-                ui,
-                seen,
-                Align2::LEFT_CENTER,
-                &format!("{value:x}"),
-                mono_small(),
-                p.text,
-            );
-        }
-    }
-}
-
-fn ticks(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, events: &[u64], colour: Color32) {
-    let mut last = f32::MIN;
-    for e in events {
-        let x = x_of(doc, scale, *e);
-        if x - last >= 1.0 {
-            ui.painter()
-                .vline(x, row.top() + 5.0..=row.bottom() - 5.0, Stroke::new(2.0, colour));
-            last = x;
-        }
-    }
+/// Of a sorted list, the one whose event is nearest to a place.
+fn nearest<'a, T>(
+    doc: &Document,
+    scale: &Scale,
+    list: &'a [T],
+    x: f32,
+    event: impl Fn(&T) -> u64,
+) -> Option<(usize, &'a T)> {
+    let at = doc.facts.axis.event_at(doc.timeline.axis, scale.position(x));
+    let n = list.partition_point(|i| event(i) < at);
+    let away = |i: &T| (x_of(doc, scale, event(i)) - x).abs();
+    [n.checked_sub(1), Some(n)]
+        .into_iter()
+        .flatten()
+        .filter_map(|i| Some((i, list.get(i)?)))
+        .min_by(|a, b| away(a.1).total_cmp(&away(b.1)))
 }
 
 /// Selects what lies at a place of a lane.
 pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
-    let near = |doc: &Document, e: u64| (x_of(doc, scale, e) - x).abs();
+    let close = |doc: &Document, e: u64| (x_of(doc, scale, e) - x).abs() < NEAR + 2.0;
     match lane {
         Some(Lane::Jobs) => {
-            let hit = doc
-                .facts
-                .jobs
-                .iter()
-                .find(|j| {
-                    let x0 = x_of(doc, scale, j.submit);
-                    let x1 = j.done.map_or(f32::INFINITY, |d| x_of(doc, scale, d)).max(x0 + 3.0);
-                    (x0 - 2.0..=x1 + 2.0).contains(&x)
-                })
-                .map(|j| j.index);
-            if let Some(j) = hit {
+            if let Some(j) = job_at(doc, scale, x).map(|j| j.index) {
                 doc.go_job(j);
             }
         }
         Some(Lane::Interrupts) => {
-            let hit = doc
-                .facts
-                .interrupts
-                .iter()
-                .map(|i| i.event)
-                .min_by(|a, b| near(doc, *a).total_cmp(&near(doc, *b)));
-            if let Some(e) = hit.filter(|e| near(doc, *e) < 6.0) {
+            let hit = nearest(doc, scale, &doc.facts.interrupts, x, |i| i.event).map(|i| i.1.event);
+            if let Some(e) = hit.filter(|e| close(doc, *e)) {
                 doc.go(e);
             }
         }
+        Some(Lane::Polls) => {
+            let at = doc.facts.axis.nearest(doc.timeline.axis, scale.position(x));
+            if let Some(first) = doc.facts.poll_at(at).map(|p| p.first) {
+                doc.go(first);
+            }
+        }
         Some(Lane::Divergences) => {
-            let list: Vec<u64> = doc
-                .replay
-                .outcome
-                .iter()
-                .flat_map(|o| o.divergences.iter().map(|d| d.event))
-                .collect();
-            let hit = (0..list.len()).min_by(|a, b| near(doc, list[*a]).total_cmp(&near(doc, list[*b])));
-            if let Some(i) = hit {
-                doc.go_with(list[i], Selection::Divergence(i as u32));
+            let list = doc.replay.outcome.as_ref().map(|o| &o.divergences);
+            let hit = list
+                .and_then(|l| nearest(doc, scale, l, x, |d| d.event))
+                .map(|(i, d)| (i, d.event));
+            if let Some((i, e)) = hit {
+                doc.go_with(e, Selection::Divergence(i as u32));
             }
         }
         Some(Lane::Notes) => {
-            let list: Vec<u64> = doc.changes().notes().keys().copied().collect();
-            if let Some(e) = list.into_iter().min_by(|a, b| near(doc, *a).total_cmp(&near(doc, *b))) {
+            let at = doc.facts.axis.event_at(doc.timeline.axis, scale.position(x));
+            let notes = doc.changes().notes();
+            let around = [notes.range(..at).next_back(), notes.range(at..).next()];
+            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            let hit = around.into_iter().flatten().map(|n| *n.0);
+            if let Some(e) = hit.min_by(|a, b| away(a).total_cmp(&away(b))) {
                 doc.go_with(e, Selection::Note(e));
             }
         }
         Some(Lane::Block(i)) => {
-            let Some(l) = doc.facts.lanes.get(*i) else { return };
-            let at = doc.facts.axis.event_at(doc.timeline.axis, scale.position(x));
-            let pick = |list: &[u32]| {
-                let n = list.partition_point(|e| u64::from(*e) < at);
-                [n.checked_sub(1), Some(n)]
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|i| list.get(i).map(|e| u64::from(*e)))
-                    .collect::<Vec<_>>()
-            };
-            let all = [pick(&l.reads), pick(&l.writes)].concat();
-            if let Some(e) = all.into_iter().min_by(|a, b| near(doc, *a).total_cmp(&near(doc, *b))) {
+            let at = doc.facts.axis.nearest(doc.timeline.axis, scale.position(x));
+            if let Some(e) =
+                in_pixel(doc, scale, *i, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
+            {
                 doc.go(e);
+            }
+        }
+        Some(Lane::Pin(r)) => {
+            let events = doc.facts.registers.get(r).map(|f| &f.events);
+            let hit = events
+                .and_then(|l| nearest(doc, scale, l, x, |e| u64::from(*e)))
+                .map(|e| u64::from(*e.1));
+            if let Some(e) = hit {
+                doc.go_with(e, Selection::Register(*r));
             }
         }
         _ => {}
     }
+}
+
+/// An event of a lane in the pixel at a place: what lies there on the screen is meant before what is near by number.
+fn in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Option<u64> {
+    let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
+    let around = [
+        pixel,
+        pixel + 1,
+        pixel.saturating_sub(1),
+        pixel + 2,
+        pixel.saturating_sub(2),
+    ];
+    let hit = around.into_iter().find(|i| scale.pixels.count(*i, lane) != (0, 0))?;
+    let first = *scale.pixels.edges.get(hit)?;
+    let next = doc.facts.pyramid.nearest(&doc.recording.events, lane, first)?;
+    let end = *scale.pixels.edges.get(hit + 1)?;
+    (first..end).contains(&next).then_some(next)
+}
+
+/// What lies at a place of a lane, for the pointer that rests there.
+pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> String {
+    let axis = &doc.facts.axis;
+    match lane {
+        Some(Lane::Jobs) => {
+            if let Some(j) = job_at(doc, scale, x) {
+                let took = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
+                return format!("job {} · {} · {took}", j.index, words::job_kind(j));
+            }
+        }
+        Some(Lane::Polls) => {
+            let at = axis.nearest(doc.timeline.axis, scale.position(x));
+            if let Some(f) = doc.facts.poll_at(at) {
+                let name = doc.facts.register_name(f.offset);
+                return format!(
+                    "{} of {name}\nfrom event {}",
+                    number(f.reads, "read"),
+                    text::count(f.first)
+                );
+            }
+        }
+        Some(Lane::Phases) => {
+            let at = axis.nearest(doc.timeline.axis, scale.position(x));
+            if let Some(ph) = doc.facts.phase_at(at) {
+                return format!("{} · {}", ph.name, number(ph.last - ph.first + 1, "event"));
+            }
+        }
+        Some(Lane::Block(i)) => {
+            let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
+            let (reads, writes) = scale.pixels.count(pixel, *i);
+            if reads + writes > 1 {
+                let (r, w) = (number(u64::from(reads), "read"), number(u64::from(writes), "write"));
+                return match (reads, writes) {
+                    (_, 0) => format!("{r} here"),
+                    (0, _) => format!("{w} here"),
+                    _ => format!("{r} and {w} here"),
+                };
+            }
+            if let Some(e) = in_pixel(doc, scale, *i, x) {
+                return event(doc, e);
+            }
+        }
+        _ => {}
+    }
+    event(doc, axis.nearest(doc.timeline.axis, scale.position(x)))
+}
+
+fn event(doc: &Document, event: u64) -> String {
+    let when = text::seconds(doc.ns(event));
+    format!("event {} · {when}\n{}", text::count(event), words::line(doc, event))
 }

@@ -1,0 +1,116 @@
+//! What a person measures by dragging across the lanes, and what is drawn over them: the moment, the selected job.
+
+use super::scale::{Scale, x_of};
+use super::{note_at, number};
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::theme::{palette, text};
+use egui::accesskit::Role;
+use egui::{Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2};
+
+/// What lies between two positions of the axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// First event.
+    pub first: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Nanoseconds from the first to the last of them.
+    pub ns: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// Jobs that were submitted.
+    pub jobs: u64,
+}
+
+impl Measure {
+    /// What the person measures now.
+    #[must_use]
+    pub fn of(doc: &Document) -> Option<Self> {
+        let (a, b) = doc.timeline.measure?;
+        let (axis, kind) = (&doc.facts.axis, doc.timeline.axis);
+        let (first, end) = (axis.event_at(kind, a.min(b)), axis.event_at(kind, a.max(b)));
+        let marks = doc.facts.pyramid.lanes().iter().map(|l| l == "marks");
+        let counts = doc.facts.pyramid.count(&doc.recording.events, first..end);
+        let (mut reads, mut writes) = (0, 0);
+        for ((r, w), marks) in counts.into_iter().zip(marks) {
+            reads += if marks { 0 } else { u64::from(r) };
+            writes += u64::from(w);
+        }
+        let submits = |e: u64| doc.facts.jobs.partition_point(|j| j.submit < e);
+        Some(Self {
+            first,
+            events: end.saturating_sub(first),
+            ns: axis.ns(end.saturating_sub(1).max(first)).saturating_sub(axis.ns(first)),
+            reads,
+            writes,
+            jobs: (submits(end) - submits(first)) as u64,
+        })
+    }
+
+    /// The measure in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut out = format!(
+            "{} · {} · {}, {}",
+            text::duration(self.ns),
+            number(self.events, "event"),
+            number(self.reads, "read"),
+            number(self.writes, "write")
+        );
+        if self.jobs > 0 {
+            out += &format!(" · {}", number(self.jobs, "job"));
+        }
+        out
+    }
+}
+
+/// Draws the moment, the selected job's end, and what the person measures.
+pub fn overlay(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
+    let p = palette(ui);
+    let x = x_of(doc, scale, doc.moment()).round() + 0.5;
+    if (scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
+        ui.painter().vline(x, lanes.y_range(), Stroke::new(1.5, p.text));
+    }
+    if let Some((m, (a, b))) = Measure::of(doc).zip(doc.timeline.measure) {
+        measured(ui, scale, lanes, &m, (a.min(b), a.max(b)));
+    } else if let Selection::Job(j) = doc.selection()
+        && let Some(job) = doc.facts.jobs.get(*j as usize)
+        && let (Some(done), Some(ns)) = (job.done, job.duration_ns)
+    {
+        let (x0, x1) = (x_of(doc, scale, job.submit), x_of(doc, scale, done));
+        let end = [pos2(x1, lanes.top()), pos2(x1, lanes.bottom())];
+        let dashes = Shape::dashed_line(&end, Stroke::new(1.0, p.quiet), 3.0, 3.0);
+        ui.painter().add(dashes);
+        let seen = (scale.area.left()..=scale.area.right()).contains(&x1);
+        let n = number(done - job.submit, "event");
+        let note = format!("{} to its interrupt, {n}", text::duration(ns));
+        if seen {
+            note_at(
+                ui,
+                pos2(x1.max(x0) + 6.0, lanes.bottom() - 10.0),
+                scale.area.right(),
+                &note,
+            );
+        }
+    }
+}
+
+fn measured(ui: &Ui, scale: &Scale, lanes: Rect, m: &Measure, (a, b): (f64, f64)) {
+    let p = palette(ui);
+    let clamp = |x: f32| x.clamp(scale.area.left(), scale.area.right());
+    let (x0, x1) = (clamp(scale.x(a)), clamp(scale.x(b)));
+    let band = Rect::from_min_max(pos2(x0, lanes.top()), pos2(x1, lanes.bottom()));
+    ui.painter().rect_filled(band, 0.0, p.read.gamma_multiply(0.12));
+    for x in [x0, x1] {
+        ui.painter().vline(x, lanes.y_range(), Stroke::new(1.0, p.read));
+    }
+    let y = lanes.bottom() - 8.0;
+    ui.painter().hline(x0..=x1, y, Stroke::new(1.0, p.text));
+    let words = m.words();
+    let told = ui.interact(band, ui.scope_id().with("measured"), Sense::hover());
+    told.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Measured {words}")));
+    note_at(ui, pos2(x0 + 6.0, y - 11.0), scale.area.right(), &words);
+}

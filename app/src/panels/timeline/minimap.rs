@@ -1,0 +1,153 @@
+//! The minimap: the whole recording in one row, with problems, differences, notes, the moment and the part in view.
+
+use super::draw::severity_colour;
+use super::scale::{Scale, x_of};
+use crate::document::Document;
+use crate::document::axis::AxisKind;
+use crate::document::facts::SEVERITIES;
+use crate::theme::palette;
+use egui::accesskit::Role;
+use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
+use trace_core::timeline::merge_spans;
+
+/// What a drag on the minimap does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Drag {
+    /// Moves the part in view; the distance from its start to where it was taken.
+    Move(f64),
+    /// Chooses the part in view, from here to the pointer.
+    Choose(f64),
+}
+
+/// Height of the row of jobs, with the room around it.
+const JOBS: f32 = 8.0;
+
+/// Draws the minimap and acts on it.
+pub fn ui(doc: &mut Document, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
+    let scale = Scale::of_all(doc, rect);
+    let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
+    response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap"));
+    interact(doc, ui, &scale, &response);
+    bars(doc, ui, &scale, rect);
+    marks(doc, ui, &scale, rect);
+    let p = palette(ui);
+    let x = x_of(doc, &scale, doc.moment()).round() + 0.5;
+    ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
+    if doc.timeline.range.is_some() || doc.timeline.moving() {
+        let (x0, x1) = (scale.x(range.0), scale.x(range.1));
+        let frame = Rect::from_min_max(pos2(x0, rect.top()), pos2(x1.max(x0 + 4.0), rect.bottom()));
+        ui.painter().rect_filled(frame, 2.0, p.text.gamma_multiply(0.06));
+        ui.painter()
+            .rect_stroke(frame, 2.0, Stroke::new(1.0, p.text), StrokeKind::Inside);
+    }
+}
+
+fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response) {
+    let position = |x: f32| scale.position(x.clamp(scale.area.left(), scale.area.right()));
+    let (a, b) = doc.timeline_range();
+    let inside = |at: f64| doc.timeline.range.is_some() && (a..=b).contains(&at);
+    if let Some(at) = response.hover_pos()
+        && inside(position(at.x))
+    {
+        ui.ctx().set_cursor_icon(CursorIcon::Grab);
+    }
+    let Some(at) = response.interact_pointer_pos().map(|q| position(q.x)) else {
+        return;
+    };
+    if response.drag_started() {
+        let from = ui.input(|i| i.pointer.press_origin()).map_or(at, |q| position(q.x));
+        doc.timeline.drag = Some(if inside(from) {
+            Drag::Move(from - a)
+        } else {
+            Drag::Choose(from)
+        });
+    }
+    if response.dragged() {
+        match doc.timeline.drag {
+            Some(Drag::Move(into)) => doc.timeline_between(at - into, at - into + (b - a)),
+            // A hand that trembles chooses nothing.
+            Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => doc.timeline_between(from, at),
+            _ => {}
+        }
+    }
+    if response.drag_stopped() {
+        doc.timeline.drag = None;
+    }
+    if response.clicked() {
+        if doc.timeline.range.is_some() {
+            doc.timeline_between(at - (b - a) / 2.0, at + (b - a) / 2.0);
+        } else {
+            let event = doc.facts.axis.nearest(doc.timeline.axis, at);
+            doc.go(event);
+            doc.timeline.stay(doc.jumps);
+        }
+    }
+}
+
+/// Writes as bars, reads as lower ones behind them, jobs as a row beneath.
+fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
+    let p = palette(ui);
+    let sums: Vec<(u32, u32)> = (0..scale.pixels.len()).map(|i| scale.pixels.sum(i)).collect();
+    let order = doc.timeline.axis == AxisKind::Order;
+    let tallest = sums.iter().map(|s| if order { s.1 } else { s.0.max(s.1) });
+    let most = tallest.max().unwrap_or(1).max(1) as f32;
+    let base = rect.bottom() - JOBS;
+    let tall = base - rect.top() - 2.0;
+    let mut mesh = Mesh::default();
+    for (i, (reads, writes)) in sums.into_iter().enumerate() {
+        let (x0, x1) = (scale.left(i).round(), scale.left(i + 1).round());
+        let mut bar = |n: u32, colour: Color32| {
+            if n > 0 {
+                let h = (tall * (n as f32 / most).sqrt()).max(2.0);
+                let bar = Rect::from_min_max(pos2(x0, base - h), pos2(x1.max(x0 + 1.0), base));
+                mesh.add_colored_rect(bar, colour);
+            }
+        };
+        // By order every pixel is full of events; by time it tells where they are.
+        if !order {
+            bar(reads, p.read.gamma_multiply(0.4));
+        }
+        bar(writes, p.write.gamma_multiply(0.9));
+    }
+    for m in scale.spans.jobs.iter().flatten() {
+        let x0 = scale.x(m.from);
+        let x1 = scale.x(m.to).min(rect.right()).max(x0 + 1.0);
+        let bar = Rect::from_min_max(pos2(x0, base + 3.0), pos2(x1, base + 6.0));
+        mesh.add_colored_rect(bar, p.job);
+    }
+    ui.painter().add(Shape::mesh(mesh));
+}
+
+/// Problems, divergences and notes as triangles at the top: the worst last, so that it is on top.
+fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
+    let p = palette(ui);
+    let edges = &scale.pixels.edges;
+    let put = |x: f32, colour: Color32| {
+        let top = rect.top();
+        let points = vec![pos2(x - 3.0, top), pos2(x + 3.0, top), pos2(x, top + 5.0)];
+        ui.painter().add(Shape::convex_polygon(points, colour, Stroke::NONE));
+    };
+    for event in noted(doc, scale) {
+        put(x_of(doc, scale, event), p.edited);
+    }
+    for (runs, severity) in scale.spans.problems.iter().zip(SEVERITIES).rev() {
+        for m in runs {
+            put(scale.x(m.from), severity_colour(p, severity));
+        }
+    }
+    if let Some(o) = &doc.replay.outcome {
+        for m in merge_spans(&o.divergences, edges, |d| (d.event, d.event)) {
+            put(x_of(doc, scale, m.first), p.error);
+        }
+    }
+}
+
+/// Events with notes, at most one a pixel.
+pub fn noted(doc: &Document, scale: &Scale) -> Vec<u64> {
+    let notes = doc.changes().notes();
+    if notes.is_empty() {
+        return Vec::new();
+    }
+    let first = |(_, a, b): (usize, u64, u64)| notes.range(a..b).next().map(|n| *n.0);
+    scale.filled().filter_map(first).collect()
+}

@@ -1,0 +1,129 @@
+//! The ruler over the lanes: ticks, gaps that are pressed together, and the flag of the moment.
+
+use super::scale::{Scale, x_of};
+use super::{RULER, number};
+use crate::document::Document;
+use crate::document::axis::AxisKind;
+use crate::theme::{icons, mono_small, palette, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+
+/// Width of a label with the room around it, points.
+const LABEL: f64 = 96.0;
+
+fn tick_step(width: f64, pixels: f64) -> f64 {
+    let rough = width / (pixels / LABEL).max(1.0);
+    let power = 10f64.powf(rough.log10().floor());
+    let m = rough / power;
+    let step = [1.0, 2.0, 5.0].into_iter().find(|s| m <= *s).unwrap_or(10.0);
+    step * power
+}
+
+/// Draws the ruler and the ticks' lines through the lanes.
+pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
+    let p = palette(ui);
+    let order = doc.timeline.axis == AxisKind::Order;
+    let least = if order { 1.0 } else { 10.0 };
+    let step = tick_step(scale.range.1 - scale.range.0, f64::from(rect.width())).max(least);
+    let mut at = (scale.range.0 / step).ceil() * step;
+    let moment = x_of(doc, scale, doc.moment());
+    for _ in 0..200 {
+        if at > scale.range.1 {
+            break;
+        }
+        let x = scale.x(at).round() + 0.5;
+        ui.painter()
+            .vline(x, rect.bottom() - 5.0..=scale.area.bottom(), Stroke::new(1.0, p.line));
+        let label = if order {
+            text::count(at as u64)
+        } else {
+            tick_time(at, step)
+        };
+        let galley = ui.painter().layout_no_wrap(label, mono_small(), p.quiet);
+        let end = x + 4.0 + galley.size().x;
+        // The flag of the moment stands on the ruler too.
+        let free = moment + 40.0 < x || moment - 40.0 > end;
+        if free && end < rect.right() {
+            let y = rect.center().y - galley.size().y / 2.0;
+            ui.painter().galley(pos2(x + 4.0, y), galley, p.quiet);
+        }
+        at += step;
+    }
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
+    if doc.timeline.axis == AxisKind::Compressed {
+        gaps(doc, ui, scale, rect);
+    }
+}
+
+/// Where idle time was cut out: a break in the ruler's line.
+fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
+    let p = palette(ui);
+    let mut last = f32::MIN;
+    for m in &scale.spans.gaps {
+        let x = (scale.x(m.from) + scale.x(m.end)) / 2.0;
+        let y = rect.bottom();
+        // Gaps closer than their marks are told by the mark before.
+        if x - last < 9.0 {
+            continue;
+        }
+        last = x;
+        for dx in [-2.0, 2.0] {
+            let slash = [pos2(x + dx - 2.0, y + 4.0), pos2(x + dx + 2.0, y - 4.0)];
+            ui.painter().line_segment(slash, Stroke::new(1.0, p.quiet));
+        }
+        let spot = Rect::from_center_size(pos2(x, y), vec2(8.0, 10.0));
+        let idle = doc.facts.gaps.get(m.first_item).map_or(0, |g| g.1);
+        let told = ui.interact(spot, ui.scope_id().with(("gap", m.first_item)), Sense::hover());
+        let what = if m.items == 1 {
+            format!("{} without an event", text::duration(idle))
+        } else {
+            format!("{} without an event", number(m.items as u64, "time"))
+        };
+        told.widget_info(|| WidgetInfo::labeled(Role::Label, true, &what));
+        told.on_hover_text(what);
+    }
+}
+
+fn tick_time(ns: f64, step: f64) -> String {
+    if step >= 1e8 {
+        format!("{:.1} s", ns / 1e9)
+    } else if step >= 1e6 {
+        format!("{:.3} s", ns / 1e9)
+    } else {
+        text::seconds(ns as u64)
+    }
+}
+
+/// Draws the moment's number on the ruler; at the edge where the moment lies beyond it.
+pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
+    let p = palette(ui);
+    let x = x_of(doc, scale, doc.moment()).round() + 0.5;
+    let y = lanes.top() - RULER / 2.0;
+    let number = text::count(doc.moment());
+    let beyond = if x < scale.area.left() - 1.0 {
+        Some((
+            scale.area.left(),
+            Align2::LEFT_CENTER,
+            format!("{} {number}", icons::CARET_LEFT),
+        ))
+    } else if x > scale.area.right() + 1.0 {
+        Some((
+            scale.area.right(),
+            Align2::RIGHT_CENTER,
+            format!("{number} {}", icons::CARET_RIGHT),
+        ))
+    } else {
+        None
+    };
+    let (ink, back) = if beyond.is_some() {
+        (p.text, p.raised)
+    } else {
+        (p.panel, p.text)
+    };
+    let (at, align, label) = beyond.unwrap_or((x, Align2::CENTER_CENTER, number));
+    let galley = ui.painter().layout_no_wrap(label, mono_small(), ink);
+    let flag = align.anchor_size(pos2(at, y), galley.size() + vec2(14.0, 5.0));
+    ui.painter().rect_filled(flag, 3.0, back);
+    ui.painter().galley(flag.center() - galley.size() / 2.0, galley, ink);
+}

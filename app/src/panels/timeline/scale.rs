@@ -1,0 +1,168 @@
+//! From positions on the axis to pixels and back, with what lies in each pixel.
+
+use super::spans::Spans;
+use crate::document::Document;
+use crate::document::axis::AxisKind;
+use egui::Rect;
+use std::sync::Arc;
+use trace_core::timeline::Pixels;
+
+/// What the part that was shown last holds: a frame that shows the same part looks nothing up again.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    key: Option<Key>,
+    pixels: Arc<Pixels>,
+    spans: Arc<Spans>,
+}
+
+/// What tells one part from another.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    axis: AxisKind,
+    range: (f64, f64),
+    pixels: usize,
+    /// Stages that are still pending: each brings more to show.
+    pending: usize,
+    pins: Vec<u32>,
+}
+
+impl Kept {
+    fn refresh(&mut self, doc: &Document, range: (f64, f64), pixels: usize) {
+        let key = Key {
+            axis: doc.timeline.axis,
+            range,
+            pixels,
+            pending: doc.facts.pending.len(),
+            pins: doc.changes().pins().to_vec(),
+        };
+        if self.key.as_ref() != Some(&key) {
+            let shown = doc.facts.pyramid.pixels(&doc.recording.events, key.axis, range, pixels);
+            self.spans = Arc::new(Spans::new(doc, &shown));
+            self.pixels = Arc::new(shown);
+            self.key = Some(key);
+        }
+    }
+}
+
+/// What drawing needs: the screen, the axis, the events at every pixel.
+pub struct Scale {
+    /// Where lanes are drawn.
+    pub area: Rect,
+    /// Part of the axis that is shown.
+    pub range: (f64, f64),
+    /// Events in each pixel.
+    pub pixels: Arc<Pixels>,
+    /// What reaches over several events.
+    pub spans: Arc<Spans>,
+}
+
+/// An event that is drawn by itself.
+pub struct Single {
+    /// The event.
+    pub event: u64,
+    /// Lane of the pyramid.
+    pub lane: usize,
+    /// Whether it writes.
+    pub write: bool,
+    /// Left edge.
+    pub x: f32,
+    /// Width.
+    pub width: f32,
+}
+
+impl Scale {
+    /// The scale of the lanes.
+    pub fn of_lanes(doc: &mut Document, area: Rect, range: (f64, f64)) -> Self {
+        let mut kept = std::mem::take(&mut doc.timeline.lanes);
+        let out = Self::new(doc, area, range, area.width(), &mut kept);
+        doc.timeline.lanes = kept;
+        out
+    }
+
+    /// The scale of the minimap. Its bars are two points wide, and as wide as an event where there are few.
+    pub fn of_all(doc: &mut Document, area: Rect) -> Self {
+        let mut kept = std::mem::take(&mut doc.timeline.all);
+        let range = (0.0, doc.facts.axis.end(doc.timeline.axis));
+        let most = match doc.timeline.axis {
+            AxisKind::Order => doc.len() as f32,
+            _ => f32::INFINITY,
+        };
+        let out = Self::new(doc, area, range, (area.width() / 2.0).min(most), &mut kept);
+        doc.timeline.all = kept;
+        out
+    }
+
+    fn new(doc: &Document, area: Rect, range: (f64, f64), pixels: f32, kept: &mut Kept) -> Self {
+        kept.refresh(doc, range, pixels.max(1.0) as usize);
+        Self {
+            area,
+            range,
+            pixels: Arc::clone(&kept.pixels),
+            spans: Arc::clone(&kept.spans),
+        }
+    }
+
+    /// Horizontal place of a position.
+    pub fn x(&self, position: f64) -> f32 {
+        let part = (position - self.range.0) / (self.range.1 - self.range.0).max(f64::MIN_POSITIVE);
+        // Far outside the view precision does not matter, but overflow would.
+        self.area.left() + (part.clamp(-2.0, 3.0) as f32) * self.area.width()
+    }
+
+    /// Position at a horizontal place.
+    pub fn position(&self, x: f32) -> f64 {
+        self.range.0 + f64::from((x - self.area.left()) / self.area.width()) * (self.range.1 - self.range.0)
+    }
+
+    /// Events in view: the first, and one past the last.
+    pub fn events(&self) -> (u64, u64) {
+        self.pixels.events()
+    }
+
+    /// Left edge of a pixel.
+    pub fn left(&self, pixel: usize) -> f32 {
+        // Pixels divide the area evenly; it need not be a whole number of them wide.
+        self.area.left() + pixel as f32 * self.area.width() / self.pixels.len().max(1) as f32
+    }
+
+    /// The pixels in which the first event at or after each is not that of the next: those that hold events.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let edges = self.pixels.edges.windows(2).enumerate();
+        edges.filter_map(|(i, w)| match w {
+            [a, b] if a < b => Some((i, *a, *b)),
+            _ => None,
+        })
+    }
+
+    /// The events in view, each with its place, where there are so few that each can be seen by itself.
+    pub fn single(&self, doc: &Document) -> Vec<Single> {
+        let (a, b) = self.events();
+        let mut out: Vec<Single> = Vec::new();
+        if (b.saturating_sub(a)) as f32 * 2.5 > self.area.width() {
+            return out;
+        }
+        doc.facts
+            .pyramid
+            .each(&doc.recording.events, a..b, |event, lane, write| {
+                let x = x_of(doc, self, event).round();
+                out.push(Single {
+                    event,
+                    lane,
+                    write,
+                    x,
+                    width: 0.0,
+                });
+            });
+        let mut next = x_of(doc, self, b);
+        for s in out.iter_mut().rev() {
+            s.width = (next - s.x - 1.0).clamp(2.0, 14.0);
+            next = s.x;
+        }
+        out
+    }
+}
+
+/// Horizontal place of an event.
+pub fn x_of(doc: &Document, scale: &Scale, event: u64) -> f32 {
+    scale.x(doc.facts.axis.position(doc.timeline.axis, event))
+}

@@ -1,0 +1,101 @@
+//! Recordings of any length that tests make up.
+
+use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
+use trace_core::registers::RegisterMap;
+
+/// A recording of a GPU whose registers are known.
+fn recording(events: EventsBuilder) -> Recording {
+    let mut r = Recording {
+        events: events.finish(),
+        ..Recording::default()
+    };
+    r.facts.identity.gpu_id = 0x6000_0011;
+    r.facts.spaces.push(Space {
+        name: "gpu".into(),
+        kind: SpaceKind::Registers,
+        bytes: 0x4000,
+    });
+    r
+}
+
+fn offset(name: &str) -> u32 {
+    let map = RegisterMap::for_gpu(0x6000_0011).expect("the map is embedded");
+    map.named(name).unwrap_or_else(|| panic!("no {name}")).offset
+}
+
+fn access(write: bool, offset: u32, value: u64) -> Access {
+    Access {
+        space: 0,
+        write,
+        offset,
+        width: 4,
+        value,
+    }
+}
+
+/// `n` reads of one register with a single write of another at event `at`.
+pub fn quiet(n: u64, at: u64) -> Recording {
+    let (plain, rare) = (offset("L2_READY_LO"), offset("JS1_COMMAND_NEXT"));
+    let mut b = EventsBuilder::new();
+    for i in 0..n {
+        let one = if i == at {
+            access(true, rare, 0)
+        } else {
+            access(false, plain, 1)
+        };
+        b.access(i * 100, 1, one);
+    }
+    recording(b)
+}
+
+/// `n` events of a driver that submits jobs, polls, and now and then does nothing for a while.
+pub fn busy(n: u64) -> Recording {
+    let of = |names: &[&str]| names.iter().map(|n| offset(n)).collect::<Vec<_>>();
+    let power = of(&[
+        "TILER_READY_LO",
+        "TILER_READY_HI",
+        "L2_READY_LO",
+        "L2_READY_HI",
+        "SHADER_READY_LO",
+    ]);
+    let submit = of(&[
+        "JS1_HEAD_NEXT_LO",
+        "JS1_HEAD_NEXT_HI",
+        "JS1_CONFIG_NEXT",
+        "JS1_COMMAND_NEXT",
+    ]);
+    let handler = of(&["JOB_IRQ_STATUS", "JOB_IRQ_CLEAR", "JOB_IRQ_RAWSTAT"]);
+    let (command, status) = (offset("AS0_COMMAND"), offset("AS0_STATUS"));
+    let mut b = EventsBuilder::new();
+    let mut time = 0;
+    let mut job = 0u64;
+    let mut put = |b: &mut EventsBuilder, a: Access| {
+        time += 500;
+        b.access(time, 7, a);
+        if b.len().is_multiple_of(4096) {
+            time += 30_000_000;
+        }
+    };
+    while (b.len() as u64) < n {
+        job += 1;
+        for o in &power {
+            put(&mut b, access(false, *o, 1));
+        }
+        if job.is_multiple_of(4) {
+            put(&mut b, access(true, command, 5));
+            for left in (0..12).rev() {
+                put(&mut b, access(false, status, u64::from(left > 0)));
+            }
+        }
+        let values = [0xb8f5_b040 + job % 4096 * 64, 0xffff, 0x8_7b00, 1];
+        for (o, v) in submit.iter().zip(values) {
+            put(&mut b, access(true, *o, v));
+        }
+        // One job in a thousand fails.
+        let told = if job.is_multiple_of(1000) { 0x2_0000 } else { 2 };
+        put(&mut b, access(false, handler[0], told));
+        put(&mut b, access(true, handler[1], told));
+        put(&mut b, access(false, handler[2], 0));
+    }
+    recording(b)
+}

@@ -1,0 +1,590 @@
+//! Drives the timeline, the events, the jobs and the outline by pointer and keyboard, on recordings of the samples and
+//! on long ones that the tests make up. Each test asserts a changed document or something painted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::{Window, long};
+use egui::{
+    Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, Rect, Shape, TouchPhase, pos2, vec2,
+};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::axis::AxisKind;
+use kinescope::document::facts::Stage;
+use kinescope::document::moment::Selection;
+use kinescope::panels::timeline::Measure;
+use kinescope::theme::Palette;
+use kinescope::window::ThemeChoice;
+use trace_core::progress::Progress;
+
+fn lanes(w: &Window) -> Rect {
+    w.harness.get_by_label("Timeline lanes").rect()
+}
+
+fn minimap(w: &Window) -> Rect {
+    w.harness.get_by_label("Minimap").rect()
+}
+
+/// The row of a lane, without its name.
+fn lane(w: &Window, name: &str) -> Rect {
+    let row = w.harness.get_by_label(&format!("Lane {name}")).rect();
+    Rect::from_x_y_ranges(lanes(w).x_range(), row.y_range())
+}
+
+fn wheel(w: &mut Window, at: Pos2, lines: f32, modifiers: Modifiers) {
+    w.harness.hover_at(at);
+    w.harness.step();
+    let event = Event::MouseWheel {
+        unit: MouseWheelUnit::Line,
+        delta: vec2(0.0, lines),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers,
+    };
+    w.harness.event_modifiers(event, modifiers);
+    w.settle();
+}
+
+fn button(w: &mut Window, at: Pos2, button: PointerButton, pressed: bool) {
+    let event = Event::PointerButton {
+        pos: at,
+        button,
+        pressed,
+        modifiers: Modifiers::NONE,
+    };
+    w.harness.event(event);
+    w.harness.step();
+}
+
+fn click_at(w: &mut Window, at: Pos2) {
+    w.harness.hover_at(at);
+    w.harness.step();
+    button(w, at, PointerButton::Primary, true);
+    button(w, at, PointerButton::Primary, false);
+    w.settle();
+}
+
+fn drag(w: &mut Window, from: Pos2, to: Pos2) {
+    w.harness.hover_at(from);
+    w.harness.step();
+    button(w, from, PointerButton::Primary, true);
+    for part in [0.3, 0.7, 1.0] {
+        w.harness.hover_at(from + (to - from) * part);
+        w.harness.step();
+    }
+    button(w, to, PointerButton::Primary, false);
+    w.settle();
+}
+
+/// Position of the axis under a horizontal place of the lanes.
+fn position(w: &mut Window, x: f32) -> f64 {
+    let r = lanes(w);
+    let (a, b) = w.doc().timeline_range();
+    a + f64::from((x - r.left()) / r.width()) * (b - a)
+}
+
+/// Horizontal place of an event in the lanes.
+fn x_of(w: &mut Window, event: u64) -> f32 {
+    let r = lanes(w);
+    let (a, b) = w.doc().timeline_range();
+    let axis = w.doc().timeline.axis;
+    let at = w.doc().facts.axis.position(axis, event);
+    r.left() + r.width() * ((at - a) / (b - a)) as f32
+}
+
+fn job_events(w: &mut Window, job: usize) -> (u64, u64) {
+    let j = &w.doc().facts.jobs[job];
+    (j.submit, j.done.expect("the job ended"))
+}
+
+#[test]
+fn the_wheel_zooms_about_the_pointer() {
+    let mut w = Window::named("vecadd.kine");
+    for axis in AxisKind::ALL {
+        w.doc().timeline_axis(axis);
+        w.run("fit");
+        let r = lanes(&w);
+        let at = pos2(r.left() + r.width() * 0.7, r.center().y);
+        let under = position(&mut w, at.x);
+        let (a, b) = w.doc().timeline_range();
+        wheel(&mut w, at, 4.0, Modifiers::NONE);
+        let (c, d) = w.doc().timeline_range();
+        assert!(d - c < (b - a) * 0.95, "{axis:?}: {c}..{d} of {a}..{b}");
+        let now = position(&mut w, at.x);
+        assert!(
+            (now - under).abs() < (b - a) * 0.002,
+            "{axis:?}: {under} moved to {now}"
+        );
+        wheel(&mut w, at, -40.0, Modifiers::NONE);
+        assert_eq!(w.doc().timeline.range, None, "all of it is in view again");
+    }
+}
+
+#[test]
+fn the_wheel_with_shift_pans_and_keeps_the_width() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("first-event");
+    for _ in 0..3 {
+        w.run("zoom-in");
+    }
+    let (a, b) = w.doc().timeline_range();
+    let at = lanes(&w).center();
+    wheel(&mut w, at, -3.0, Modifiers::SHIFT);
+    let (c, d) = w.doc().timeline_range();
+    assert!(c > a, "panned to the right: {a} to {c}");
+    assert!(((d - c) - (b - a)).abs() < 1e-6 * (b - a));
+    wheel(&mut w, at, 3.0, Modifiers::SHIFT);
+    assert!(w.doc().timeline_range().0 < c);
+}
+
+#[test]
+fn a_drag_measures_events_time_and_accesses() {
+    let mut w = Window::named("vecadd.kine");
+    let (submit, done) = job_events(&mut w, 0);
+    for axis in AxisKind::ALL {
+        w.doc().timeline_axis(axis);
+        w.run("fit");
+        let y = lanes(&w).center().y;
+        let n = w.doc().len();
+        let (x0, x1) = (x_of(&mut w, 0) + 2.0, x_of(&mut w, n - 1) - 2.0);
+        let before = w.doc().moment();
+        drag(&mut w, pos2(x0, y), pos2(x1, y));
+        let m = Measure::of(w.doc()).expect("something is measured");
+        let end = m.first + m.events;
+        let doc = w.doc();
+        let accesses: Vec<_> = (m.first..end)
+            .filter_map(|e| doc.recording.events.access(e as usize))
+            .collect();
+        assert_eq!(m.writes, accesses.iter().filter(|a| a.write).count() as u64, "{axis:?}");
+        assert_eq!(m.reads, accesses.iter().filter(|a| !a.write).count() as u64, "{axis:?}");
+        assert_eq!(m.ns, doc.ns(end - 1) - doc.ns(m.first), "{axis:?}");
+        assert!(m.first <= submit && done < end && m.jobs >= 1, "{axis:?}: {m:?}");
+        assert_eq!(doc.moment(), before, "measuring does not move the moment");
+        assert!(
+            w.has(&format!("Measured {}", m.words())),
+            "{axis:?}: it is told on the screen"
+        );
+    }
+    // A click measures no more.
+    let at = lanes(&w).center();
+    click_at(&mut w, at);
+    assert!(Measure::of(w.doc()).is_none());
+}
+
+#[test]
+fn what_is_measured_can_be_zoomed_to() {
+    let mut w = Window::named("vecadd.kine");
+    let r = lanes(&w);
+    let (from, to) = (
+        pos2(r.left() + 100.0, r.center().y),
+        pos2(r.left() + 200.0, r.center().y),
+    );
+    drag(&mut w, from, to);
+    let measured = w.doc().timeline.measure.unwrap();
+    w.harness.hover_at(from);
+    w.harness.step();
+    button(&mut w, from, PointerButton::Secondary, true);
+    button(&mut w, from, PointerButton::Secondary, false);
+    w.settle();
+    w.click("Zoom to what is measured");
+    let (a, b) = w.doc().timeline_range();
+    assert!(
+        (a - measured.0).abs() < 4.0 && (b - measured.1).abs() < 4.0,
+        "{a}..{b}, {measured:?}"
+    );
+    assert_eq!(w.doc().timeline.measure, None);
+}
+
+#[test]
+fn a_click_selects_the_job_under_the_pointer_and_moves_the_moment() {
+    let mut w = Window::named("twopass.kine");
+    let n = w.doc().facts.jobs.len();
+    assert!(n >= 2, "the sample has {n} jobs");
+    for job in [n - 1, 0] {
+        w.run("fit");
+        let (submit, _) = job_events(&mut w, job);
+        let y = lane(&w, "jobs").center().y;
+        let at = pos2(x_of(&mut w, submit) + 1.0, y);
+        click_at(&mut w, at);
+        assert_eq!(*w.doc().selection(), Selection::Job(job as u32));
+        assert_eq!(w.doc().moment(), submit);
+    }
+}
+
+#[test]
+fn a_click_on_a_lane_selects_an_event_of_that_lane() {
+    let mut w = Window::named("vecadd.kine");
+    let interrupt = w.doc().facts.interrupts.last().unwrap().event;
+    let at = pos2(x_of(&mut w, interrupt), lane(&w, "interrupts").center().y);
+    click_at(&mut w, at);
+    assert_eq!(w.doc().moment(), interrupt);
+    let lanes_there = w.doc().facts.pyramid.lanes().to_vec();
+    for (i, name) in lanes_there.iter().enumerate() {
+        // Somewhere in the lane there is an event; a click on its place selects one of the lane.
+        let doc = w.doc();
+        let some = doc
+            .facts
+            .pyramid
+            .nearest(&doc.recording.events, i, doc.len() / 3)
+            .unwrap();
+        let at = pos2(x_of(&mut w, some), lane(&w, name).center().y);
+        click_at(&mut w, at);
+        let doc = w.doc();
+        let moment = doc.moment();
+        let mut hit = None;
+        doc.facts
+            .pyramid
+            .each(&doc.recording.events, moment..moment + 1, |_, l, _| hit = Some(l));
+        assert_eq!(hit, Some(i), "lane {name}, event {moment}");
+        let away = (x_of(&mut w, moment) - x_of(&mut w, some)).abs();
+        assert!(away <= 4.0, "lane {name}: event {moment} is {away} points from {some}");
+    }
+}
+
+#[test]
+fn keys_move_zoom_fit_and_step() {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go(40);
+    w.settle();
+    let press = |w: &mut Window, key: Key| {
+        w.harness.key_press(key);
+        w.settle();
+        w.doc().timeline_range()
+    };
+    let whole = w.doc().timeline_range();
+    let near = press(&mut w, Key::W);
+    assert!(near.1 - near.0 < whole.1 - whole.0, "W zooms in");
+    let nearer = press(&mut w, Key::W);
+    let right = press(&mut w, Key::D);
+    assert!(right.0 > nearer.0, "D goes right");
+    let left = press(&mut w, Key::A);
+    assert!((left.0 - nearer.0).abs() < 1e-6, "A goes back left");
+    let out = press(&mut w, Key::S);
+    assert!(out.1 - out.0 > left.1 - left.0, "S zooms out");
+    press(&mut w, Key::F);
+    assert_eq!(w.doc().timeline.range, None, "F fits");
+    press(&mut w, Key::Period);
+    assert_eq!(w.doc().moment(), 41);
+    press(&mut w, Key::Comma);
+    press(&mut w, Key::Comma);
+    assert_eq!(w.doc().moment(), 39);
+}
+
+#[test]
+fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("first-event");
+    w.harness.key_press(Key::W);
+    w.harness.step();
+    w.harness.key_press(Key::W);
+    // A step of the harness is 250 ms of the window's time.
+    w.harness.step();
+    w.harness.step();
+    w.harness.step();
+    assert!(!w.doc().timeline.moving(), "nothing moves any more");
+    let n = w.doc().len() as f64;
+    let (a, b) = w.doc().timeline_range();
+    assert!(
+        ((b - a) - n / 1.6 / 1.6).abs() < 1e-6 * n,
+        "both zooms count: {a}..{b} of {n}"
+    );
+}
+
+#[test]
+fn an_axis_chosen_keeps_what_is_in_view() {
+    let mut w = Window::named("vecadd.kine");
+    let (submit, done) = job_events(&mut w, 0);
+    w.doc().go(submit);
+    w.doc().timeline.range = Some((submit as f64 - 20.0, done as f64 + 20.0));
+    w.settle();
+    for (from, to) in [
+        ("order", "true time"),
+        ("true time", "gaps pressed"),
+        ("gaps pressed", "order"),
+    ] {
+        w.click(&format!("Axis {from}"));
+        w.click(&format!("by {to}"));
+        assert!(w.has(&format!("Axis {to}")));
+        let (a, b) = w.doc().timeline_range();
+        let axis = w.doc().timeline.axis;
+        assert_eq!(axis.name(), to);
+        let at = |e: u64, w: &mut Window| w.doc().facts.axis.position(axis, e);
+        let (x, y) = (at(submit, &mut w), at(done, &mut w));
+        assert!(a <= x && y <= b, "{to}: {x} and {y} are in {a}..{b}");
+        assert!(b < w.doc().facts.axis.end(axis), "{to}: not all is in view");
+    }
+}
+
+#[test]
+fn the_minimap_moves_the_view_and_chooses_another() {
+    let mut w = Window::named("vecadd.kine");
+    let n = w.doc().len() as f64;
+    let m = minimap(&w);
+    let y = m.center().y;
+    let x = |part: f32| m.left() + m.width() * part;
+    // With all in view a drag chooses a part.
+    drag(&mut w, pos2(x(0.2), y), pos2(x(0.4), y));
+    let (a, b) = w.doc().timeline_range();
+    assert!(
+        (a / n - 0.2).abs() < 0.02 && (b / n - 0.4).abs() < 0.02,
+        "{a}..{b} of {n}"
+    );
+    // A drag in the frame moves it.
+    drag(&mut w, pos2(x(0.3), y), pos2(x(0.6), y));
+    let (c, d) = w.doc().timeline_range();
+    assert!(
+        ((d - c) - (b - a)).abs() < 1e-6 * n && (c / n - 0.5).abs() < 0.02,
+        "{c}..{d} of {n}"
+    );
+    // A click beside it centres it there.
+    click_at(&mut w, pos2(x(0.25), y));
+    let (e, f) = w.doc().timeline_range();
+    assert!(((e + f) / 2.0 / n - 0.25).abs() < 0.02, "{e}..{f} of {n}");
+    // With all in view a click goes to the event there.
+    w.run("fit");
+    click_at(&mut w, pos2(x(0.75), y));
+    assert!((w.doc().moment() as f64 / n - 0.75).abs() < 0.02);
+}
+
+/// Whether something of a colour is painted at a horizontal place of a row.
+fn painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
+    // Strength varies, the hue does not.
+    let alike = |c: egui::Color32| {
+        let (c, k) = (c.to_normalized_gamma_f32(), colour.to_normalized_gamma_f32());
+        c[3] > 0.3 && (0..3).all(|i| (c[i] / c[3] - k[i]).abs() < 0.04)
+    };
+    let spot = Rect::from_center_size(pos2(x, row.center().y), vec2(4.0, row.height()));
+    fn any(s: &Shape, hit: &dyn Fn(Rect, egui::Color32) -> bool) -> bool {
+        match s {
+            Shape::Vec(list) => list.iter().any(|s| any(s, hit)),
+            Shape::Rect(r) => hit(r.rect, r.fill) || hit(r.rect, r.stroke.color),
+            Shape::LineSegment { points, stroke } => hit(Rect::from_two_pos(points[0], points[1]), stroke.color),
+            Shape::Mesh(m) => m.indices.chunks(6).any(|quad| {
+                let v: Vec<_> = quad.iter().map(|i| m.vertices[*i as usize]).collect();
+                let rect = Rect::from_points(&v.iter().map(|v| v.pos).collect::<Vec<_>>());
+                hit(rect, v[0].color)
+            }),
+            _ => false,
+        }
+    }
+    let shapes = &w.harness.output().shapes;
+    shapes.iter().any(|s| {
+        any(&s.shape, &|r, c| {
+            r.intersects(spot) && row.contains(r.center()) && alike(c)
+        })
+    })
+}
+
+#[test]
+fn one_write_among_a_million_reads_is_painted_on_every_axis() {
+    let at = 654_321;
+    let mut w = Window::of(long::quiet(1_000_000, at));
+    let ink = Palette::of(ThemeChoice::Dark).write;
+    for axis in AxisKind::ALL {
+        w.doc().timeline_axis(axis);
+        w.run("fit");
+        w.settle();
+        let row = lane(&w, "JS1");
+        let x = x_of(&mut w, at);
+        assert!(painted(&w, row, x, ink), "{axis:?}: nothing at {x} in {row:?}");
+        assert!(!painted(&w, row, x - 100.0, ink), "{axis:?}: it is there alone");
+        let m = minimap(&w);
+        assert!(painted(&w, m, x, ink), "{axis:?}: it is in the minimap too");
+    }
+}
+
+#[test]
+fn lanes_with_nothing_in_view_collapse() {
+    let at = 654_321;
+    let mut w = Window::of(long::quiet(1_000_000, at));
+    assert!(w.has("Lane JS1"));
+    w.doc().timeline.range = Some((0.0, 100_000.0));
+    w.settle();
+    assert!(!w.has("Lane JS1") && w.has("Lane power"));
+    w.doc().timeline.range = Some((at as f64 - 5.0, at as f64 + 5.0));
+    w.settle();
+    assert!(w.has("Lane JS1"));
+}
+
+#[test]
+fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("long.kine");
+    trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    let since = std::time::Instant::now();
+    while w.app().doc.is_none() {
+        w.harness.step();
+        assert!(
+            since.elapsed().as_secs() < 60,
+            "it never opened: {:?}",
+            w.app().failed()
+        );
+    }
+    assert!(w.doc().facts.knows(Stage::Timeline), "jobs come from the file");
+    assert!(!w.doc().facts.jobs.is_empty());
+    assert!(
+        w.has("Timeline lanes") && w.has("Lane jobs"),
+        "the first frame shows them"
+    );
+    w.settle();
+    assert_eq!(w.doc().facts.pending, [], "everything was found out");
+    let whole = kinescope::document::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
+    let facts = &w.doc().facts;
+    assert_eq!(facts.jobs.len(), whole.jobs.len());
+    assert_eq!(facts.polls.len(), whole.polls.len());
+    assert_eq!(facts.registers.len(), whole.registers.len());
+    assert_eq!(facts.findings, whole.findings);
+}
+
+#[test]
+fn what_is_being_found_out_can_be_stopped() {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("long.kine");
+    trace_core::container::write(&long::busy(200_000), &path, &Progress::new()).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    let since = std::time::Instant::now();
+    while w.app().doc.is_none() {
+        w.harness.step();
+        assert!(
+            since.elapsed().as_secs() < 60,
+            "it never opened: {:?}",
+            w.app().failed()
+        );
+    }
+    w.app().tasks.cancel_all();
+    w.settle();
+    assert!(!w.doc().facts.pending.is_empty() && w.doc().finding_out.is_none());
+    assert!(kinescope::window::log::text().contains("was stopped"));
+    assert!(w.has("Timeline lanes"), "what is known is still shown");
+    w.run("reload");
+    assert_eq!(w.doc().facts.pending, []);
+}
+
+#[test]
+fn arrows_and_pages_move_along_the_events_that_pass() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("first-event");
+    w.run("show-events");
+    let press = |w: &mut Window, key: Key| {
+        w.harness.key_press(key);
+        w.settle();
+        w.doc().moment()
+    };
+    assert_eq!(press(&mut w, Key::ArrowDown), 1);
+    assert_eq!(press(&mut w, Key::ArrowDown), 2);
+    assert_eq!(press(&mut w, Key::ArrowUp), 1);
+    let page = press(&mut w, Key::PageDown);
+    assert!(page > 4, "a page is {page} rows");
+    assert_eq!(press(&mut w, Key::PageUp), 1);
+    let last = w.doc().len() - 1;
+    assert_eq!(press(&mut w, Key::End), last);
+    assert_eq!(press(&mut w, Key::Home), 0);
+    w.doc().events.filter = "write".into();
+    w.settle();
+    let rows = w.doc().events.rows.clone().expect("writes were found");
+    assert_eq!(press(&mut w, Key::Home), u64::from(rows[0]));
+    assert_eq!(press(&mut w, Key::ArrowDown), u64::from(rows[1]));
+    assert_eq!(press(&mut w, Key::End), u64::from(*rows.last().unwrap()));
+    // A row that was clicked keeps the keyboard.
+    let label = format!("event {}", rows[rows.len() - 3]);
+    w.click(&label);
+    assert_eq!(press(&mut w, Key::ArrowDown), u64::from(rows[rows.len() - 2]));
+}
+
+#[test]
+fn a_wrong_filter_says_why_and_an_example_mends_it() {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().events.filter = "job = cat".into();
+    w.settle();
+    assert!(w.doc().events.wrong.as_ref().unwrap().contains("cat"));
+    assert!(
+        w.harness
+            .query_all_by_label_contains("is not a number")
+            .next()
+            .is_some()
+    );
+    w.click("What a filter can say");
+    let example = w
+        .harness
+        .query_all_by_label_contains("value >= 0x1000")
+        .next()
+        .expect("it is offered");
+    example.click();
+    w.settle();
+    assert_eq!(w.doc().events.filter, "value >= 0x1000");
+    assert_eq!(w.doc().events.wrong, None);
+    assert!(w.doc().events.rows.is_some());
+    w.doc().events.filter = "NO_SUCH_REGISTER".into();
+    w.settle();
+    assert!(
+        w.harness
+            .query_all_by_label_contains("no register or block is called")
+            .next()
+            .is_some()
+    );
+    w.click("Show all events");
+    assert!(w.doc().events.rows.is_none() && w.doc().events.filter.is_empty());
+}
+
+#[test]
+fn an_event_is_copied_in_every_form() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("first-event");
+    let event = 3u64;
+    let a = w.doc().recording.events.access(event as usize).expect("an access");
+    let name = w.doc().facts.register_name(a.offset);
+    for (label, form) in [
+        ("Copy event number", event.to_string()),
+        ("Copy register", name),
+        ("Copy offset", format!("{:#x}", a.offset)),
+        ("Copy value", format!("{:#x}", a.value)),
+        ("Copy value in decimal", a.value.to_string()),
+        ("Copy value in binary", format!("{:#b}", a.value)),
+    ] {
+        w.harness.get_by_label(&format!("event {event}")).click_secondary();
+        w.settle();
+        w.harness.get_by_label(label).click();
+        let mut copied = None;
+        for _ in 0..3 {
+            w.harness.step();
+            for c in &w.harness.output().platform_output.commands {
+                if let egui::OutputCommand::CopyText(t) = c {
+                    copied = Some(t.clone());
+                }
+            }
+        }
+        assert_eq!(copied, Some(form), "{label}");
+        w.settle();
+    }
+}
+
+#[test]
+fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("last-event");
+    let first = w.doc().facts.phases[0].clone();
+    w.click(&format!("phase {}", first.name));
+    assert_eq!(w.doc().moment(), first.first);
+    let (submit, _) = job_events(&mut w, 0);
+    w.doc().go(submit);
+    w.settle();
+    w.doc().select(Selection::Event);
+    w.click("outline job 0");
+    assert_eq!(*w.doc().selection(), Selection::Job(0));
+    w.click("address space 0");
+    assert!(w.shows("page-tables"));
+    for e in 0..40 {
+        assert!(w.doc().note(e * 3, Some(format!("note {e}"))));
+    }
+    w.doc().go(60);
+    w.settle();
+    let listed = (0..40).filter(|e| w.has(&format!("note at {}", e * 3))).count();
+    assert!((1..=12).contains(&listed), "{listed} of 40 notes are listed");
+    w.click("note at 60");
+    assert_eq!(*w.doc().selection(), Selection::Note(60));
+    w.click("more notes");
+    assert!(matches!(w.doc().selection(), Selection::Note(e) if *e != 60));
+}
