@@ -2,4 +2,6 @@
 #![no_main]
 #![allow(unsafe_code, reason = "the macro exports libFuzzer's C entry points")]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::recordings::gpureplay_memory(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    fuzz_targets::recordings::gpureplay_memory(data);
+});

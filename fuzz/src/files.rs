@@ -9,29 +9,35 @@ use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
 
 /// An NPY file: what reads has as much data as its shape says.
-pub fn npy_file(data: &[u8]) {
-    if let Ok(file) = npy::Npy::read(data) {
-        let again = npy::write(file.element, file.data);
-        assert_eq!(
-            npy::Npy::read(&again).map(|n| (n.element, n.data)),
-            Ok((file.element, file.data))
-        );
-    }
+pub fn npy_file(data: &[u8]) -> bool {
+    let Ok(file) = npy::Npy::read(data) else { return false };
+    let again = npy::write(file.element, file.data);
+    assert_eq!(
+        npy::Npy::read(&again).map(|n| (n.element, n.data)),
+        Ok((file.element, file.data))
+    );
+    true
 }
 
 /// A workspace: what reads can be written, and reads back as the same.
-pub fn workspace(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+pub fn workspace(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
     let known = |id: &str| ["timeline", "events", "jobs", "memory", "page-tables"].contains(&id);
-    if let Ok(read) = Workspace::parse(text, &known) {
-        assert_eq!(Workspace::parse(&read.text(), &known).as_ref(), Ok(&read));
-    }
+    let Ok(read) = Workspace::parse(text, &known) else {
+        return false;
+    };
+    assert_eq!(Workspace::parse(&read.text(), &known).as_ref(), Ok(&read));
+    true
 }
 
 /// A journal of changes to a recording with two buffers. An input that does not begin as a journal does gets its first
 /// line.
-pub fn journal(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+pub fn journal(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
     let of = Of {
         events: 10,
         gpu: 1,
@@ -48,8 +54,9 @@ pub fn journal(data: &[u8]) {
         format!("{{\"of\":{{\"events\":10,\"gpu\":1,\"source\":\"x\"}}}}\n{text}")
     };
     let Some(found) = journal::parse(&whole, &of, &recorded) else {
-        return;
+        return false;
     };
+    let sound = found.unusable == 0;
     let mut changes = found.changes;
     for (name, bytes) in changes.inputs() {
         assert_eq!(
@@ -73,14 +80,16 @@ pub fn journal(data: &[u8]) {
             "undo changed a buffer's size"
         );
     }
+    sound
 }
 
 /// A file that a person loads into a buffer: its first two bytes give extension and element type, the third the
 /// buffer's length.
-pub fn buffer_file(data: &[u8]) {
+pub fn buffer_file(data: &[u8]) -> bool {
     let &[kind, element, elements, ref file @ ..] = data else {
-        return;
+        return false;
     };
+    let mut taken = false;
     let element = ElementType::ALL
         .get(usize::from(element) % ElementType::ALL.len())
         .copied()
@@ -102,6 +111,7 @@ pub fn buffer_file(data: &[u8]) {
         let path = folder.join(name);
         std::fs::write(&path, file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         if let Ok(bytes) = values::load(&path, &buffer) {
+            taken = true;
             assert_eq!(bytes.len() as u64, buffer.bytes);
             for one in bytes.chunks(element.bytes()).take(64) {
                 let text = values::element_text(element, one);
@@ -110,4 +120,5 @@ pub fn buffer_file(data: &[u8]) {
         }
         let _ = std::fs::remove_file(&path);
     });
+    taken
 }

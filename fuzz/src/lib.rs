@@ -19,8 +19,8 @@ pub mod plans;
 pub mod recordings;
 pub mod seeds;
 
-/// A fuzz target.
-pub type Target = fn(&[u8]);
+/// A fuzz target. It tells whether the input was taken for what the target reads, and not refused.
+pub type Target = fn(&[u8]) -> bool;
 
 /// All targets by name; the name is also that of the corpus folder and of the file in `fuzz_targets/`.
 pub const TARGETS: &[(&str, Target)] = &[

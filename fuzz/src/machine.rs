@@ -6,7 +6,7 @@ use replay_core::Device;
 use replay_engine::device::{Arena, Board, space};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use trace_core::jobs::{self, Dispatch, GpuMemory, HEADER_BYTES, JobHeader, Payload, WriteKind};
+use trace_core::jobs::{self, ChainEnd, Dispatch, GpuMemory, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
 use trace_core::registers::{Layout, RegisterMap};
@@ -47,7 +47,7 @@ fn format(byte: u8) -> MmuFormat {
 
 /// Page tables: a byte for the format, root and address, then entries of 12 bytes: frame, index, how often, entry.
 /// All ways of asking must agree.
-pub fn page_tables(data: &[u8]) {
+pub fn page_tables(data: &[u8]) -> bool {
     let mut input = Input(data);
     let format = format(input.u8());
     let (root, va) = (PhysAddr(input.u64()), GpuVa(input.u64()));
@@ -109,6 +109,7 @@ pub fn page_tables(data: &[u8]) {
     let _ = mmu::mapped_twice(&scan.leaves);
     let _ = mmu::executable_and_writable(&scan.mappings);
     let _ = mmu::mapped_without(&scan.leaves, &[0..4, 9..1 << 40], 100);
+    !scan.leaves.is_empty()
 }
 
 /// GPU memory that begins at address 0 and is as long as the input.
@@ -131,7 +132,7 @@ impl GpuMemory for Flat<'_> {
 }
 
 /// A job chain: where its head lies (two bytes), then the memory.
-pub fn job_chain(data: &[u8]) {
+pub fn job_chain(data: &[u8]) -> bool {
     let mut input = Input(data);
     let head = GpuVa(u64::from(input.u16()));
     let chain = jobs::chain(&Flat(input.0), head);
@@ -154,6 +155,7 @@ pub fn job_chain(data: &[u8]) {
         let _ = h.looks_sound();
     }
     packs(&Dispatch::unpack(input.u32(), input.u32()));
+    chain.end == ChainEnd::End
 }
 
 /// Sizes that pack are the same after they were unpacked.
@@ -165,8 +167,10 @@ fn packs(d: &Dispatch) {
 }
 
 /// A file of a register map. One without a `[map]` table is read together with the real one and its enumerations.
-pub fn register_map(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+pub fn register_map(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
     let head = include_str!("../../assets/registers/mali-jm/map.toml");
     let exceptions = include_str!("../../assets/registers/mali-jm/exceptions.toml");
     let map = if text.contains("[map]") {
@@ -174,7 +178,7 @@ pub fn register_map(data: &[u8]) {
     } else {
         RegisterMap::parse(&[("map.toml", head), ("exceptions.toml", exceptions), ("fuzz.toml", text)])
     };
-    let Ok(map) = map else { return };
+    let Ok(map) = map else { return false };
     let values = [0, 1, 0x8000_0000, u64::from(u32::MAX), 0xa5a5_5a5a_0102_0304, u64::MAX];
     for register in map.registers().take(300) {
         assert!(u64::from(register.offset) < map.window_bytes());
@@ -195,6 +199,7 @@ pub fn register_map(data: &[u8]) {
     for id in [0x60a0_0002, 0, u32::MAX] {
         let _ = map.gpu_name(id);
     }
+    true
 }
 
 fn decodes(layout: &Layout, values: &[u64]) {
@@ -214,7 +219,7 @@ fn decodes(layout: &Layout, values: &[u64]) {
 
 /// The software GPU: 12 bytes a step, each an access, a word of memory, a wait or a pause. It must survive them all
 /// and keep to its arena.
-pub fn device_mali(data: &[u8]) {
+pub fn device_mali(data: &[u8]) -> bool {
     const BASE: u64 = 0x40_0000;
     const PAGES: u64 = 16;
     let mut input = Input(data);
@@ -251,11 +256,13 @@ pub fn device_mali(data: &[u8]) {
         };
     }
     let _ = device.wait_interrupt(7, 1_000_000_000);
-    assert!(device.take_job_reports().len() <= 2_000 * jobs::MAX_JOBS);
+    let reports = device.take_job_reports();
+    assert!(reports.len() <= 2_000 * jobs::MAX_JOBS);
     let inside = BASE / 4096..BASE / 4096 + PAGES;
     assert!(device.memory().backed_frames().iter().all(|f| inside.contains(f)));
     assert!(device.reset().is_ok());
     assert_eq!((device.lines(), device.now_ns()), (0, 0));
+    reports.iter().any(|r| r.status == 1)
 }
 
 /// Tables in the first four frames that map the arena to its offset, power on, address space 0 set.

@@ -10,18 +10,22 @@ use std::os::unix::fs::PermissionsExt as _;
 
 /// What a peer sends: the first byte says whether the rest is a preamble, a message of some kind, or pieces of
 /// frames (each with its length before it) as they come out of the encrypted channel.
-pub fn wire(data: &[u8]) {
-    let Some((kind, rest)) = data.split_first() else { return };
+pub fn wire(data: &[u8]) -> bool {
+    let Some((kind, rest)) = data.split_first() else {
+        return false;
+    };
     match kind % 10 {
         0 => {
-            if let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) {
-                let own = Preamble::own(replay_engine::wire::Word::Session);
-                let _ = (
-                    own.common(&preamble),
-                    replay_engine::wire::mismatch(&own, &preamble),
-                    preamble.known_word(),
-                );
-            }
+            let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) else {
+                return false;
+            };
+            let own = Preamble::own(replay_engine::wire::Word::Session);
+            let _ = (
+                own.common(&preamble),
+                replay_engine::wire::mismatch(&own, &preamble),
+                preamble.known_word(),
+            );
+            true
         }
         1 => comes_back::<SessionReply>(rest),
         2 => comes_back::<PairMessage>(rest),
@@ -43,17 +47,20 @@ pub fn wire(data: &[u8]) {
 }
 
 /// A message that decodes is the same after it was encoded and decoded once more.
-fn comes_back<T>(data: &[u8])
+fn comes_back<T>(data: &[u8]) -> bool
 where
     T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
 {
-    if let Ok(message) = trace_core::encode::from_bytes::<T>(data) {
-        let again = trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("it does not encode: {e}"));
-        assert_eq!(trace_core::encode::from_bytes::<T>(&again).ok(), Some(message));
-    }
+    let Ok(message) = trace_core::encode::from_bytes::<T>(data) else {
+        return false;
+    };
+    let again = trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("it does not encode: {e}"));
+    assert_eq!(trace_core::encode::from_bytes::<T>(&again).ok(), Some(message));
+    true
 }
 
-fn pieces(data: &[u8], limits: Limits) {
+fn pieces(data: &[u8], limits: Limits) -> bool {
+    let mut whole = false;
     let mut pieces = Pieces::new(limits);
     let mut left = data;
     while let Some((length, after)) = left.split_first_chunk::<2>() {
@@ -62,6 +69,7 @@ fn pieces(data: &[u8], limits: Limits) {
         left = after;
         match pieces.push(piece) {
             Ok(Some(frame)) => {
+                whole = true;
                 assert!(
                     frame.payload.len() <= limits.of(frame.concern),
                     "a frame beyond its limit"
@@ -73,11 +81,14 @@ fn pieces(data: &[u8], limits: Limits) {
             Err(_) => break,
         }
     }
+    whole
 }
 
 /// The key store's file, and names of boards and peers.
-pub fn key_store(data: &[u8]) {
+pub fn key_store(data: &[u8]) -> bool {
+    let mut taken = false;
     if let Ok(text) = std::str::from_utf8(data) {
+        taken = boards::parse(text).is_ok();
         let _ = PublicKey::from_hex(text);
         if let Ok(Named::Paired { agent, .. }) = boards::parse(text) {
             assert!(!agent.is_empty(), "an agent without a name");
@@ -91,6 +102,7 @@ pub fn key_store(data: &[u8]) {
         if let Ok(store) = KeyStore::open(folder)
             && let Ok(peers) = store.peers()
         {
+            taken = true;
             for peer in peers.iter().take(4) {
                 let found = store.by_key(&peer.key);
                 assert!(found.is_ok_and(|f| f.is_some()), "a peer that is listed is not found");
@@ -102,4 +114,5 @@ pub fn key_store(data: &[u8]) {
         }
         let _ = std::fs::remove_file(&path);
     });
+    taken
 }

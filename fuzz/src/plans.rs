@@ -14,7 +14,7 @@ use trace_core::recording::{FrameRole, MmuFormat};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, mmu};
 
 /// A plan's body: decodes in place, encodes back to the same bytes, and runs within its budget on any device.
-pub fn actions(data: &[u8]) {
+pub fn actions(data: &[u8]) -> bool {
     let mut out = vec![0; data.len() + MAX_ACTION_BYTES];
     let mut encoder = Encoder::new(&mut out);
     let mut sound = true;
@@ -55,6 +55,7 @@ pub fn actions(data: &[u8]) {
         &budget,
         &mut (),
     );
+    sound
 }
 
 /// A device of 64 registers whose interrupts come at every other wait.
@@ -106,21 +107,26 @@ impl Device for Registers {
 }
 
 /// A plan as it goes over the wire: what decodes must verify or be refused, print as text and read back the same.
-pub fn plan_bytes(data: &[u8]) {
+pub fn plan_bytes(data: &[u8]) -> bool {
     let Ok(plan) = Plan::from_bytes(data) else {
-        return;
+        return false;
     };
     text_comes_back(&plan);
     let none = BTreeMap::new();
     let _ = verify(&plan, &none, &device());
+    true
 }
 
 /// A plan as text.
-pub fn plan_text(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(plan) = plan::text::parse(text) {
-        text_comes_back(&plan);
-    }
+pub fn plan_text(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(plan) = plan::text::parse(text) else {
+        return false;
+    };
+    text_comes_back(&plan);
+    true
 }
 
 fn text_comes_back(plan: &Plan) {
@@ -183,7 +189,7 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
 
 /// A sound plan, changed as the input says: 12 bytes a change. What the verification lets through is checked by other
 /// means, then run: the device must not have touched a page that is not the plan's.
-pub fn plan_verified(data: &[u8]) {
+pub fn plan_verified(data: &[u8]) -> bool {
     let mut compiled = SOUND.clone().unwrap_or_else(|| panic!("the sample does not compile"));
     let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
     let mut input = Input(data);
@@ -200,7 +206,7 @@ pub fn plan_verified(data: &[u8]) {
     plan.budgets.actions = plan.budgets.actions.min(20_000);
     let mut board = SoftwareMali::new(Model::G71);
     if verify(&plan, &pages, &board.info()).is_err() {
-        return;
+        return false;
     }
     only_own_pages(&plan, &pages);
     let first = plan.arena.base.frame();
@@ -213,6 +219,7 @@ pub fn plan_verified(data: &[u8]) {
     );
     assert!(outcome.reads.matched <= outcome.reads.compared);
     assert!(outcome.actions <= plan.actions);
+    true
 }
 
 /// Walks the tables of a verified plan once more, with the traversal that goes on past problems.

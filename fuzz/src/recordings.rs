@@ -112,37 +112,43 @@ fn read_all(recording: &Recording) {
 }
 
 /// A `.kine` file.
-pub fn container(data: &[u8]) {
+pub fn container(data: &[u8]) -> bool {
     let _ = kine::verify_bytes(data.to_vec());
-    if let Ok(recording) = kine::from_bytes(data.to_vec()) {
-        read_all(&recording);
-        ask_everything(&recording);
-    }
+    let Ok(recording) = kine::from_bytes(data.to_vec()) else {
+        return false;
+    };
+    read_all(&recording);
+    ask_everything(&recording);
+    true
 }
 
 /// A `.kine` file laid out from its parts, with digests that agree; see [`parts`].
-pub fn container_resealed(data: &[u8]) {
+pub fn container_resealed(data: &[u8]) -> bool {
     let bytes = parts::lay_out(data);
     let report = kine::verify_bytes(bytes.clone());
-    let Ok(file) = KineFile::from_bytes(bytes) else { return };
+    let Ok(file) = KineFile::from_bytes(bytes) else {
+        return false;
+    };
     for section in file.sections() {
         if let Some(name) = &section.name {
             let _ = file.derived(name).map(|d| d.map(|d| d.bytes().len()));
         }
     }
     let _ = timeline::Timeline::stored(&file);
-    if let Ok(recording) = file.recording() {
-        read_all(&recording);
-        ask_everything(&recording);
-        // Damage that only the whole check finds, a page stored twice for one, need not come back.
-        if report.is_ok_and(|r| r.is_sound()) {
-            comes_back(&recording);
-        }
+    let Ok(recording) = file.recording() else { return false };
+    read_all(&recording);
+    ask_everything(&recording);
+    // Damage that only the whole check finds, a page stored twice for one, need not come back.
+    let sound = report.is_ok_and(|r| r.is_sound());
+    if sound {
+        comes_back(&recording);
     }
+    sound
 }
 
 /// One file of a GPUReplay folder, the others sound.
-fn gpureplay(name: &str, data: &[u8]) {
+fn gpureplay(name: &str, data: &[u8]) -> bool {
+    let mut taken = false;
     in_folder(|folder| {
         for (file, bytes) in seeds::gpureplay() {
             let path = folder.join(file);
@@ -156,41 +162,44 @@ fn gpureplay(name: &str, data: &[u8]) {
         let imported = gpureplay::import(folder, &gpureplay::Options::default(), &Progress::new());
         if let Ok(recording) = imported {
             survives(&recording);
+            taken = true;
         }
         let _ = std::fs::remove_file(folder.join(name));
     });
+    taken
 }
 
 /// `gr_io_history`, lines of register accesses.
-pub fn gpureplay_io(data: &[u8]) {
-    gpureplay("gr_io_history", data);
+pub fn gpureplay_io(data: &[u8]) -> bool {
+    gpureplay("gr_io_history", data)
 }
 
 /// `gr_pgt`, page tables.
-pub fn gpureplay_pgt(data: &[u8]) {
-    gpureplay("gr_pgt", data);
+pub fn gpureplay_pgt(data: &[u8]) -> bool {
+    gpureplay("gr_pgt", data)
 }
 
 /// `gr_mem_contents`, regions and pages.
-pub fn gpureplay_memory(data: &[u8]) {
-    gpureplay("gr_mem_contents", data);
+pub fn gpureplay_memory(data: &[u8]) -> bool {
+    gpureplay("gr_mem_contents", data)
 }
 
 /// `gr_sync_as`, shared ranges.
-pub fn gpureplay_sync(data: &[u8]) {
-    gpureplay("gr_sync_as", data);
+pub fn gpureplay_sync(data: &[u8]) -> bool {
+    gpureplay("gr_sync_as", data)
 }
 
 /// `*_integrated`, the timeline for people.
-pub fn gpureplay_integrated(data: &[u8]) {
-    gpureplay("seed_integrated", data);
+pub fn gpureplay_integrated(data: &[u8]) -> bool {
+    gpureplay("seed_integrated", data)
 }
 
 /// A dump of physical memory; its first 17 bytes tell base, root and format.
-pub fn raw_memory(data: &[u8]) {
+pub fn raw_memory(data: &[u8]) -> bool {
     let Some((head, dump)) = data.split_at_checked(17) else {
-        return;
+        return false;
     };
+    let mut taken = false;
     let word = |at: usize| {
         let bytes = head
             .get(at..at + 8)
@@ -215,7 +224,9 @@ pub fn raw_memory(data: &[u8]) {
         write(&path, dump);
         if let Ok(recording) = raw::import(&path, &options, &Progress::new()) {
             survives(&recording);
+            taken = true;
         }
         let _ = std::fs::remove_file(path);
     });
+    taken
 }

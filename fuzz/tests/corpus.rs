@@ -7,7 +7,7 @@
     reason = "tests fail and tell in these ways"
 )]
 
-use fuzz_targets::{TARGETS, parts};
+use fuzz_targets::{TARGETS, parts, seeds};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,22 @@ fn no_committed_input_makes_a_reader_panic() {
             target(&bytes);
         }
     }
+}
+
+#[test]
+fn what_the_fuzzer_starts_from_is_committed_and_sound() {
+    let mut refused = Vec::new();
+    for seed in seeds::all() {
+        let path = here("corpus").join(seed.target).join(seed.file);
+        let kept = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; see examples/seeds.rs", path.display()));
+        let target = TARGETS.iter().find(|t| t.0 == seed.target).unwrap().1;
+        let taken = target(&kept);
+        let may_be_refused = seed.target == "plan_verified" && seed.file != "unchanged";
+        if !taken && !may_be_refused {
+            refused.push(path);
+        }
+    }
+    assert_eq!(refused, Vec::<PathBuf>::new(), "these are refused");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::Add;
 use super::recordings::{TABLES, VA, tables};
 use trace_core::jobs::JobHeader;
+use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, mmu};
 
 /// A map with a register of every sort, and a layout.
@@ -32,7 +33,7 @@ offset = 0x00
 access = "ro"
 doc = "What the unit does."
 fields = [
-    { name = "state", bits = "3:0", kind = "enum", enum = "state" },
+    { name = "state", bits = "3:0", enum = "state" },
     { name = "on", bits = "4", kind = "bool" },
     { name = "count", bits = "15:8", kind = "number" },
 ]
@@ -42,6 +43,7 @@ name = "U{n}_HEAD"
 offset = 0x08
 wide = true
 access = "rw"
+replay = true
 zero = "none"
 doc = "Where the unit works."
 fields = [{ name = "address", bits = "63:0", kind = "address" }]
@@ -58,25 +60,25 @@ fields = [{ name = "address", bits = "47:12", kind = "address" }, { name = "vali
 pub fn add(add: Add<'_>) {
     add("register_map", "small", MAP.into());
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers/mali-jm");
-    for file in ["job_slot.toml", "job-header.toml", "mali-lpae-entry.toml", "draw.toml"] {
+    for file in ["job_slot.toml", "job-header.toml", "draw.toml"] {
         add(
             "register_map",
             file,
             std::fs::read(folder.join(file)).unwrap_or_default(),
         );
     }
-    add("page_tables", "one-of-each", page_tables(0));
-    add("page_tables", "lpae", page_tables(1));
+    add("page_tables", "aarch64", page_tables(MmuFormat::Aarch64_4k));
+    add("page_tables", "lpae", page_tables(MmuFormat::MaliLpae));
     add("job_chain", "every-type", job_chain());
     add("device_mali", "write-value", device_mali());
 }
 
-/// The tables of the other seeds, entry by entry; in the older format their leaves mean something else.
-fn page_tables(format: u8) -> Vec<u8> {
-    let mut out = vec![format];
+/// The tables of the other seeds, entry by entry.
+fn page_tables(format: MmuFormat) -> Vec<u8> {
+    let mut out = vec![u8::from(format == MmuFormat::MaliLpae)];
     out.extend(TABLES[0].to_le_bytes());
     out.extend(VA.to_le_bytes());
-    for (at, entries) in tables() {
+    for (at, entries) in tables(format) {
         for (index, entry) in entries.iter().enumerate().filter(|(_, e)| **e != mmu::INVALID) {
             out.extend(((at >> 12) as u16 - 1).to_le_bytes());
             out.extend((index as u16).to_le_bytes());
@@ -89,8 +91,8 @@ fn page_tables(format: u8) -> Vec<u8> {
 /// A job of each type, 256 bytes apart, with payloads full of addresses that lie in the memory.
 fn job_chain() -> Vec<u8> {
     let mut memory = vec![0u8; 256];
-    let types = 1..=12u8;
-    for job_type in types.clone() {
+    let types = 1..=10u8;
+    for job_type in types {
         let next = if job_type == 12 {
             0
         } else {

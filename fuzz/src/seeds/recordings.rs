@@ -58,18 +58,18 @@ const PAGE: u64 = 0x5000;
 pub(super) const VA: u64 = 0x10_0000;
 
 /// The tables at [`TABLES`]: `VA` and its neighbour map to `PAGE` and the page after it.
-pub(super) fn tables() -> Vec<(u64, Vec<u64>)> {
+pub(super) fn tables(format: MmuFormat) -> Vec<(u64, Vec<u64>)> {
     let mut out: Vec<(u64, Vec<u64>)> = TABLES.iter().map(|at| (*at, vec![mmu::INVALID; 512])).collect();
     for (level, below) in TABLES.iter().skip(1).enumerate() {
         let index = usize::from(mmu::index_at(level as u8, VA));
         if let Some(e) = out.get_mut(level).and_then(|t| t.1.get_mut(index)) {
-            *e = mmu::encode_table(MmuFormat::Aarch64_4k, PhysAddr(*below));
+            *e = mmu::encode_table(format, PhysAddr(*below));
         }
     }
     let index = usize::from(mmu::index_at(3, VA));
     for i in 0..2u64 {
         if let Some(e) = out.get_mut(3).and_then(|t| t.1.get_mut(index + i as usize)) {
-            *e = mmu::encode_leaf(MmuFormat::Aarch64_4k, PhysAddr(PAGE + i * 0x1000), mmu::Rights::RW, 0);
+            *e = mmu::encode_leaf(format, PhysAddr(PAGE + i * 0x1000), mmu::Rights::RW, 0);
         }
     }
     out
@@ -115,7 +115,7 @@ pub fn gpureplay() -> Vec<(&'static str, Vec<u8>)> {
             20 + i % 2
         ));
     }
-    let tables = tables();
+    let tables = tables(MmuFormat::Aarch64_4k);
     let mut pgt = Vec::new();
     let size = 40 + tables.len() as u64 * 4104;
     for word in [size, TABLES[0], 0x4c8d_888d_8f88, 6] {
@@ -155,7 +155,7 @@ fn raw_memory() -> Vec<u8> {
     let mut out = TABLES[0].to_le_bytes().to_vec();
     out.extend(TABLES[0].to_le_bytes());
     out.push(0);
-    for (_, entries) in tables() {
+    for (_, entries) in tables(MmuFormat::Aarch64_4k) {
         out.extend(entries.iter().flat_map(|e| e.to_le_bytes()));
     }
     out.extend(job_page());
@@ -191,7 +191,7 @@ fn recording() -> Recording {
         page.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         page
     };
-    for (at, entries) in tables() {
+    for (at, entries) in tables(MmuFormat::Aarch64_4k) {
         let bytes: Vec<u8> = entries.iter().flat_map(|e| e.to_le_bytes()).collect();
         frames.push((at >> 12, memory.add_page(&page_of(&bytes)), FrameRole::Table));
     }

@@ -460,6 +460,19 @@ fn rule_4_limits_and_budgets() {
 }
 
 #[test]
+fn rule_4_a_job_in_a_slot_that_no_gpu_has() {
+    let mut c = compiled(&sample(SAMPLE));
+    for slot in [16, 254] {
+        c.plan.jobs[0].slot = slot;
+        assert!(matches!(reason(&c, 4), Reason::Budget { budget: 16, .. }));
+        // Whoever runs it all the same gets a job whose end nobody saw.
+        let outcome = common::play(&c);
+        assert_eq!(outcome.jobs.len(), c.plan.jobs.len());
+        assert!(!outcome.jobs[0].done);
+    }
+}
+
+#[test]
 fn rule_5_every_difference_is_named() {
     let whole = compiled(&sample(SAMPLE));
     let extra = Action::WaitInterrupt {

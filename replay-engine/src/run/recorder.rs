@@ -132,7 +132,8 @@ impl<'a> Recorder<'a> {
                     let Some(slot) = self.plan.jobs.get(*i).map(|j| j.slot) else {
                         continue;
                     };
-                    let bits = seen.value >> slot & 0x1_0001;
+                    // No status has bits of a slot that no GPU has.
+                    let bits = seen.value.checked_shr(u32::from(slot)).unwrap_or(0) & 0x1_0001;
                     if let Some(job) = self.jobs.get_mut(*i).filter(|_| bits != 0) {
                         job.ended_ns = Some(seen.time_ns);
                         job.failed = bits > 1;

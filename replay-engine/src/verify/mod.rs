@@ -36,6 +36,9 @@ pub const MOST: Budgets = Budgets {
     poll_ns: 60_000_000_000,
 };
 
+/// Job slots that a GPU can have.
+const SLOTS: u8 = 16;
+
 /// Most bytes of one output.
 const MAX_OUTPUT: u64 = 1 << 32;
 
@@ -114,7 +117,9 @@ fn fits(plan: &Plan, target: &DeviceInfo) -> Result<&'static RegisterMap, Refusa
 /// Rule 4, but for what the body shows.
 fn budgets(plan: &Plan) -> Result<(), Refusal> {
     let b = &plan.budgets;
+    let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
     let within = [
+        ("job slots", slots, u64::from(SLOTS)),
         ("actions", b.actions, MOST.actions),
         ("pages", b.pages, MOST.pages),
         ("nanoseconds", b.time_ns, MOST.time_ns),

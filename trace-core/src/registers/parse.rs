@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Largest register window that a map may have.
 const MAX_WINDOW: u64 = 1 << 26;
+/// Most bytes, about, that the registers of a file may come to once arrays are expanded.
+const MAX_EXPANDED: u64 = 64 << 20;
 /// Largest layout in bits.
 const MAX_BITS: u32 = 1 << 16;
 
@@ -181,6 +183,19 @@ fn registers(map: &mut RegisterMap, file: &str, f: &RawFile, enums: &Enums) -> R
     }
     if block.provenance.is_empty() {
         return Err(at.err("provenance is empty"));
+    }
+    // A few lines can tell of more registers than fit in memory: counted before any is made.
+    let size = |r: &RawRegister| {
+        let values = |f: &RawField| f.enumeration.as_ref().and_then(|n| enums.get(n)).map_or(0, Vec::len);
+        let fields = r
+            .fields
+            .iter()
+            .map(|f| 128 + f.name.len() + f.doc.len() + f.say.len() + 64 * values(f));
+        let one = 512 + r.name.len() + r.doc.len() + r.reason.len() + fields.sum::<usize>();
+        u64::from(block.count.max(1)) * u64::from(r.count.max(1)) * one as u64
+    };
+    if f.register.iter().map(size).fold(0, u64::saturating_add) > MAX_EXPANDED {
+        return Err(at.err("its registers, with all their repeats, are too many"));
     }
     for instance in 0..block.count.max(1) {
         let base = u64::from(block.base) + u64::from(instance) * u64::from(block.stride);

@@ -309,6 +309,15 @@ fn damaged_files_are_told_with_their_place() {
     assert_eq!((e.file.as_str(), e.place.as_str()), ("x.toml", "line 1"));
 }
 
+#[test]
+fn repeats_that_would_fill_the_memory_are_refused_before_they_are_made() {
+    let block = "[block]\nname='B'\nbase=0\nstride=4\ncount=256\nprovenance='x'\n";
+    let register = "[[register]]\nname='R'\noffset=0\ncount=256\nstride=4\naccess='ro'\ndoc='x'\n";
+    let text = block.to_owned() + &register.repeat(200);
+    let e = RegisterMap::parse(&[MALI_JM[0], ("x.toml", &text)]).unwrap_err();
+    assert!(e.to_string().contains("too many"), "{e}");
+}
+
 /// The name that the authors' timeline gives an access: the component after those of block and slot or address space.
 fn oracle_name(components: &str) -> Option<String> {
     let mut prefix = String::new();
