@@ -180,7 +180,7 @@ pub fn register_map(data: &[u8]) -> bool {
     };
     let Ok(map) = map else { return false };
     let values = [0, 1, 0x8000_0000, u64::from(u32::MAX), 0xa5a5_5a5a_0102_0304, u64::MAX];
-    for register in map.registers().take(300) {
+    for register in map.registers().take(48) {
         assert!(u64::from(register.offset) < map.window_bytes());
         assert_eq!(map.at(register.offset).map(|r| &r.name), Some(&register.name));
         assert_eq!(map.named(&register.name).map(|r| r.offset), Some(register.offset));
