@@ -6,7 +6,7 @@ help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    install what tests need, run all of them"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
-	@echo "make bench                   measure; BENCH=NAME: only that one"
+	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, per_action, size)"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"

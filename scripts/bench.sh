@@ -1,6 +1,7 @@
 #!/bin/sh
-# make bench: every benchmark, or the one named. Figures are ratios of one run on one machine.
-# Use: scripts/bench.sh [NAME]
+# make bench: every benchmark, or the one named. Figures are ratios of one run on one machine; what else it does
+# meanwhile shows in the load that is printed before and after.
+# Use: scripts/bench.sh [import|open|page_tables|per_action|size]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -11,7 +12,34 @@ need_cargo
     need_packages "to build (a linker, C for a few crates, certificates for downloads)" $BUILD_PACKAGES
 }
 install_packages
-if [ -n "${1:-}" ]; then
-    exec cargo bench --locked --workspace --bench "$1"
-fi
-exec cargo bench --locked --workspace --benches
+
+load() {
+    echo "$1: load $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) cores"
+}
+
+# The executor as a bare executable: what of it is loaded into memory.
+size_of_bare() {
+    cargo build --locked --package replay-bare --profile bare
+    echo "bare executable: text, data and what starts as zero, in bytes"
+    size "${CARGO_TARGET_DIR:-target}/bare/replay-bare"
+}
+
+# Only the crates that have benchmarks are built: the optimised build of all the others takes long.
+measure() {
+    case $1 in
+        import | open | page_tables) cargo bench --locked --package trace-core --bench "$1" ;;
+        per_action) cargo bench --locked --package replay-core --bench "$1" ;;
+        size) size_of_bare ;;
+        *)
+            echo "make bench: no benchmark '$1' (there are import, open, page_tables, per_action, size)" >&2
+            exit 2
+            ;;
+    esac
+}
+
+load before
+for name in ${1:-import open page_tables per_action size}; do
+    echo "== $name"
+    measure "$name"
+done
+load after

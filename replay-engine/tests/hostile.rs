@@ -5,18 +5,21 @@ mod support;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use replay_core::Action;
 use replay_engine::client::{Client, ClientError};
+use replay_engine::plan::Plan;
 use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
+use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
-    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
+    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest, SessionReply,
 };
 use replay_engine::wire::{Channel, Concern, Frame, KeyPair, KeyStore, Preamble, Word};
 use serde::de::DeserializeOwned;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use support::{Bench, images, plan, raw_agent, raw_client, tcp, until};
+use support::{Bench, images, plan, plan_of, raw_agent, raw_client, tcp, until};
 use trace_core::encode;
 use trace_core::progress::Progress;
 
@@ -130,52 +133,71 @@ fn offers_of_impossible_sizes_cost_nothing() {
         Ok(LeaseReply::Granted(_))
     ));
     let before = peak_kib();
-    for (head_bytes, body_bytes, count) in [
-        (u64::MAX, u64::MAX, 2),
-        (u64::MAX, 1, 0),
-        (1, 1 << 60, 1),
-        (64 << 20, 256 << 20, 3),
-        (0, 0, 0),
-        (0, 0, 7),
-    ] {
+    let part = |bytes: u64, digest| Part { bytes, digest };
+    let next = |channel: &mut Channel| -> PagesReply { channel.receiver.receive().unwrap().message().unwrap() };
+    for (head_bytes, body_bytes) in [(u64::MAX, u64::MAX), (u64::MAX, 1), (1, 1 << 60), ((64 << 20) + 1, 0)] {
         let offer = PagesRequest::Offer {
-            head_bytes,
-            body_bytes,
-            pieces: vec![[7; 32]; count],
+            head: part(head_bytes, [7; 32]),
+            body: part(body_bytes, [7; 32]),
         };
         channel.sender.send(Concern::Pages, &offer).unwrap();
-        loop {
-            match channel.receiver.receive().unwrap().message().unwrap() {
-                PagesReply::Unacceptable(_) => break,
-                // An empty plan lacks no pieces; that it is no plan comes next.
-                PagesReply::LackPieces(runs) => assert!(runs.is_empty()),
-                other => panic!("{other:?}"),
-            }
-        }
+        assert!(matches!(next(&mut channel), PagesReply::Unacceptable(_)));
     }
+    // The largest that is taken costs nothing before its bytes are there, and steps that make too much nothing at all.
+    let largest = PagesRequest::Offer {
+        head: part(64 << 20, [7; 32]),
+        body: part(256 << 20, [7; 32]),
+    };
+    channel.sender.send(Concern::Pages, &largest).unwrap();
+    let none = Some(Outline::none());
+    let lack = PagesReply::LackParts {
+        head: none.clone(),
+        body: none.clone(),
+    };
+    assert_eq!(next(&mut channel), lack);
+    let keep = vec![
+        Step::Keep {
+            first: 0,
+            count: u32::MAX
+        };
+        10_000
+    ];
+    let bomb = PagesRequest::Parts {
+        head: keep.clone(),
+        body: keep,
+    };
+    channel.sender.send(Concern::Pages, &bomb).unwrap();
+    assert!(matches!(next(&mut channel), PagesReply::Unacceptable(why) if why.contains("keeps piece")));
     let grown = peak_kib().saturating_sub(before);
     assert!(grown < 16 << 10, "{grown} KiB for an announcement");
-    // A plan whose head does not decode.
+    // A plan whose head does not decode, and one that does not have its digest.
     let junk = [0xffu8; 4096];
     let mut version = junk;
     version[..4].copy_from_slice(&replay_engine::plan::PLAN_VERSION.to_le_bytes());
-    for (piece, word) in [(junk, "version"), (version, "decode")] {
-        let pieces = vec![*blake3::hash(&piece).as_bytes()];
-        channel
-            .sender
-            .send(
-                Concern::Pages,
-                &PagesRequest::Offer {
-                    head_bytes: 4096,
-                    body_bytes: 0,
-                    pieces,
-                },
-            )
-            .unwrap();
-        let reply: PagesReply = channel.receiver.receive().unwrap().message().unwrap();
-        assert_eq!(reply, PagesReply::LackPieces(vec![(0, 1)]));
-        channel.sender.send_bytes(Concern::Bulk, &piece).unwrap();
-        let reply: PagesReply = channel.receiver.receive().unwrap().message().unwrap();
+    for (bytes, sent, word) in [
+        (junk, junk, "version"),
+        (version, version, "decode"),
+        (version, junk, "digest"),
+    ] {
+        // What nobody has seen yet, so that it is lacking.
+        let digest = *blake3::hash(if bytes == sent { &bytes } else { b"another" }).as_bytes();
+        let empty = part(0, *blake3::hash(b"").as_bytes());
+        let offer = PagesRequest::Offer {
+            head: part(4096, digest),
+            body: empty,
+        };
+        channel.sender.send(Concern::Pages, &offer).unwrap();
+        assert!(matches!(
+            next(&mut channel),
+            PagesReply::LackParts { head: Some(_), .. }
+        ));
+        let parts = PagesRequest::Parts {
+            head: vec![Step::New { bytes: 4096 }],
+            body: Vec::new(),
+        };
+        channel.sender.send(Concern::Pages, &parts).unwrap();
+        channel.sender.send_bytes(Concern::Bulk, &sent).unwrap();
+        let reply = next(&mut channel);
         assert!(
             matches!(&reply, PagesReply::Unacceptable(why) if why.contains(word)),
             "{reply:?}"
@@ -188,10 +210,13 @@ fn offers_of_impossible_sizes_cost_nothing() {
 #[test]
 fn messages_out_of_order_end_the_session_and_free_the_device() {
     let bench = Bench::new(Options::default());
+    let nothing = Part {
+        bytes: 0,
+        digest: [0; 32],
+    };
     let offer = PagesRequest::Offer {
-        head_bytes: 0,
-        body_bytes: 0,
-        pieces: Vec::new(),
+        head: nothing,
+        body: nothing,
     };
     // A plan without a lease.
     let mut channel = welcomed(&bench);
@@ -228,6 +253,65 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
         .send(Concern::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     assert!(channel.receiver.receive().is_err());
+    lives(&bench);
+}
+
+#[test]
+fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
+    let bench = Bench::new(Options::default());
+    let mut channel = welcomed(&bench);
+    let sender = channel.sender.clone();
+    let mut next = || channel.receiver.receive().unwrap();
+    sender
+        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    next();
+    let write = Action::Write {
+        event: 0,
+        space: 0,
+        offset: 0x8000,
+        width: 4,
+        value: 1,
+    };
+    for (compiled, good) in [(plan(3, &[]), true), (plan_of([write], &[]), false)] {
+        let body = compiled.plan.body.clone();
+        let head = encode::to_bytes(&Plan {
+            body: Vec::new(),
+            ..compiled.plan
+        })
+        .unwrap();
+        let part = |bytes: &[u8]| Part {
+            bytes: bytes.len() as u64,
+            digest: *blake3::hash(bytes).as_bytes(),
+        };
+        let offer = PagesRequest::Offer {
+            head: part(&head),
+            body: part(&body),
+        };
+        sender.send(Concern::Pages, &offer).unwrap();
+        next();
+        let new = |bytes: &[u8]| {
+            vec![Step::New {
+                bytes: bytes.len() as u32,
+            }]
+        };
+        let parts = PagesRequest::Parts {
+            head: new(&head),
+            body: new(&body),
+        };
+        sender.send(Concern::Pages, &parts).unwrap();
+        sender.send_bytes(Concern::Bulk, &head).unwrap();
+        sender.send_bytes(Concern::Bulk, &body).unwrap();
+        assert!(matches!(next().message(), Ok(PagesReply::LackPages(_))));
+        match next().message().unwrap() {
+            PagesReply::Ready(_) => assert!(good),
+            PagesReply::Refused(r) => assert!(!good && r.rule == 1, "{r}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    sender.send(Concern::Run, &RunRequest::Start { repeat: 1 }).unwrap();
+    assert!(matches!(next().message(), Ok(RunReply::NotReady(_))));
+    sender.close();
     lives(&bench);
 }
 
@@ -304,34 +388,40 @@ fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
             Ok(())
         })
         .unwrap();
-    // It asks for pieces that nobody offered.
-    let devices = bench.server.states();
-    let info = devices[0].info.clone();
-    let at = lying_agent(&bench.ends.agent, move |c| {
-        let welcome = SessionReply::Welcome {
-            program: String::new(),
-            you: String::new(),
-            devices: devices.clone(),
-        };
-        c.sender.send(Concern::Session, &welcome).unwrap();
-        c.receiver.receive().unwrap();
-        c.sender
-            .send(Concern::Lease, &LeaseReply::Granted(info.clone()))
+    // It asks for pages that nobody offered, names pieces of an impossible size.
+    let odd = Outline {
+        log2: 63,
+        digests: vec![1],
+    };
+    let lies = [
+        PagesReply::LackPages(vec![(0, u32::MAX), (5, u32::MAX)]),
+        PagesReply::LackParts {
+            head: Some(odd),
+            body: None,
+        },
+    ];
+    for lie in lies {
+        let devices = bench.server.states();
+        let at = lying_agent(&bench.ends.agent, move |c| {
+            let info = devices[0].info.clone();
+            let welcome = SessionReply::Welcome {
+                program: String::new(),
+                you: String::new(),
+                devices: devices.clone(),
+            };
+            c.sender.send(Concern::Session, &welcome).unwrap();
+            c.receiver.receive().unwrap();
+            c.sender.send(Concern::Lease, &LeaseReply::Granted(info)).unwrap();
+            c.receiver.receive().unwrap();
+            c.sender.send(Concern::Pages, &lie).unwrap();
+        });
+        let mut lease = Client::connect(&tcp(at), &bench.ends.client, None)
+            .unwrap()
+            .lease("board")
             .unwrap();
-        c.receiver.receive().unwrap();
-        c.sender
-            .send(
-                Concern::Pages,
-                &PagesReply::LackPieces(vec![(0, u32::MAX), (5, u32::MAX)]),
-            )
-            .unwrap();
-    });
-    let mut lease = Client::connect(&tcp(at), &bench.ends.client, None)
-        .unwrap()
-        .lease("board")
-        .unwrap();
-    let e = lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err();
-    assert!(matches!(e, ClientError::Protocol { .. }), "{e}");
+        let e = lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err();
+        assert!(matches!(e, ClientError::Protocol { .. }), "{e}");
+    }
 }
 
 fn decodes<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {

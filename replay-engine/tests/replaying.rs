@@ -4,7 +4,7 @@
 mod support;
 
 use replay_core::Action;
-use replay_engine::client::{Client, ClientError, Endpoint, Phase, Stage, boards};
+use replay_engine::client::{Client, ClientError, Endpoint, Lease, Phase, Stage, boards};
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Options, Server};
 use std::os::unix::net::UnixListener;
@@ -63,24 +63,30 @@ fn a_second_push_sends_only_what_changed() {
     let bench = Bench::new(Options::default());
     let mut all = images(300);
     let mut lease = bench.lease();
-    let mut push = |all: &[[u8; 4096]]| {
+    let push = |lease: &mut Lease, all: &[[u8; 4096]]| {
         let outcome = lease.replay(&plan(2000, all), 1, &Progress::new(), false).unwrap();
         assert_eq!(outcome.pushed_bytes, lease.pushed().bytes);
         lease.pushed()
     };
-    let first = push(&all);
+    let first = push(&mut lease, &all);
     assert_eq!((first.pages, first.pages_known), (300, 0));
     assert!(first.bytes > 300 * 4096);
     all[17][4000] = 1;
-    let second = push(&all);
+    let second = push(&mut lease, &all);
     assert_eq!((second.pages, second.pages_known), (1, 299));
-    assert!(second.bytes < 16 << 10, "{} bytes for one page", second.bytes);
-    let third = push(&all);
+    assert!(second.bytes < 4096 + 2048, "{} bytes for one page", second.bytes);
+    assert_eq!(
+        lease.sent_pages(),
+        [*blake3::hash(&all[17]).as_bytes()],
+        "exactly the page that changed"
+    );
+    let third = push(&mut lease, &all);
     assert_eq!((third.pages, third.pages_known), (0, 300));
-    assert!(third.bytes < 4 << 10, "{} bytes for nothing new", third.bytes);
+    assert!(third.bytes < 512, "{} bytes for nothing new", third.bytes);
+    assert!(lease.sent_pages().is_empty());
     // Images that are zero or repeat are not sent at all.
     let repeats = [[0; 4096], all[0], all[0], [0; 4096]];
-    assert_eq!(push(&repeats).pages, 0);
+    assert_eq!(push(&mut lease, &repeats).pages, 0);
     drop(lease);
     // Another lease of the same client finds its pages; another client does not.
     let mut again = bench.lease();
@@ -269,8 +275,12 @@ fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
         let relay = Relay::to(bench.address);
         let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();
         let mut lease = client.lease("board").unwrap();
-        let run = std::thread::spawn(move || lease.replay(&plan(100_000, &[]), 1, &Progress::new(), false));
-        std::thread::sleep(Duration::from_millis(200));
+        let progress = Progress::new();
+        let watch = progress.clone();
+        let run = std::thread::spawn(move || lease.replay(&plan(100_000, &[]), 1, &progress, false));
+        // The upload ends at a fifth. A board that hangs gets no further.
+        let begun = if mood == SLOW { 0.2001 } else { 0.2 };
+        until("the run to begin", || watch.fraction().unwrap_or(0.0) >= begun);
         assert_eq!(bench.server.states()[0].holder.as_deref(), Some("bench"));
         relay.cut();
         let e = run.join().unwrap().unwrap_err();

@@ -132,3 +132,194 @@ fn a_plan_is_shown_without_being_run() {
         "an action a line"
     );
 }
+
+fn replay_vecadd(extra: &[&str]) -> whole_program_tests::Ended {
+    let sample = root().join("sample-traces/vecadd.kine");
+    let start = [
+        "replay",
+        sample.to_str().unwrap(),
+        "--on",
+        "software:mali-g71",
+        "--json",
+    ];
+    run(start.iter().chain(extra))
+}
+
+#[test]
+fn every_named_buffer_comes_out_raw_and_as_npy_and_goes_in_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
+    let mut names = Vec::new();
+    for buffer in info["buffers"].as_array().unwrap() {
+        let name = buffer["name"].as_str().unwrap();
+        let bytes = buffer["bytes"].as_u64().unwrap();
+        let (raw, npy) = (
+            dir.path().join(format!("{name}.bin")),
+            dir.path().join(format!("{name}.npy")),
+        );
+        let file = |path: &std::path::Path| format!("{name}={}", path.display());
+        let out = replay_vecadd(&["--output", &file(&raw), "--output", &file(&npy)]);
+        assert_eq!(out.code, Some(0), "{out:?}");
+        let (raw_bytes, npy_bytes) = (std::fs::read(&raw).unwrap(), std::fs::read(&npy).unwrap());
+        assert_eq!(raw_bytes.len() as u64, bytes, "{name}");
+        assert!(
+            npy_bytes.starts_with(b"\x93NUMPY") && npy_bytes.ends_with(&raw_bytes),
+            "{name}"
+        );
+        let told = out.json();
+        let told = told["outputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|o| o["name"] == name)
+            .unwrap();
+        assert_eq!(told["bytes"], bytes);
+        assert_eq!(told["blake3"], blake3::hash(&raw_bytes).to_hex().to_string(), "{name}");
+        // What came out goes in again, in either form, and changes nothing.
+        for path in [&raw, &npy] {
+            let back = replay_vecadd(&["--input", &file(path)]);
+            assert_eq!(
+                (back.code, &back.json()["rewrites"]["input"]),
+                (Some(0), &json!(1)),
+                "{name}"
+            );
+        }
+        names.push(name.to_owned());
+    }
+    assert_eq!(names, ["a", "b", "c", "shader0"]);
+}
+
+#[test]
+fn inputs_that_do_not_fit_and_outputs_that_cannot_be_written_stop_it_before_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let npy = at("a.npy");
+    assert_eq!(replay_vecadd(&["--output", &format!("a={npy}")]).code, Some(0));
+    let whole = std::fs::read(&npy).unwrap();
+    let put = |name: &str, bytes: &[u8]| {
+        std::fs::write(at(name), bytes).unwrap();
+        format!("a={}", at(name))
+    };
+    let refused = |input: &str, needle: &str| {
+        let ended = replay_vecadd(&["--input", input]);
+        ended.assert_refused(needle);
+        assert!(
+            ended.err.contains(input.split_once('=').unwrap().1),
+            "names the file: {}",
+            ended.err
+        );
+    };
+    refused(
+        &put("short.bin", &[0; 4095]),
+        "holds 4095 bytes, buffer 'a' takes exactly 4096",
+    );
+    refused(&put("long.bin", &[0; 4097]), "takes exactly 4096");
+    refused(&put("empty.bin", &[]), "holds 0 bytes");
+    let header = String::from_utf8_lossy(&whole[..128]).into_owned();
+    let start = header.find("<f4").expect("a holds f32 elements");
+    let mut ints = whole.clone();
+    ints[start + 1] = b'i';
+    refused(&put("ints.npy", &ints), "holds i32 elements, buffer 'a' has f32");
+    refused(&put("cut.npy", &whole[..whole.len() - 4]), "");
+    refused(&put("head.npy", &whole[..20]), "");
+    refused(&put("letter.npy", b"Dear all"), "");
+    refused(&format!("a={}", dir.path().display()), "");
+    refused(&format!("a={}", at("nowhere.bin")), "No such file");
+    for (option, value) in [
+        ("--output", format!("a={}", at("missing/out.bin"))),
+        ("--output", format!("a={}", dir.path().display())),
+        ("-o", at("missing/outcome.kine")),
+        ("-o", dir.path().to_str().unwrap().to_owned()),
+    ] {
+        let ended = replay_vecadd(&[option, &value]);
+        ended.assert_refused("folder");
+    }
+}
+
+#[test]
+fn exit_codes_say_good_differs_or_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |name: &str| root().join("sample-traces").join(name).to_str().unwrap().to_owned();
+    let (vecadd, saxpy, g52) = (sample("vecadd.kine"), sample("saxpy.kine"), sample("vecadd-g52.kine"));
+    let board = ["--on", "software:mali-g71"];
+    let damaged = dir.path().join("damaged.kine");
+    let mut bytes = std::fs::read(&vecadd).unwrap();
+    bytes[4096] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let damaged = damaged.to_str().unwrap();
+    let table: &[(i32, &[&str])] = &[
+        (0, &["info", &vecadd]),
+        (0, &["check", &vecadd]),
+        (0, &["diff", &vecadd, &vecadd]),
+        (1, &["diff", &vecadd, &saxpy]),
+        (2, &["diff", &vecadd, "/nowhere"]),
+        (0, &["verify", &vecadd]),
+        (1, &["verify", damaged]),
+        (2, &["verify", "/nowhere"]),
+        (0, &["map", &vecadd, "--walk", "0xf7ffb000"]),
+        (1, &["map", &vecadd, "--walk", "0x1000"]),
+        (0, &["memory", &vecadd, "--buffer", "a"]),
+        (2, &["memory", &vecadd, "--buffer", "nobody"]),
+        (1, &["memory", &vecadd, "--search", "00112233445566778899aabbccddeeff"]),
+        (2, &["memory", &vecadd, "--search", "xyz"]),
+        (2, &["import", &vecadd, "-o", &vecadd]),
+        (0, &["plan", &vecadd, board[0], board[1]]),
+        (2, &["plan", &vecadd, "--on", "software:mali-g99"]),
+        (0, &["replay", &vecadd, board[0], board[1]]),
+        (0, &["replay", &vecadd, board[0], board[1], "--pace", "recorded"]),
+        (1, &["replay", &g52, board[0], board[1]]),
+        (2, &["replay", &vecadd, "--on", "agent:nobody/mali-g71"]),
+        (2, &["replay", &vecadd, "--on", "cuda:0"]),
+        (2, &["replay", &vecadd, board[0], board[1], "--repeat", "0"]),
+        (
+            2,
+            &["replay", &vecadd, board[0], board[1], "--input", "nobody=/dev/null"],
+        ),
+        (0, &["boards"]),
+        (0, &["agents"]),
+        (2, &["agents", "--forget", "nobody"]),
+        (2, &["pair", "127.0.0.1:1", "lab"]),
+        (0, &["--help"]),
+        (2, &["--frobnicate"]),
+    ];
+    for (code, arguments) in table {
+        let ended = run(*arguments);
+        assert_eq!(ended.code, Some(*code), "{arguments:?}: {ended:?}");
+        // What could not be done says so on stderr alone; what could says nothing there.
+        assert_eq!(ended.err.is_empty(), *code != 2, "{arguments:?}: {}", ended.err);
+        assert_eq!(ended.out.is_empty(), *code == 2, "{arguments:?}: {}", ended.out);
+    }
+}
+
+#[test]
+fn text_for_a_person_tells_of_every_job_and_says_numbers_right() {
+    let sample = root().join("sample-traces/twopass.kine");
+    let of = |extra: &[&str]| {
+        let start = ["replay", sample.to_str().unwrap(), "--on", "software:mali-g71"];
+        let ended = run(start.iter().chain(extra));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.out
+    };
+    let plain = of(&[]);
+    assert!(
+        plain.starts_with("match: ") && plain.contains("software:mali-g71"),
+        "{plain}"
+    );
+    assert!(
+        plain.contains("did not run"),
+        "nothing was computed, and it says so: {plain}"
+    );
+    let jobs = of(&["--jobs"]);
+    let rows: Vec<&str> = jobs.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
+    let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
+    assert_eq!(rows.len() as u64, info["jobs"].as_u64().unwrap(), "{jobs}");
+    assert!(
+        rows.iter()
+            .all(|r| r.contains("done") && r.contains("not run") && r.contains(" us")),
+        "{jobs}"
+    );
+    for text in [&plain, &jobs] {
+        assert!(!text.contains(" 1 jobs") && !text.contains("(s)"), "{text}");
+    }
+}

@@ -36,7 +36,15 @@ impl Keys {
 
     /// Opens a board by its name.
     pub fn board(&self, name: &str) -> Result<Lease, Failure> {
-        boards::open(name, &factories(), &self.open()?).map_err(|e| Failure::usage(format!("board {name}: {e}")))
+        boards::open(name, &factories(), &self.open()?).map_err(|e| {
+            let e = e.to_string();
+            // Some errors name the board themselves.
+            Failure::usage(if e.contains(name) {
+                e
+            } else {
+                format!("board {name}: {e}")
+            })
+        })
     }
 }
 
@@ -55,7 +63,8 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:mali-g71, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE
+    /// Board: software:mali-g71, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
+    /// `boards` lists those there are
     #[arg(long, value_name = "BOARD")]
     on: String,
     /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
@@ -139,6 +148,16 @@ impl ReplayOf {
             compile_time: start.elapsed(),
             opened,
         })
+    }
+
+    /// The board as the person named it.
+    pub fn board(&self) -> &str {
+        &self.on
+    }
+
+    /// The recording's file or folder.
+    pub fn file(&self) -> &Path {
+        &self.source.file
     }
 
     /// Files that outputs are to be written to.

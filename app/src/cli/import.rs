@@ -2,14 +2,14 @@
 
 use super::check::{Shown, name_of};
 use super::source::{Opened, format_name, number};
-use super::{Exit, Failure, Out, Verb};
+use super::{Exit, Failure, Out, Verb, waiting};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace_core::import::{self, raw_memory};
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
-use trace_core::{PhysAddr, container};
+use trace_core::{PhysAddr, Recording, container};
 
 pub const VERB: Verb = Verb {
     name: "import",
@@ -71,8 +71,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             "is the source itself (expected another file after -o)",
         ));
     }
-    let progress = Progress::new();
-    let recording = match (arguments.base, arguments.root, arguments.format) {
+    let recording = waiting::show("importing", |progress, _| to_kine(arguments, progress))?;
+    let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
+    report(Opened::new(recording), to, bytes, out)
+}
+
+/// Reads the source and writes the `.kine`.
+fn to_kine(arguments: &Arguments, progress: &Progress) -> Result<Recording, Failure> {
+    let (source, to) = (&arguments.source, &arguments.to);
+    match (arguments.base, arguments.root, arguments.format) {
         (Some(base), Some(root), Some(format)) if arguments.raw => {
             let gpu_id =
                 u32::try_from(arguments.gpu_id).map_err(|_| Failure::usage("--gpu-id: the register has 32 bits"))?;
@@ -83,14 +90,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 memattr: arguments.memattr,
                 gpu_id,
             };
-            let recording = raw_memory::import(source, &options, &progress).map_err(|e| Failure::file(source, e))?;
-            container::write(&recording, to, &progress).map_err(|e| Failure::file(to, e))?;
-            recording
+            let recording = raw_memory::import(source, &options, progress).map_err(|e| Failure::file(source, e))?;
+            container::write(&recording, to, progress).map_err(|e| Failure::file(to, e))?;
+            Ok(recording)
         }
-        _ => import::import_file_to_kine(source, to, &progress).map_err(|e| Failure::file(source, e))?,
-    };
-    let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
-    let opened = Opened::new(recording);
+        _ => import::import_file_to_kine(source, to, progress).map_err(|e| Failure::file(source, e)),
+    }
+}
+
+/// Says what is in the new file.
+fn report(opened: Opened, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
     let facts = &opened.recording.facts;
     let events = opened.recording.events.len() as u64;
     if out.json() {

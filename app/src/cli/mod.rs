@@ -15,11 +15,13 @@ mod jobs;
 mod map;
 mod memory;
 mod out;
+mod outcome;
 mod pair;
 mod plan;
 mod replay;
 mod source;
 mod verify;
+mod waiting;
 
 use crate::window::{Options, ThemeChoice};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -159,6 +161,19 @@ pub fn main() -> u8 {
     }
 }
 
+/// Whether a file of this name could be written: said before the work whose result it is to hold.
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Err(Failure::file(path, "is a folder (expected the name of a file)"));
+    }
+    match path.parent() {
+        Some(folder) if folder != Path::new("") && !folder.is_dir() => {
+            Err(Failure::file(path, "its folder does not exist"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file as a whole or not at all: what was there before stays until the new bytes are safe.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::file(path, e);
@@ -205,12 +220,25 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
             crate::window::screenshot(file, out, size, scale, theme.unwrap_or_default()).map_err(fail)?;
         }
+        _ if !has_display() => {
+            return Err(Failure::usage(
+                "there is no display here for a window (neither DISPLAY nor WAYLAND_DISPLAY is set); \
+                 `kinescope --screenshot OUT.png FILE` draws the window into a picture, and `kinescope --help` lists \
+                 what works in a terminal",
+            ));
+        }
         _ => {
             let board = matches.get_one::<String>("board").cloned();
             crate::window::run(file.cloned(), Options { theme, board }).map_err(fail)?;
         }
     }
     Ok(Exit::Good)
+}
+
+/// Whether a window could be opened at all. Elsewhere than on Linux the system always has a display.
+fn has_display() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    !cfg!(target_os = "linux") || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(set)
 }
 
 /// Size of a picture when none is given, in points.

@@ -16,6 +16,28 @@ pub fn hex(value: u64) -> String {
     format!("{value:#x}")
 }
 
+/// A number of things in words: `1 job`, `23 jobs`.
+#[must_use]
+pub fn counted(n: u64, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
+}
+
+/// A time as text, in the unit that fits it.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    let n = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", n / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", n / 1e6),
+        _ => format!("{:.2} s", n / 1e9),
+    }
+}
+
 impl Out {
     /// Prints to the process's standard output.
     #[must_use]
@@ -104,5 +126,17 @@ impl Out {
     /// When the output is closed or full.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_read_well() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "job")), ["0 jobs", "1 job", "2 jobs"]);
+        let times = [999, 1_500, 2_345_678, 3_000_000_000].map(duration);
+        assert_eq!(times, ["999 ns", "1.5 us", "2.35 ms", "3.00 s"]);
     }
 }

@@ -1,6 +1,7 @@
 //! `plan`: what a replay would do and may touch, without doing it.
 
 use super::board::{Ready, ReplayOf};
+use super::out::counted;
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::plan::{Plan, RewriteKind, text};
@@ -63,7 +64,12 @@ struct Rewrite<'a> {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let Ready { device, compiled, .. } = arguments.of.prepare()?;
     let plan = &compiled.plan;
-    let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| Failure::usage(e.to_string()))?;
+    let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
+        Failure::file(
+            arguments.of.file(),
+            format!("the plan for {} is {e}", arguments.of.board()),
+        )
+    })?;
     if let Some(path) = &arguments.to {
         let bytes = plan.to_bytes().map_err(|e| Failure::file(path, e))?;
         super::write_whole(path, &bytes)?;
@@ -73,7 +79,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     } else if out.json() {
         out.value(&report(plan, &device.name, verified))?;
     } else {
-        describe(plan, &device.name, &verified, out)?;
+        describe(plan, arguments.of.board(), &verified, out)?;
     }
     Ok(Exit::Good)
 }
@@ -121,21 +127,22 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let r = &plan.reads;
     out.table(&[
-        row("Plan", format!("{} on {board}", plan.title)),
+        row("Of", plan.title.clone()),
+        row("On", board.to_owned()),
         row(
             "Actions",
             format!(
-                "{} in {} bytes, {} interrupts",
+                "{} in {}, {}",
                 plan.actions,
-                plan.body.len(),
-                plan.interrupts
+                counted(plan.body.len() as u64, "byte"),
+                counted(plan.interrupts, "interrupt")
             ),
         ),
         row("Jobs", plan.jobs.len().to_string()),
         row(
             "Reads",
             format!(
-                "{} compared ({} equal, {} masked, {} until), {} feed a write, {} any",
+                "{} compared ({} equal, {} masked, {} until), {} fed to a write, {} free-running",
                 r.compared(),
                 r.equal,
                 r.masked,
@@ -147,8 +154,8 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
         row(
             "Memory",
             format!(
-                "{} pages of {} to {}, {} with content",
-                plan.used_pages,
+                "{} of {} to {}, {} with content",
+                counted(plan.used_pages, "page"),
                 hex(plan.arena.base.0),
                 hex(plan.arena.end()),
                 plan.pages.len()
@@ -157,8 +164,10 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
         row(
             "Checked",
             format!(
-                "{} page tables, {} mapped pages, {} job chains: all inside the board's memory for this plan",
-                verified.tables, verified.leaves, verified.jobs
+                "{}, {}, {}: all inside the board's memory for this plan",
+                counted(verified.tables, "page table"),
+                counted(verified.leaves, "mapped page"),
+                counted(verified.jobs, "job chain")
             ),
         ),
     ])?;

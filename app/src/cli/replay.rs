@@ -2,7 +2,8 @@
 
 use super::board::{Ready, ReplayOf};
 use super::check::Shown;
-use super::{Exit, Failure, Out, Verb, hex};
+use super::out::duration;
+use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{ClientError, Stage};
@@ -10,7 +11,6 @@ use replay_engine::run::{FaultReport, Outcome, ReadCounts, Timing, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -29,6 +29,9 @@ struct Arguments {
     /// Run it this many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
+    /// List every job with its end and its time
+    #[arg(long)]
+    jobs: bool,
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
     bypass_check: bool,
@@ -93,8 +96,18 @@ struct Fault<'a> {
     summary: &'a str,
     exception: &'a str,
     address: Option<String>,
+    registers: Vec<FaultRegister<'a>>,
     walk: &'a [String],
     nearest_buffer: Option<&'a str>,
+    /// Bytes from the address to that buffer; 0 inside.
+    nearest_distance: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct FaultRegister<'a> {
+    name: &'a str,
+    value: String,
+    means: &'a str,
 }
 
 #[derive(Serialize)]
@@ -129,6 +142,11 @@ struct Percentiles {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    // What cannot be written must not cost a run.
+    let files = arguments.of.output_files().map(|(_, f)| f);
+    for path in arguments.outcome.as_deref().into_iter().chain(files) {
+        super::can_be_written(path)?;
+    }
     let Ready {
         mut lease,
         device,
@@ -136,7 +154,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         compile_time,
         opened,
     } = arguments.of.prepare()?;
-    let played = lease.replay(&compiled, arguments.repeat, &Progress::new(), arguments.bypass_check);
+    let played = waiting::show("replaying", |progress, doing| {
+        let doing = doing.clone();
+        lease.on_phase(move |phase| doing.now(phase.name()));
+        lease.replay(&compiled, arguments.repeat, progress, arguments.bypass_check)
+    });
     let mut outcome = match played {
         Ok(outcome) => outcome,
         // It began and did not end: that is a failed replay, not one that could not start.
@@ -145,16 +167,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             | ClientError::Lost {
                 stage: Stage::Run | Stage::Download,
                 ..
+            }
+            | ClientError::Protocol {
+                stage: Stage::Run | Stage::Download,
+                ..
             }),
         ) => broken(e.to_string(), device.name.clone()),
         Err(e) => return Err(Failure::usage(e.to_string())),
     };
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    if let Some(path) = &arguments.outcome
-        && !outcome.recording.is_empty()
-    {
-        super::write_whole(path, &outcome.recording)?;
+    if let Some(path) = &arguments.outcome {
+        if outcome.recording.is_empty() {
+            eprintln!("kinescope: {}: not written, the run left no recording", path.display());
+        } else {
+            super::write_whole(path, &outcome.recording)?;
+        }
     }
     for (name, file) in arguments.of.output_files() {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == name) {
@@ -169,7 +197,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if out.json() {
         out.value(&report(&outcome))?;
     } else {
-        text(&outcome, opened.recording.events.len(), out)?;
+        let of = outcome::Of {
+            board: arguments.of.board(),
+            events: opened.recording.events.len(),
+            map: opened.map,
+            jobs: arguments.jobs,
+        };
+        outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
     Ok(Exit::found(outcome.verdict != Verdict::Match))
 }
@@ -196,6 +230,14 @@ fn broken(failure: String, device: String) -> Outcome {
         device,
         fingerprint: [0; 32],
         recording: Vec::new(),
+    }
+}
+
+fn fault_register((name, value, means): &(String, u64, String)) -> FaultRegister<'_> {
+    FaultRegister {
+        name,
+        value: hex(*value),
+        means,
     }
 }
 
@@ -258,8 +300,10 @@ fn report(o: &Outcome) -> Report<'_> {
                 summary: &f.summary,
                 exception: &f.exception,
                 address: fault(f),
+                registers: f.registers.iter().map(fault_register).collect(),
                 walk: &f.walk,
                 nearest_buffer: f.nearest_buffer.as_ref().map(|(name, _)| name.as_str()),
+                nearest_distance: f.nearest_buffer.as_ref().map(|(_, d)| *d),
             })
             .collect(),
         job_outcomes: o
@@ -304,98 +348,21 @@ fn times(t: &Timing) -> Times {
     }
 }
 
-fn text(o: &Outcome, events: usize, out: &mut Out) -> Result<(), Failure> {
-    let verdict = match o.verdict {
-        Verdict::Match => "match",
-        Verdict::Diverged => "diverged",
-        Verdict::Failed => "failed",
-    };
-    out.line(format_args!(
-        "{verdict}: {} of {} compared reads as recorded",
-        o.reads.matched, o.reads.compared
-    ))?;
-    if let Some(why) = &o.failure {
-        out.line(format_args!("  {why}"))?;
-    }
-    for d in &o.divergences {
-        let (expected, got) = (hex(d.expected), hex(d.got));
-        out.line(format_args!(
-            "  event {}: {} expected {expected}, got {got} ({})",
-            d.event, d.register, d.class
-        ))?;
-    }
-    if o.divergence_count > o.divergences.len() as u64 {
-        out.line(format_args!(
-            "  and {} more",
-            o.divergence_count - o.divergences.len() as u64
-        ))?;
-    }
-    for f in &o.faults {
-        out.line(format_args!("  event {}: {}", f.event, f.summary))?;
-        for line in &f.walk {
-            out.line(format_args!("    {line}"))?;
-        }
-        if let Some((name, distance)) = &f.nearest_buffer {
-            out.line(format_args!("    nearest buffer: {name}, {distance} bytes away"))?;
-        }
-    }
-    for f in &o.findings {
-        out.line(format_args!("  {}: {}", f.place, f.message))?;
-    }
-    out.line("")?;
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let done = o.jobs.iter().filter(|j| j.done).count();
-    let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
-    let t = times(&o.timing);
-    let ms = |ns: u64| format!("{:.2} ms", ns as f64 / 1e6);
-    let mut run = ms(t.run_ns);
+/// Where the time went, in words.
+fn time_text(t: &Timing) -> String {
+    let t = times(t);
+    let mut run = duration(t.run_ns);
     if let Some(p) = &t.runs {
         run = format!(
-            "{run} median of {} ({} to {}, p99 {})",
+            "{run} median of {} ({} to {}, p90 {}, p99 {})",
             p.count,
-            ms(p.min_ns),
-            ms(p.max_ns),
-            ms(p.p99_ns)
+            duration(p.min_ns),
+            duration(p.max_ns),
+            duration(p.p90_ns),
+            duration(p.p99_ns)
         );
     }
-    let mut rows = vec![
-        row("Board", o.device.clone()),
-        row("Jobs", format!("{done} of {} done", o.jobs.len())),
-        row(
-            "Computed",
-            if o.computed {
-                "yes"
-            } else {
-                "no: at least one shader did not run"
-            }
-            .into(),
-        ),
-        row(
-            "Actions",
-            format!("{} for {events} events, {} interrupts", o.actions, o.interrupts),
-        ),
-        row(
-            "Rewrites",
-            if rewrites.is_empty() {
-                "none".into()
-            } else {
-                rewrites.join(", ")
-            },
-        ),
-        row(
-            "Time",
-            format!("plan {}, push {}, run {run}", ms(t.plan_ns), ms(t.push_ns)),
-        ),
-        row("Pushed", format!("{} bytes", o.pushed_bytes)),
-    ];
-    for b in &o.outputs {
-        rows.push(row(
-            &format!("Output {}", b.name),
-            format!("{} bytes, blake3 {}", b.data.len(), digest(b.blake3)),
-        ));
-    }
-    out.table(&rows)?;
-    Ok(())
+    format!("plan {}, push {}, run {run}", duration(t.plan_ns), duration(t.push_ns))
 }
 
 #[cfg(test)]

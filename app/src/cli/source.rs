@@ -1,6 +1,6 @@
 //! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
 
-use super::Failure;
+use super::{Failure, waiting};
 use clap::Args;
 use std::path::PathBuf;
 use trace_core::progress::Progress;
@@ -20,7 +20,8 @@ pub struct Source {
 impl Source {
     /// Opens or imports it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let recording = import::open(&self.file, &Progress::new()).map_err(|e| Failure::file(&self.file, e))?;
+        let recording = waiting::show("reading", |progress, _| import::open(&self.file, progress))
+            .map_err(|e| Failure::file(&self.file, e))?;
         Ok(Opened::new(recording))
     }
 }

@@ -93,11 +93,13 @@ fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
             say(&format!("forgot {name}"))
         }
         Keys::Trust { name, key } => {
-            let Some(key) = PublicKey::from_hex(key) else {
-                bail!("a key is 64 hexadecimal digits")
+            let Some(parsed) = PublicKey::from_hex(key) else {
+                bail!(
+                    "`{key}` is not a key: those are 64 hexadecimal digits, as `keys list` on the other end shows them"
+                )
             };
-            store.pin(name, key, "")?;
-            say(&format!("trusted {name}\t{}", key.fingerprint()))
+            store.pin(name, parsed, "")?;
+            say(&format!("trusted {name}\t{}", parsed.fingerprint()))
         }
     }
 }

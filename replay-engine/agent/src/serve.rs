@@ -142,7 +142,14 @@ pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
 }
 
 fn tcp(address: &str) -> Result<TcpListener> {
-    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address).map_err(|e| {
+        let hint = if e.kind() == std::io::ErrorKind::AddrInUse {
+            "; is another agent running there? --listen takes another address, or port 0 for a free one"
+        } else {
+            ""
+        };
+        anyhow::anyhow!("cannot listen on {address}: {e}{hint}")
+    })?;
     let at = listener.local_addr()?;
     say(&format!("listening on {at}"))?;
     if !at.ip().is_loopback() {

@@ -13,9 +13,15 @@ use process::{Agent, paired};
 use replay_engine::client::boards;
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::Verdict;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use trace_core::progress::Progress;
-use trace_core::recording::Recording;
+use trace_core::recording::{Digest, Recording};
+
+/// What an edit may cost on the wire beside the pages that it changes and what names them, bytes.
+const BESIDES: u64 = 2048;
+/// What of the plan names a page: frame, digest, role.
+const NAMED: u64 = 44;
 
 /// A published recording, or `None` with a line on standard output when the files are not here.
 fn recording(folder: &str) -> Option<Recording> {
@@ -47,29 +53,42 @@ fn replays(folder: &str, compared: u64) {
     let all = lease.pushed();
     assert!(all.pages > 0 && all.pages_known == 0);
     drop(lease);
-    // The input anew: only the pages that it covers, and what of the plan names them.
+    // The input anew: the pages of it whose content is new, and next to nothing of the plan that names them.
     let input = recording.buffer("input").unwrap();
     let mut edits = Edits::default();
     edits
         .inputs
         .insert("input".into(), (0..input.bytes).map(|i| (i % 251) as u8).collect());
     let edited = plan(&edits);
+    let before: BTreeSet<Digest> = compiled.plan.pages.iter().map(|p| p.digest).collect();
+    let changed: BTreeSet<Digest> = edited.plan.pages.iter().map(|p| p.digest).collect();
+    let changed: Vec<Digest> = changed.difference(&before).copied().collect();
     let pages = (input.va.0 + input.bytes).div_ceil(4096) - input.va.0 / 4096;
+    assert!((1..=pages).contains(&(changed.len() as u64)), "{changed:?}");
     let mut lease = open();
     let second = lease.replay(&edited, 100, &Progress::new(), false).unwrap();
     assert_eq!(second.verdict, Verdict::Match, "{:?}", second.failure);
     assert_eq!(second.timing.runs_ns.len(), 100);
     let delta = lease.pushed();
-    assert!(
-        (1..=pages).contains(&delta.pages),
-        "{delta:?} for an input of {pages} pages"
-    );
+    assert_eq!(lease.sent_pages(), changed, "the agent lacked exactly what changed");
     assert_eq!(delta.pages + delta.pages_known, edited.pages.len() as u64);
-    assert!(delta.bytes < pages * 4096 + (64 << 10), "{delta:?}");
+    assert!(delta.bytes < delta.pages * (4096 + NAMED) + BESIDES, "{delta:?}");
+    // Back to what was recorded: the agent has it all.
+    let back = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(back.fingerprint, first.fingerprint);
+    assert!(
+        lease.sent_pages().is_empty() && lease.pushed().bytes < 512,
+        "{:?}",
+        lease.pushed()
+    );
     // The same again costs the digests alone.
     let third = lease.replay(&edited, 1, &Progress::new(), false).unwrap();
     assert_eq!(third.fingerprint, second.fingerprint);
-    assert_eq!(lease.pushed().pages, 0);
+    assert!(
+        lease.sent_pages().is_empty() && lease.pushed().bytes < 512,
+        "{:?}",
+        lease.pushed()
+    );
     println!(
         "{folder}: first push {} bytes ({} pages), after an edit of {} input bytes {} bytes ({} pages), unchanged {} bytes",
         all.bytes,

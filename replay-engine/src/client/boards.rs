@@ -149,9 +149,14 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
             Ok(Named::Software(model.to_owned()))
         };
     }
-    let rest = name
-        .strip_prefix("agent:")
-        .ok_or_else(|| bad("it begins with neither `software:` nor `agent:`"))?;
+    let rest = name.strip_prefix("agent:").ok_or_else(|| {
+        let kind = name.split(':').next().unwrap_or_default();
+        bad(if matches!(kind, "qemu" | "cuda") {
+            "this version plays on boards of other kinds only"
+        } else {
+            "it begins with neither `software:` nor `agent:`"
+        })
+    })?;
     let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
     let device = device.to_owned();
     if device.is_empty() {
@@ -187,10 +192,12 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
                 Some(peer) => peer,
                 None => {
                     let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
-                    return Err(ClientError::UnknownAgent {
-                        name: agent,
-                        known: known.join(", "),
-                    });
+                    let known = if known.is_empty() {
+                        "nobody yet".to_owned()
+                    } else {
+                        known.join(", ")
+                    };
+                    return Err(ClientError::UnknownAgent { name: agent, known });
                 }
             };
             Client::connect(&Endpoint::parse(&peer.address), keys, Some(&agent))?.lease(&device)

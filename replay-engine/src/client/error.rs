@@ -113,11 +113,14 @@ pub enum ClientError {
     #[error("the agent refused: {0}")]
     Refused(String),
     /// There is no peer of this name.
-    #[error("no agent called `{name}` is paired with this client; paired: {known}")]
+    #[error(
+        "no agent called `{name}` is paired with this client; paired: {known}. Run `kinescope-agent pair` on the board \
+         and `kinescope pair ADDRESS {name}` here"
+    )]
     UnknownAgent {
         /// What was asked for.
         name: String,
-        /// Names there are, separated by commas.
+        /// Names there are, separated by commas, or words that there are none.
         known: String,
     },
     /// One of the two persons did not confirm the pairing code.

@@ -5,9 +5,10 @@ use super::session::Connection;
 use crate::device::DeviceInfo;
 use crate::plan::{Compiled, PageSource as _, Plan};
 use crate::run::Outcome;
-use crate::serve::{MAX_BODY, pieces};
+use crate::serve::MAX_BODY;
 use crate::verify;
-use crate::wire::message::{PagesReply, PagesRequest, Run, RunReply, RunRequest};
+use crate::wire::delta::Outline;
+use crate::wire::message::{PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
 use crate::wire::{BULK, Concern};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -63,6 +64,8 @@ pub struct Pushed {
     pub pages: u64,
     /// Page images that the agent had already.
     pub pages_known: u64,
+    /// Bytes of the plan itself sent: what the agent had no like of.
+    pub plan_bytes: u64,
     /// Bytes sent over the connection for this replay, envelopes included.
     pub bytes: u64,
 }
@@ -72,6 +75,7 @@ pub struct Lease {
     connection: Connection,
     info: DeviceInfo,
     pushed: Pushed,
+    sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
 }
 
@@ -101,15 +105,10 @@ impl Meter<'_> {
     }
 }
 
-/// The 4 KiB pieces of some bytes, the last one filled with zeros.
-fn cut(bytes: &[u8]) -> impl Iterator<Item = Page> + '_ {
-    bytes.chunks(PAGE_SIZE).map(|c| {
-        let mut piece = [0; PAGE_SIZE];
-        for (p, b) in piece.iter_mut().zip(c) {
-            *p = *b;
-        }
-        piece
-    })
+/// The indices in some runs.
+fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
+    runs.iter()
+        .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i))
 }
 
 impl Lease {
@@ -118,6 +117,7 @@ impl Lease {
             connection,
             info,
             pushed: Pushed::default(),
+            sent_pages: Vec::new(),
             watch: None,
         }
     }
@@ -132,6 +132,12 @@ impl Lease {
     #[must_use]
     pub fn pushed(&self) -> Pushed {
         self.pushed
+    }
+
+    /// Digests of the page images that the last replay sent: exactly those that the agent lacked.
+    #[must_use]
+    pub fn sent_pages(&self) -> &[Digest] {
+        &self.sent_pages
     }
 
     /// Calls `watch` at each new phase of the replays to come, from the thread that replays.
@@ -170,6 +176,7 @@ impl Lease {
         let begin = Instant::now();
         let before = self.connection.sender.sent();
         self.pushed = Pushed::default();
+        self.sent_pages.clear();
         let uploaded = self.upload(compiled, &mut meter);
         self.pushed.bytes = self.connection.sender.sent().saturating_sub(before);
         uploaded?;
@@ -197,19 +204,6 @@ impl Lease {
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
         }
-        let digests: Vec<Digest> = cut(&head)
-            .chain(cut(body))
-            .map(|piece| *blake3::hash(&piece).as_bytes())
-            .collect();
-        let split = pieces(head_bytes) as usize;
-        let piece = |i: usize| -> Option<Page> {
-            let (bytes, at) = if i < split {
-                (head.as_slice(), i)
-            } else {
-                (body.as_slice(), i - split)
-            };
-            cut(bytes.get(at.checked_mul(PAGE_SIZE)?..)?).next()
-        };
         let wanted: BTreeSet<Digest> = compiled
             .plan
             .pages
@@ -218,17 +212,23 @@ impl Lease {
             .filter(|d| *d != zero_digest())
             .collect();
         let wanted: Vec<Digest> = wanted.into_iter().collect();
-        let count = digests.len();
+        let part = |bytes: &[u8]| Part {
+            bytes: bytes.len() as u64,
+            digest: *blake3::hash(bytes).as_bytes(),
+        };
         let offer = PagesRequest::Offer {
-            head_bytes,
-            body_bytes,
-            pieces: digests,
+            head: part(&head),
+            body: part(body),
         };
         self.connection.send(stage, Concern::Pages, &offer)?;
         loop {
             match self.connection.message(stage, Concern::Pages)? {
-                PagesReply::LackPieces(runs) => {
-                    self.send_runs(&runs, count, |i| Ok(piece(i)), meter, (0, UPLOADED / 10))?;
+                PagesReply::LackParts {
+                    head: lack_head,
+                    body: lack_body,
+                } => {
+                    let lacking = [(lack_head, head.as_slice()), (lack_body, body.as_slice())];
+                    self.pushed.plan_bytes = self.send_parts(&lacking, meter, (0, UPLOADED / 10))?;
                 }
                 PagesReply::LackPages(runs) => {
                     let image = |i: usize| {
@@ -239,6 +239,7 @@ impl Lease {
                         compiled.pages.page(digest).map(|p| Some(*p)).ok_or_else(missing)
                     };
                     let sent = self.send_runs(&runs, wanted.len(), image, meter, (UPLOADED / 10, UPLOADED))?;
+                    self.sent_pages = indices(&runs).filter_map(|i| wanted.get(i).copied()).collect();
                     self.pushed.pages = sent;
                     self.pushed.pages_known = (wanted.len() as u64).saturating_sub(sent);
                 }
@@ -253,6 +254,50 @@ impl Lease {
                 PagesReply::Unacceptable(why) => return Err(ClientError::Refused(why)),
             }
         }
+    }
+
+    /// Sends the parts of the plan that the agent lacks: what to keep of what it has, and what is new.
+    fn send_parts(
+        &self,
+        lacking: &[(Option<Outline>, &[u8]); 2],
+        meter: &mut Meter<'_>,
+        (from, to): (u64, u64),
+    ) -> Result<u64, ClientError> {
+        let stage = Stage::Upload;
+        if lacking.iter().all(|(l, _)| l.is_none()) {
+            return Ok(0);
+        }
+        let mut new = Vec::new();
+        let mut steps = Vec::new();
+        for (outline, bytes) in lacking {
+            let Some(outline) = outline else {
+                steps.push(Vec::new());
+                continue;
+            };
+            if !outline.is_sound() {
+                return Err(self.connection.broken(stage, "it tells pieces of an impossible size"));
+            }
+            let (s, n) = outline.steps_to(bytes);
+            steps.push(s);
+            new.push(n.concat());
+        }
+        let mut steps = steps.into_iter();
+        let parts = PagesRequest::Parts {
+            head: steps.next().unwrap_or_default(),
+            body: steps.next().unwrap_or_default(),
+        };
+        self.connection.send(stage, Concern::Pages, &parts)?;
+        let total: usize = new.iter().map(Vec::len).sum();
+        let mut done = 0;
+        for frame in new.iter().flat_map(|n| n.chunks(BULK)) {
+            done += frame.len();
+            if !meter.part(from, to, done as u64, total as u64) {
+                self.connection.send_bulk(stage, &[])?;
+                return Err(ClientError::Cancelled);
+            }
+            self.connection.send_bulk(stage, frame)?;
+        }
+        Ok(total as u64)
     }
 
     /// Sends images by index as bulk. When the person cancels, or an image is not there, an empty frame tells the
@@ -277,12 +322,9 @@ impl Lease {
                 .connection
                 .broken(stage, "it asks for pieces that were not offered"));
         }
-        let indices = runs
-            .iter()
-            .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i));
         let mut frame = Vec::with_capacity(BULK.min(total as usize * PAGE_SIZE));
         let mut done = 0;
-        for i in indices {
+        for i in indices(runs) {
             match image(i) {
                 Ok(Some(page)) => frame.extend_from_slice(&page),
                 Ok(None) => {

@@ -1,4 +1,4 @@
-//! Page images that clients sent before, by digest, up to a number of bytes; the least recently used go first.
+//! What clients sent before: page images and parts of plans, up to a number of bytes; the least recently used go first.
 
 use crate::plan::PageSource;
 use crate::wire::PublicKey;
@@ -7,57 +7,157 @@ use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 
-/// Each client has its own pages: knowing a digest does not give a client what another one sent.
+/// Each client has its own: knowing a digest does not give a client what another one sent.
 type Key = (PublicKey, Digest);
 
-/// Page images by client and digest.
+/// Which part of a plan some bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The record with an empty body.
+    Head,
+    /// The actions.
+    Body,
+}
+
+/// A part of a plan.
 #[derive(Debug)]
-pub(crate) struct PageCache {
+struct Kept {
+    side: Side,
+    /// Digest of the body of its plan: plans of one recording with other inputs have the same.
+    body: Digest,
+    bytes: Arc<Vec<u8>>,
+    stamp: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    Page(Key),
+    Part(Key),
+}
+
+/// Page images and parts of plans, by client and digest.
+#[derive(Debug)]
+pub(crate) struct Cache {
     limit: usize,
+    held: usize,
     pages: HashMap<Key, (Arc<Page>, u64)>,
-    by_age: BTreeMap<u64, Key>,
+    parts: HashMap<Key, Kept>,
+    by_age: BTreeMap<u64, Entry>,
     clock: u64,
 }
 
-impl PageCache {
-    /// A cache that holds at most `limit` bytes of images.
+impl Cache {
+    /// A cache that holds at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
+            held: 0,
             pages: HashMap::new(),
+            parts: HashMap::new(),
             by_age: BTreeMap::new(),
             clock: 0,
         }
     }
 
-    /// The image, which now counts as used.
-    pub fn get(&mut self, client: PublicKey, digest: &Digest) -> Option<Arc<Page>> {
-        let (page, stamp) = self.pages.get_mut(&(client, *digest))?;
+    fn now(&mut self, entry: Entry, before: Option<u64>) -> u64 {
+        if let Some(before) = before {
+            self.by_age.remove(&before);
+        }
         self.clock += 1;
-        self.by_age.remove(stamp);
-        *stamp = self.clock;
-        self.by_age.insert(self.clock, (client, *digest));
-        Some(Arc::clone(page))
+        self.by_age.insert(self.clock, entry);
+        self.clock
+    }
+
+    /// The image, which now counts as used.
+    pub fn page(&mut self, client: PublicKey, digest: &Digest) -> Option<Arc<Page>> {
+        let key = (client, *digest);
+        let (page, stamp) = self.pages.get(&key).map(|(p, s)| (Arc::clone(p), *s))?;
+        self.put_page(client, *digest, &page, Some(stamp));
+        Some(page)
     }
 
     /// Keeps an image whose digest was checked.
-    pub fn put(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>) {
-        self.clock += 1;
-        if let Some((_, old)) = self.pages.insert((client, digest), (Arc::clone(page), self.clock)) {
-            self.by_age.remove(&old);
+    pub fn keep_page(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>) {
+        let before = self.pages.get(&(client, digest)).map(|(_, s)| *s);
+        if before.is_none() {
+            self.held += PAGE_SIZE;
         }
-        self.by_age.insert(self.clock, (client, digest));
-        while self.bytes() > self.limit {
-            let Some((_, oldest)) = self.by_age.pop_first() else {
-                break;
-            };
-            self.pages.remove(&oldest);
+        self.put_page(client, digest, page, before);
+        self.shrink();
+    }
+
+    fn put_page(&mut self, client: PublicKey, digest: Digest, page: &Arc<Page>, before: Option<u64>) {
+        let key = (client, digest);
+        let stamp = self.now(Entry::Page(key), before);
+        self.pages.insert(key, (Arc::clone(page), stamp));
+    }
+
+    /// A part of a plan, which now counts as used.
+    pub fn part(&mut self, client: PublicKey, side: Side, digest: &Digest) -> Option<Arc<Vec<u8>>> {
+        let key = (client, *digest);
+        let kept = self.parts.get(&key).filter(|k| k.side == side)?;
+        let (bytes, before) = (Arc::clone(&kept.bytes), kept.stamp);
+        let stamp = self.now(Entry::Part(key), Some(before));
+        if let Some(kept) = self.parts.get_mut(&key) {
+            kept.stamp = stamp;
+        }
+        Some(bytes)
+    }
+
+    /// The part of this client's plans that is most likely like the one looked for: of a plan with the same body
+    /// before others, the latest of these.
+    pub fn like(&self, client: PublicKey, side: Side, body: &Digest) -> Option<Arc<Vec<u8>>> {
+        self.parts
+            .iter()
+            .filter(|((of, _), k)| *of == client && k.side == side)
+            .max_by_key(|(_, k)| (k.body == *body, k.stamp))
+            .map(|(_, k)| Arc::clone(&k.bytes))
+    }
+
+    /// Keeps a part whose digest was checked.
+    pub fn keep_part(&mut self, client: PublicKey, side: Side, digest: Digest, body: Digest, bytes: &Arc<Vec<u8>>) {
+        let key = (client, digest);
+        let before = self.parts.get(&key).map(|k| k.stamp);
+        if before.is_none() {
+            self.held = self.held.saturating_add(bytes.len());
+        }
+        let stamp = self.now(Entry::Part(key), before);
+        let bytes = Arc::clone(bytes);
+        self.parts.insert(
+            key,
+            Kept {
+                side,
+                body,
+                bytes,
+                stamp,
+            },
+        );
+        self.shrink();
+    }
+
+    /// Forgets a part: what is made of it does not come out right.
+    pub fn forget_part(&mut self, client: PublicKey, digest: &Digest) {
+        if let Some(kept) = self.parts.remove(&(client, *digest)) {
+            self.by_age.remove(&kept.stamp);
+            self.held = self.held.saturating_sub(kept.bytes.len());
         }
     }
 
-    /// Bytes of images held.
+    fn shrink(&mut self) {
+        while self.held > self.limit {
+            let bytes = match self.by_age.pop_first() {
+                Some((_, Entry::Page(key))) => self.pages.remove(&key).map_or(0, |_| PAGE_SIZE),
+                Some((_, Entry::Part(key))) => self.parts.remove(&key).map_or(0, |k| k.bytes.len()),
+                None => break,
+            };
+            self.held = self.held.saturating_sub(bytes);
+        }
+    }
+
+    /// Bytes held.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
-        self.pages.len() * PAGE_SIZE
+        self.held
     }
 }
 
@@ -78,22 +178,55 @@ impl PageSource for Held {
 mod tests {
     use super::*;
 
+    const A: PublicKey = PublicKey([1; 32]);
+    const B: PublicKey = PublicKey([2; 32]);
+
+    fn page(v: u8) -> (Digest, Arc<Page>) {
+        (*blake3::hash(&[v; PAGE_SIZE]).as_bytes(), Arc::new([v; PAGE_SIZE]))
+    }
+
     #[test]
     fn the_least_recently_used_goes_first_and_clients_do_not_share() {
-        let (a, b) = (PublicKey([1; 32]), PublicKey([2; 32]));
-        let page = |v: u8| (*blake3::hash(&[v; PAGE_SIZE]).as_bytes(), Arc::new([v; PAGE_SIZE]));
-        let mut cache = PageCache::new(3 * PAGE_SIZE);
+        let mut cache = Cache::new(3 * PAGE_SIZE);
         let all: Vec<_> = (1..=4).map(page).collect();
         for (d, p) in &all[..3] {
-            cache.put(a, *d, p);
+            cache.keep_page(A, *d, p);
         }
-        assert!(cache.get(b, &all[0].0).is_none(), "another client's page");
-        assert_eq!(*cache.get(a, &all[0].0).unwrap(), *all[0].1);
-        cache.put(a, all[3].0, &all[3].1);
+        assert!(cache.page(B, &all[0].0).is_none(), "another client's page");
+        assert_eq!(*cache.page(A, &all[0].0).unwrap(), *all[0].1);
+        cache.keep_page(A, all[3].0, &all[3].1);
         assert_eq!(cache.bytes(), 3 * PAGE_SIZE);
-        assert!(cache.get(a, &all[1].0).is_none(), "page 2 was the oldest");
-        assert!(cache.get(a, &all[0].0).is_some() && cache.get(a, &all[3].0).is_some());
-        cache.put(a, all[3].0, &all[3].1);
+        assert!(cache.page(A, &all[1].0).is_none(), "page 2 was the oldest");
+        assert!(cache.page(A, &all[0].0).is_some() && cache.page(A, &all[3].0).is_some());
+        cache.keep_page(A, all[3].0, &all[3].1);
         assert_eq!((cache.pages.len(), cache.by_age.len()), (3, 3));
+    }
+
+    #[test]
+    fn parts_count_with_the_pages_and_the_likest_is_that_of_the_same_body() {
+        let mut cache = Cache::new(3 * PAGE_SIZE);
+        let part = |v: u8| Arc::new(vec![v; PAGE_SIZE]);
+        let put = |c: &mut Cache, client, v: u8, body| c.keep_part(client, Side::Head, [v; 32], [body; 32], &part(v));
+        put(&mut cache, A, 1, 7);
+        put(&mut cache, A, 2, 8);
+        put(&mut cache, B, 3, 7);
+        let like = |c: &Cache, client, body: u8| c.like(client, Side::Head, &[body; 32]).map(|p| p[0]);
+        assert_eq!(like(&cache, A, 7), Some(1), "the same body");
+        assert_eq!(like(&cache, A, 9), Some(2), "the latest");
+        assert_eq!(like(&cache, B, 8), Some(3));
+        assert_eq!(cache.like(A, Side::Body, &[7; 32]), None);
+        assert!(cache.part(A, Side::Head, &[3; 32]).is_none(), "another client's");
+        assert!(cache.part(A, Side::Body, &[1; 32]).is_none(), "the other side");
+        assert!(cache.part(A, Side::Head, &[1; 32]).is_some());
+        // A page more takes the oldest, which is not the part that was used just now.
+        let (digest, image) = page(9);
+        cache.keep_page(A, digest, &image);
+        assert_eq!((cache.bytes(), cache.by_age.len()), (3 * PAGE_SIZE, 3));
+        assert_eq!((like(&cache, A, 8), like(&cache, B, 7)), (Some(1), Some(3)));
+        cache.forget_part(A, &[1; 32]);
+        assert_eq!((cache.bytes(), like(&cache, A, 7)), (2 * PAGE_SIZE, None));
+        // What is larger than all of it is not kept.
+        cache.keep_part(A, Side::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
+        assert_eq!((cache.bytes(), cache.by_age.len()), (0, 0));
     }
 }

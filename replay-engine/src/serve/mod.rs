@@ -9,12 +9,12 @@ mod session;
 mod slot;
 
 pub use pairing::{PairingRequest, PairingWindow};
-pub(crate) use push::{MAX_BODY, pieces};
+pub(crate) use push::MAX_BODY;
 
 use crate::device::{Board, BoardError, DeviceInfo};
 use crate::wire::message::DeviceState;
 use crate::wire::{KeyError, KeyPair, KeyStore, PublicKey, Stream};
-use cache::PageCache;
+use cache::Cache;
 use slot::Slot;
 use std::fmt;
 use std::io;
@@ -31,7 +31,7 @@ pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + S
 /// What a server allows.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most bytes of page images kept for later replays.
+    /// Most bytes of page images and plans kept for later replays.
     pub cache_bytes: usize,
     /// Most page images of one plan.
     pub plan_pages: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
     /// Pinned clients; `None`: none but those in this process.
     keys: Option<Arc<KeyStore>>,
     slots: Vec<Arc<Slot>>,
-    cache: Mutex<PageCache>,
+    cache: Mutex<Cache>,
     pairing: Mutex<Option<PairingWindow>>,
     options: Options,
     connections: AtomicUsize,
@@ -133,7 +133,7 @@ impl Server {
             local: KeyPair::generate()?,
             keys,
             slots,
-            cache: Mutex::new(PageCache::new(options.cache_bytes)),
+            cache: Mutex::new(Cache::new(options.cache_bytes)),
             pairing: Mutex::new(None),
             options,
             connections: AtomicUsize::new(0),

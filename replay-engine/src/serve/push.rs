@@ -1,13 +1,14 @@
-//! Takes a plan by digest: asks only for the pieces and page images that are not there, and checks each one.
+//! Takes a plan by digest: asks only for what is not there, and checks each byte of it.
 
-use super::cache::Held;
+use super::cache::{Held, Side};
 use super::runner::Ready;
 use super::session::{Quit, Session};
 use crate::device::DeviceInfo;
 use crate::plan::{PLAN_VERSION, Plan};
 use crate::verify;
 use crate::wire::Concern;
-use crate::wire::message::{PagesReply, Run};
+use crate::wire::delta::{Outline, Source, Step, join, new_bytes, resolve};
+use crate::wire::message::{PagesReply, PagesRequest, Part, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use trace_core::encode::{self, MAX_RECORD};
@@ -27,9 +28,14 @@ pub(crate) enum Pushed {
     GivenUp,
 }
 
-/// Number of 4 KiB pieces of `bytes`.
-pub(crate) fn pieces(bytes: u64) -> u64 {
-    bytes.div_ceil(PAGE_SIZE as u64)
+/// How the fetch of a plan's parts ended, when the connection held.
+enum Parts {
+    /// They are here: head and body.
+    Whole(Arc<Vec<u8>>, Arc<Vec<u8>>),
+    /// They do not make what the client told.
+    Wrong(String),
+    /// The client gave it up.
+    GivenUp,
 }
 
 /// Folds rising indices into runs.
@@ -50,41 +56,18 @@ fn no(text: impl Into<String>) -> Result<Pushed, Quit> {
 
 impl Session {
     /// Answers an offer: fetches what is lacking, puts the plan together, checks it by the six rules.
-    pub(super) fn push(
-        &mut self,
-        head_bytes: u64,
-        body_bytes: u64,
-        digests: &[Digest],
-        target: &DeviceInfo,
-    ) -> Result<Pushed, Quit> {
+    pub(super) fn push(&mut self, head: Part, body: Part, target: &DeviceInfo) -> Result<Pushed, Quit> {
+        let (head_bytes, body_bytes) = (head.bytes, body.bytes);
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
             return no(format!(
                 "a plan of {head_bytes} + {body_bytes} bytes exceeds the limit of {MAX_RECORD} + {MAX_BODY}"
             ));
         }
-        let head_pieces = pieces(head_bytes);
-        if head_pieces + pieces(body_bytes) != digests.len() as u64 {
-            return no("the number of digests is not that of the plan's pieces");
-        }
-        let Some(parts) = self.fetch(digests, PagesReply::LackPieces)? else {
-            return Ok(Pushed::GivenUp);
+        let (head, body) = match self.parts(head, body)? {
+            Parts::Whole(head, body) => (head, body),
+            Parts::Wrong(why) => return no(why),
+            Parts::GivenUp => return Ok(Pushed::GivenUp),
         };
-        let Some(parts) = parts else {
-            return no("a piece of the plan does not have its digest");
-        };
-        let join = |from: usize, count: usize, bytes: u64| -> Vec<u8> {
-            let mut all: Vec<u8> = parts
-                .iter()
-                .skip(from)
-                .take(count)
-                .flat_map(|p| p.iter().copied())
-                .collect();
-            all.truncate(bytes as usize);
-            all
-        };
-        let head = join(0, head_pieces as usize, head_bytes);
-        let body = join(head_pieces as usize, parts.len(), body_bytes);
-        drop(parts);
         if let Some(version) = head.first_chunk::<4>().map(|b| u32::from_le_bytes(*b))
             && version != PLAN_VERSION
         {
@@ -99,7 +82,7 @@ impl Session {
         if !plan.body.is_empty() {
             return no("the plan's head carries a body");
         }
-        plan.body = body;
+        plan.body = body.to_vec();
         let distinct: BTreeSet<Digest> = plan
             .pages
             .iter()
@@ -124,7 +107,7 @@ impl Session {
             ));
         }
         let wanted: Vec<Digest> = distinct.into_iter().collect();
-        let Some(pages) = self.fetch(&wanted, PagesReply::LackPages)? else {
+        let Some(pages) = self.images(&wanted)? else {
             return Ok(Pushed::GivenUp);
         };
         let Some(pages) = pages else {
@@ -140,28 +123,130 @@ impl Session {
         })
     }
 
-    /// The images with these digests: from the cache, or from the client as bulk. The outer `None`: the client gave
-    /// up. The inner `None`: an image did not have its digest.
-    fn fetch(
-        &mut self,
-        digests: &[Digest],
-        ask: fn(Vec<Run>) -> PagesReply,
-    ) -> Result<Option<Option<Vec<Arc<Page>>>>, Quit> {
+    /// The two parts of a plan: from the cache, or put together from what is there and what the client sends.
+    fn parts(&mut self, head: Part, body: Part) -> Result<Parts, Quit> {
+        let client = self.client;
+        let sides = [(Side::Head, head), (Side::Body, body)];
+        // What is there, or what is like it.
+        let [(head_here, head_like), (body_here, body_like)] = {
+            let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            sides.map(|(side, part)| match cache.part(client, side, &part.digest) {
+                Some(here) => (Some(here), None),
+                None => (None, Some(cache.like(client, side, &body.digest).unwrap_or_default())),
+            })
+        };
+        let lack = PagesReply::LackParts {
+            head: head_like.as_deref().map(|l| Outline::of(l)),
+            body: body_like.as_deref().map(|l| Outline::of(l)),
+        };
+        self.sender.send(Concern::Pages, &lack)?;
+        if let (Some(head), Some(body)) = (&head_here, &body_here) {
+            return Ok(Parts::Whole(Arc::clone(head), Arc::clone(body)));
+        }
+        let frame = self.frame()?;
+        if frame.concern == Concern::Bulk && frame.payload.is_empty() {
+            return Ok(Parts::GivenUp);
+        }
+        let steps = match (frame.concern, frame.message()) {
+            (Concern::Pages, Ok(PagesRequest::Parts { head, body })) => (head, body),
+            _ => {
+                return Err(Quit::protocol(
+                    "something else than the parts of a plan that are lacking",
+                ));
+            }
+        };
+        let mut made = [None, None];
+        let mut wrong = None;
+        let asked = [(head_like, steps.0), (body_like, steps.1)];
+        for (((base, steps), (_, part)), made) in asked.iter().zip(sides).zip(&mut made) {
+            let Some(base) = base else {
+                if steps.is_empty() {
+                    continue;
+                }
+                return Err(Quit::protocol("steps to a part of the plan that is not lacking"));
+            };
+            let sources = match resolve(base, steps, part.bytes) {
+                Ok(sources) => sources,
+                Err(e) => {
+                    wrong.get_or_insert_with(|| format!("a part of the plan cannot be put together: {e}"));
+                    Vec::new()
+                }
+            };
+            // What was told is taken off the wire whatever becomes of it.
+            let Some(new) = self.new_bytes(steps, part.bytes)? else {
+                return Ok(Parts::GivenUp);
+            };
+            if wrong.is_none() {
+                *made = Some(self.checked(base, &sources, &new, part, &mut wrong));
+            }
+        }
+        if let Some(wrong) = wrong {
+            return Ok(Parts::Wrong(wrong));
+        }
+        let [head_made, body_made] = made;
+        let (Some(head_whole), Some(body_whole)) = (head_here.or(head_made), body_here.or(body_made)) else {
+            return Err(Quit::protocol("a plan without a part"));
+        };
+        let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.keep_part(client, Side::Body, body.digest, body.digest, &body_whole);
+        cache.keep_part(client, Side::Head, head.digest, body.digest, &head_whole);
+        drop(cache);
+        Ok(Parts::Whole(head_whole, body_whole))
+    }
+
+    /// Puts a part together. One that does not have its digest is told in `wrong`, and what it was made of is
+    /// forgotten, so that the next attempt sends it whole.
+    fn checked(
+        &self,
+        base: &[u8],
+        sources: &[Source],
+        new: &[u8],
+        part: Part,
+        wrong: &mut Option<String>,
+    ) -> Arc<Vec<u8>> {
+        let whole = join(base, sources, new);
+        if *blake3::hash(&whole).as_bytes() != part.digest {
+            *wrong = Some("a part of the plan does not have its digest".to_owned());
+            let base = *blake3::hash(base).as_bytes();
+            let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.forget_part(self.client, &base);
+        }
+        Arc::new(whole)
+    }
+
+    /// The new bytes that some steps ask for. `None`: the client gave up.
+    fn new_bytes(&mut self, steps: &[Step], most: u64) -> Result<Option<Vec<u8>>, Quit> {
+        let total = new_bytes(steps);
+        if total > most {
+            return Err(Quit::protocol("more new bytes than the part of the plan has"));
+        }
+        let mut new = Vec::new();
+        while (new.len() as u64) < total {
+            let bulk = self.bulk()?;
+            if bulk.is_empty() {
+                return Ok(None);
+            }
+            if (new.len() + bulk.len()) as u64 > total {
+                return Err(Quit::protocol("more new bytes than were told"));
+            }
+            new.extend_from_slice(&bulk);
+        }
+        Ok(Some(new))
+    }
+
+    /// The page images with these digests: from the cache, or from the client as bulk. The outer `None`: the client
+    /// gave up. The inner `None`: an image did not have its digest.
+    fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<Arc<Page>>>>, Quit> {
         let client = self.client;
         let mut have: Vec<Option<Arc<Page>>> = {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            digests.iter().map(|d| cache.get(client, d)).collect()
+            digests.iter().map(|d| cache.page(client, d)).collect()
         };
-        let mut asked = BTreeSet::new();
         let lacking: Vec<usize> = (0..digests.len())
             .filter(|i| have.get(*i).is_some_and(Option::is_none))
-            .filter(|i| {
-                // The same image twice in one list is asked for once.
-                digests.get(*i).is_some_and(|d| asked.insert(*d))
-            })
             .collect();
-        self.sender
-            .send(Concern::Pages, &ask(runs(lacking.iter().map(|i| *i as u32))))?;
+        let lack = PagesReply::LackPages(runs(lacking.iter().map(|i| *i as u32)));
+        self.sender.send(Concern::Pages, &lack)?;
         let mut sound = true;
         let mut fresh = std::collections::HashMap::new();
         let mut at = lacking.iter();
@@ -183,7 +268,7 @@ impl Session {
                 if sound {
                     let image = Arc::new(*image);
                     let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
-                    cache.put(client, *digest, &image);
+                    cache.keep_page(client, *digest, &image);
                     fresh.insert(*digest, image);
                 }
             }
@@ -205,10 +290,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_fold_into_runs_and_bytes_into_pieces() {
+    fn indices_fold_into_runs() {
         assert_eq!(runs([0, 1, 2, 5, 7, 8]), [(0, 3), (5, 1), (7, 2)]);
         assert_eq!(runs([]), []);
         assert_eq!(runs([u32::MAX]), [(u32::MAX, 1)]);
-        assert_eq!([0, 1, 4096, 4097].map(pieces), [0, 1, 1, 2]);
     }
 }

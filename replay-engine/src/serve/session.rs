@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// The next frame.
-    fn frame(&mut self) -> Result<Frame, Quit> {
+    pub(super) fn frame(&mut self) -> Result<Frame, Quit> {
         loop {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(Event::Arrived(Arrived::Frame(frame))) => return Ok(frame),
@@ -156,16 +156,14 @@ impl Session {
                 self.sender.send(Concern::Lease, &reply)?;
             }
             Concern::Pages => {
-                let PagesRequest::Offer {
-                    head_bytes,
-                    body_bytes,
-                    pieces,
-                } = frame.message()?;
+                let PagesRequest::Offer { head, body } = frame.message()? else {
+                    return Err(Quit::protocol("parts of a plan that nobody asked for"));
+                };
                 let Some(target) = self.hold.as_ref().map(|h| h.info().clone()) else {
                     return Err(Quit::protocol("a plan without a lease"));
                 };
                 self.ready = None;
-                match self.push(head_bytes, body_bytes, &pieces, &target)? {
+                match self.push(head, body, &target)? {
                     Pushed::Ready(ready, verified) => {
                         self.ready = Some(Arc::new(*ready));
                         self.sender.send(Concern::Pages, &PagesReply::Ready(verified))?;

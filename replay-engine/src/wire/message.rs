@@ -3,6 +3,7 @@
 use crate::device::DeviceInfo;
 use crate::run::Outcome;
 use crate::verify::{Refusal, Verified};
+use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
 
@@ -102,18 +103,32 @@ pub enum LeaseReply {
     OutOfOrder(String),
 }
 
+/// One of the two byte strings as which a plan travels: its head (the record with an empty body), or its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its length.
+    pub bytes: u64,
+    /// Its BLAKE3 digest.
+    pub digest: Digest,
+}
+
 /// Client to agent: what it wants to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PagesRequest {
-    /// A plan by digests. Its head (the record with an empty body) and its body are each cut into pieces of 4096
-    /// bytes, the last one filled with zeros; pieces of the head come first.
+    /// A plan by the digests of its two parts.
     Offer {
-        /// Bytes of the head.
-        head_bytes: u64,
-        /// Bytes of the body.
-        body_bytes: u64,
-        /// BLAKE3 digest of each piece.
-        pieces: Vec<Digest>,
+        /// The head.
+        head: Part,
+        /// The body.
+        body: Part,
+    },
+    /// How the parts that are lacking come out of the pieces that the agent told; the new bytes follow as bulk, those
+    /// of the head first. Empty for a part that is not lacking.
+    Parts {
+        /// The head.
+        head: Vec<Step>,
+        /// The body.
+        body: Vec<Step>,
     },
 }
 
@@ -123,8 +138,14 @@ pub type Run = (u32, u32);
 /// Agent to client: what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PagesReply {
-    /// Pieces of the plan to send as bulk, by index into the offer.
-    LackPieces(Vec<Run>),
+    /// Parts of the plan that are lacking, each with the pieces of the most alike part that is there. `None`: that
+    /// part is there.
+    LackParts {
+        /// The head.
+        head: Option<Outline>,
+        /// The body.
+        body: Option<Outline>,
+    },
     /// Page images to send as bulk, by index into the plan's distinct digests in rising order.
     LackPages(Vec<Run>),
     /// The plan is whole and keeps the rules.

@@ -2,6 +2,7 @@
 
 mod channel;
 pub mod code;
+pub mod delta;
 mod frame;
 mod keys;
 pub mod message;

@@ -1,0 +1,195 @@
+//! What a replay did, as text for somebody who has only a terminal.
+
+use super::out::{counted, duration};
+use super::{Failure, Out, hex};
+use replay_engine::run::{FaultReport, JobOutcome, Outcome, Verdict};
+use trace_core::jobs::exception_name;
+use trace_core::registers::RegisterMap;
+
+/// Divergences shown; JSON has up to a thousand.
+const SHOWN: usize = 20;
+
+/// What of the replay an outcome does not tell itself.
+pub struct Of<'a> {
+    /// The board as the person named it.
+    pub board: &'a str,
+    /// Events of the recording.
+    pub events: usize,
+    /// Names and meanings of its registers.
+    pub map: Option<&'static RegisterMap>,
+    /// Whether to show every job, not only those that did not end well.
+    pub jobs: bool,
+}
+
+/// Prints an outcome; `run` says how long the runs took.
+pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
+    let verdict = match o.verdict {
+        Verdict::Match => "match",
+        Verdict::Diverged => "diverged",
+        Verdict::Failed => "failed",
+    };
+    out.line(format_args!(
+        "{verdict}: {} of {} compared reads as recorded",
+        o.reads.matched, o.reads.compared
+    ))?;
+    if let Some(why) = &o.failure {
+        out.line(format_args!("  {why}"))?;
+    }
+    divergences(o, of.map, out)?;
+    for f in &o.findings {
+        out.line(format_args!("  {}: {}", f.place, f.message))?;
+    }
+    for f in &o.faults {
+        fault(f, out)?;
+    }
+    out.line("")?;
+    out.table(&summary(o, of, time))?;
+    jobs(o, of.jobs, out)
+}
+
+fn divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<(), Failure> {
+    let means = |register: &str, value: u64| {
+        let register = map.and_then(|m| m.registers().find(|r| r.name == register));
+        match register.map(|r| r.describe(value)).filter(|m| !m.is_empty()) {
+            Some(meaning) => format!("{} ({meaning})", hex(value)),
+            None => hex(value),
+        }
+    };
+    for d in o.divergences.iter().take(SHOWN) {
+        let job = d.job.map_or_else(String::new, |j| format!(", in job {j}"));
+        let how = if d.class == "until" {
+            "the poll ended on"
+        } else {
+            "recorded"
+        };
+        out.line(format_args!(
+            "  event {}: {} read {}, {how} {}{job}",
+            d.event,
+            d.register,
+            means(&d.register, d.got),
+            means(&d.register, d.expected),
+        ))?;
+    }
+    let more = o.divergence_count.saturating_sub(o.divergences.len().min(SHOWN) as u64);
+    if more > 0 {
+        out.line(format_args!("  and {more} more (--json lists up to 1000)"))?;
+    }
+    Ok(())
+}
+
+fn fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
+    out.line("")?;
+    let job = f.job.map_or_else(String::new, |j| format!("job {j}, "));
+    out.line(format_args!("Fault or hang, {job}seen at event {}", f.event))?;
+    out.line(format_args!("  exception {}", f.exception))?;
+    if let Some(at) = f.address {
+        let near = match &f.nearest_buffer {
+            Some((name, 0)) => format!(", inside buffer '{name}'"),
+            Some((name, distance)) => format!(", {} from buffer '{name}'", counted(*distance, "byte")),
+            None => String::new(),
+        };
+        out.line(format_args!("  at {at}{near}"))?;
+    }
+    let mut rows = Vec::new();
+    for (name, value, meaning) in &f.registers {
+        rows.push(vec![format!("    {name}"), hex(*value), meaning.clone()]);
+    }
+    if !rows.is_empty() {
+        out.line("  registers")?;
+        out.table(&rows)?;
+    }
+    if !f.walk.is_empty() {
+        out.line("  how the address translates")?;
+        for line in &f.walk {
+            out.line(format_args!("    {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let done = o.jobs.iter().filter(|j| j.done).count();
+    let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
+    let unrun = o.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64;
+    let computed = match (o.computed, unrun) {
+        (true, _) => "yes, every shader ran".to_owned(),
+        (false, 0) => "no".to_owned(),
+        (false, n) => format!(
+            "no: the shaders of {} did not run, so what they compute is not in the outputs",
+            counted(n, "job")
+        ),
+    };
+    let mut rows = vec![
+        row("Board", of.board.to_owned()),
+        row("Jobs", format!("{done} of {} done", o.jobs.len())),
+        row("Computed", computed),
+        row(
+            "Actions",
+            format!(
+                "{} for {}, {}",
+                o.actions,
+                counted(of.events as u64, "event"),
+                counted(o.interrupts, "interrupt")
+            ),
+        ),
+        row(
+            "Rewrites",
+            if rewrites.is_empty() {
+                "none".into()
+            } else {
+                rewrites.join(", ")
+            },
+        ),
+        row("Device", format!("{} on its own clock", duration(o.device_ns))),
+        row("Time", time),
+        row("Pushed", counted(o.pushed_bytes, "byte")),
+    ];
+    for b in &o.outputs {
+        rows.push(row(
+            &format!("Output {}", b.name),
+            format!(
+                "{}, blake3 {}",
+                counted(b.data.len() as u64, "byte"),
+                blake3::Hash::from_bytes(b.blake3).to_hex()
+            ),
+        ));
+    }
+    rows
+}
+
+fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
+    let shown: Vec<&JobOutcome> = o.jobs.iter().filter(|j| all || !j.done).collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let head = ["Job", "Submit", "Head", "Ended", "Shaders", "Device time"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for j in shown {
+        let ended = match j.status {
+            Some(1) => "done".to_owned(),
+            Some(code) => format!("{code:#04x} {}", exception_name(code)),
+            None => "never".to_owned(),
+        };
+        let shaders = match j.computed {
+            Some(true) => "ran",
+            Some(false) => "not run",
+            None => "-",
+        };
+        let time = match j.duration_ns {
+            0 if !j.done => "-".to_owned(),
+            ns => duration(ns),
+        };
+        rows.push(vec![
+            j.index.to_string(),
+            j.submit_event.to_string(),
+            hex(j.head_va.0),
+            ended,
+            shaders.to_owned(),
+            time,
+        ]);
+    }
+    out.line("")?;
+    out.table(&rows)?;
+    Ok(())
+}

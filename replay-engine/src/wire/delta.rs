@@ -1,0 +1,366 @@
+//! What of some bytes the other end has in a like string: both ends cut by content, one names its pieces, the other
+//! tells which of them to keep and what is new between them.
+//!
+//! A cut depends on the sixteen bytes before it alone and stays with them when others are inserted or taken away, so a
+//! small change costs the pieces that it touches and nothing behind them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::ops::{Range, RangeInclusive};
+
+/// Smallest and largest piece size that may be named, as powers of two.
+const LOG2: RangeInclusive<u8> = 7..=16;
+
+/// The pieces of a byte string that an end has: it holds no bytes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// Aimed-at size of a piece, as a power of two: 7 to 16.
+    pub log2: u8,
+    /// First eight bytes of each piece's BLAKE3 digest, little-endian, in order. Empty: nothing like it is there.
+    pub digests: Vec<u64>,
+}
+
+/// A step of putting a byte string together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Pieces of the string that is there.
+    Keep {
+        /// The first of them.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// Bytes that are sent.
+    New {
+        /// How many.
+        bytes: u32,
+    },
+}
+
+/// Steps that do not make the byte string that was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeltaError {
+    /// A piece that is not there.
+    #[error("it keeps piece {piece} of {pieces}")]
+    Piece {
+        /// The piece.
+        piece: u64,
+        /// How many there are.
+        pieces: usize,
+    },
+    /// Too much or too little.
+    #[error("its steps make {made} bytes of {told}")]
+    Length {
+        /// Bytes that the steps make, or more than were told.
+        made: u64,
+        /// Bytes that were told.
+        told: u64,
+    },
+}
+
+/// Fewest bytes of a piece that another follows.
+const LEAST: usize = 16;
+
+/// What each byte adds to the rolling hash: the top halfwords of the first 256 numbers of SplitMix64 from 0.
+const GEAR: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut state = 0u64;
+    let mut i = 0;
+    while i < 256 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[i] = ((z ^ (z >> 31)) >> 48) as u16;
+        i += 1;
+    }
+    table
+};
+
+/// Cuts bytes where their content says so: a piece is about 2^log2 bytes on average and eight times that at most. A
+/// bit of the hash has left it sixteen bytes later; that it rolls on over the cuts makes them find together again
+/// soon behind a change.
+fn cut(bytes: &[u8], log2: u8) -> impl Iterator<Item = &[u8]> {
+    let most = 1usize << (log2 + 3);
+    let mut rest = bytes;
+    let mut hash = 0u16;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.iter().take(most).enumerate().position(|(i, b)| {
+            hash = (hash << 1).wrapping_add(GEAR.get(usize::from(*b)).copied().unwrap_or(0));
+            i + 1 >= LEAST && u32::from(hash) >> (16 - u32::from(log2)) == 0
+        });
+        let (piece, behind) = rest.split_at(end.map_or(most, |e| e + 1).min(rest.len()));
+        rest = behind;
+        Some(piece)
+    })
+}
+
+/// The size of the pieces of so many bytes.
+fn log2_of(bytes: usize) -> u8 {
+    let half = (bytes.max(1).ilog2() / 2) as u8;
+    half.clamp(*LOG2.start(), *LOG2.end())
+}
+
+fn short(piece: &[u8]) -> u64 {
+    let digest = blake3::hash(piece);
+    digest
+        .as_bytes()
+        .first_chunk::<8>()
+        .map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+impl Outline {
+    /// Those of no bytes at all.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            log2: *LOG2.start(),
+            digests: Vec::new(),
+        }
+    }
+
+    /// Those of some bytes. Their size grows with the square root of the length, which keeps both the list and what
+    /// a change costs small.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let log2 = log2_of(bytes.len());
+        Self {
+            log2,
+            digests: cut(bytes, log2).map(short).collect(),
+        }
+    }
+
+    /// Whether the size of the pieces is one that may be named.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        LOG2.contains(&self.log2)
+    }
+
+    /// The steps that make `bytes` of these pieces, and the new bytes among them, in order. None for pieces that are
+    /// not sound.
+    #[must_use]
+    pub fn steps_to<'b>(&self, bytes: &'b [u8]) -> (Vec<Step>, Vec<&'b [u8]>) {
+        let (mut steps, mut new) = (Vec::new(), Vec::new());
+        if !self.is_sound() {
+            return (steps, new);
+        }
+        let mut index = HashMap::with_capacity(self.digests.len());
+        for (i, d) in (0u32..).zip(&self.digests) {
+            index.entry(*d).or_insert(i);
+        }
+        for piece in cut(bytes, self.log2) {
+            // A piece that repeats goes on where the last one ended, when it can: longer runs, fewer steps.
+            let digest = short(piece);
+            let next = match steps.last() {
+                Some(Step::Keep { first, count }) => first.checked_add(*count),
+                _ => None,
+            };
+            let follows = next.filter(|n| self.digests.get(*n as usize) == Some(&digest));
+            match (follows.or_else(|| index.get(&digest).copied()), steps.last_mut()) {
+                (Some(_), Some(Step::Keep { count, .. })) if follows.is_some() => *count += 1,
+                (Some(i), _) => steps.push(Step::Keep { first: i, count: 1 }),
+                (None, Some(Step::New { bytes })) if bytes.checked_add(piece.len() as u32).is_some() => {
+                    *bytes += piece.len() as u32;
+                    new.push(piece);
+                }
+                (None, _) => {
+                    steps.push(Step::New {
+                        bytes: piece.len() as u32,
+                    });
+                    new.push(piece);
+                }
+            }
+        }
+        (steps, new)
+    }
+}
+
+/// How many new bytes some steps ask for.
+#[must_use]
+pub fn new_bytes(steps: &[Step]) -> u64 {
+    let of = |s: &Step| match s {
+        Step::Keep { .. } => 0,
+        Step::New { bytes } => u64::from(*bytes),
+    };
+    steps.iter().map(of).sum()
+}
+
+/// Where the bytes of a step come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This range of the bytes that are there.
+    Base(Range<usize>),
+    /// The next so many of the new ones.
+    New(usize),
+}
+
+/// Finds what steps take from `base`, of which the other end was told the [`Outline`], and checks that they make
+/// `told` bytes.
+///
+/// # Errors
+/// When they keep what is not there, or make another number of bytes.
+pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<Source>, DeltaError> {
+    let mut ends = vec![0usize];
+    let mut at = 0;
+    for piece in cut(base, log2_of(base.len())) {
+        at += piece.len();
+        ends.push(at);
+    }
+    let pieces = ends.len() - 1;
+    let (mut made, mut out) = (0u64, Vec::new());
+    for step in steps {
+        let source = match *step {
+            Step::Keep { first, count } => {
+                let end = u64::from(first) + u64::from(count);
+                let missing = DeltaError::Piece {
+                    piece: end.saturating_sub(1),
+                    pieces,
+                };
+                let place = |n: u64| {
+                    usize::try_from(n)
+                        .ok()
+                        .and_then(|n| ends.get(n))
+                        .copied()
+                        .ok_or(missing)
+                };
+                let range = place(u64::from(first))?..place(end)?;
+                made += range.len() as u64;
+                Source::Base(range)
+            }
+            Step::New { bytes } => {
+                made += u64::from(bytes);
+                Source::New(bytes as usize)
+            }
+        };
+        if made > told {
+            return Err(DeltaError::Length { made, told });
+        }
+        out.push(source);
+    }
+    if made != told {
+        return Err(DeltaError::Length { made, told });
+    }
+    Ok(out)
+}
+
+/// Puts bytes together from what is there and what came new, by what [`resolve`] gave.
+#[must_use]
+pub fn join(base: &[u8], sources: &[Source], new: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), new);
+    for source in sources {
+        match source {
+            Source::Base(range) => out.extend_from_slice(base.get(range.clone()).unwrap_or_default()),
+            Source::New(count) => {
+                let (now, later) = rest.split_at((*count).min(rest.len()));
+                out.extend_from_slice(now);
+                rest = later;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(n: usize, seed: u64) -> Vec<u8> {
+        let mut h = blake3::Hasher::new();
+        h.update(&seed.to_le_bytes());
+        let mut out = vec![0; n];
+        h.finalize_xof().fill(&mut out);
+        out
+    }
+
+    /// What goes over the wire for `to` where `from` is there; checks that it comes out right.
+    fn sent(from: &[u8], to: &[u8]) -> (usize, usize) {
+        let outline = Outline::of(from);
+        let (steps, new) = outline.steps_to(to);
+        let new: Vec<u8> = new.concat();
+        assert_eq!(new_bytes(&steps), new.len() as u64);
+        let sources = resolve(from, &steps, to.len() as u64).unwrap();
+        assert_eq!(join(from, &sources, &new), to);
+        (steps.len(), new.len())
+    }
+
+    #[test]
+    fn a_change_costs_the_pieces_that_it_touches() {
+        let base = noise(60_000, 1);
+        assert_eq!(sent(&base, &base), (1, 0));
+        assert_eq!(sent(&[], &base), (1, 60_000));
+        assert_eq!(sent(&base, &[]), (0, 0));
+        // Changed, inserted, taken away: everything behind it stays kept.
+        for at in [0, 17, 30_000, 59_990] {
+            let mut changed = base.clone();
+            changed[at] ^= 1;
+            let mut longer = base.clone();
+            longer.splice(at..at, *b"a few words more");
+            let mut shorter = base.clone();
+            shorter.drain(at..(at + 40).min(base.len()));
+            for to in [changed, longer, shorter] {
+                let (steps, new) = sent(&base, &to);
+                assert!(steps <= 3 && new <= 1024, "{steps} steps, {new} bytes at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_come_out_as_they_went_in() {
+        let zeros = vec![0; 10_000];
+        let table: Vec<u8> = (0..2000u64).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        let small = noise(5, 2);
+        let all = [zeros.as_slice(), &table, &small, &[], &noise(20_000, 3)];
+        for from in all {
+            for to in all {
+                sent(from, to);
+                sent(from, &[to, from, to].concat());
+            }
+        }
+        let (steps, new) = sent(&zeros, &[zeros.as_slice(), &zeros].concat());
+        assert!(new < 600 && steps < 100, "{steps} {new}");
+    }
+
+    #[test]
+    fn pieces_have_their_sizes() {
+        let bytes = noise(1 << 20, 4);
+        let log2 = Outline::of(&bytes).log2;
+        assert_eq!(log2, 10);
+        let sizes: Vec<usize> = cut(&bytes, log2).map(<[u8]>::len).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), bytes.len());
+        assert!(sizes.iter().rev().skip(1).all(|s| (LEAST..=8192).contains(s)));
+        let average = bytes.len() / sizes.len();
+        assert!((700..1500).contains(&average), "{average}");
+        assert_eq!(Outline::of(&[]), Outline::none());
+    }
+
+    #[test]
+    fn steps_that_lie_are_refused_before_anything_is_made() {
+        let base = noise(5000, 5);
+        let pieces = Outline::of(&base).digests.len();
+        let keep = |first, count| resolve(&base, &[Step::Keep { first, count }], u64::MAX).unwrap_err();
+        let n = pieces as u32;
+        assert!(matches!(keep(0, n + 1), DeltaError::Piece { .. }));
+        assert!(matches!(keep(u32::MAX, u32::MAX), DeltaError::Piece { .. }));
+        assert!(matches!(keep(0, n), DeltaError::Length { made: 5000, .. }));
+        // The same pieces again and again: stopped at the length that was told.
+        let bomb = vec![Step::Keep { first: 0, count: n }; 1_000_000];
+        assert_eq!(
+            resolve(&base, &bomb, 20_000).unwrap_err(),
+            DeltaError::Length {
+                made: 25_000,
+                told: 20_000
+            }
+        );
+        assert!(resolve(&base, &[Step::New { bytes: 9 }], 8).is_err());
+        assert!(resolve(&base, &[Step::New { bytes: 7 }], 8).is_err());
+        assert_eq!(resolve(&base, &[], 0).unwrap(), []);
+        let odd = Outline {
+            log2: 60,
+            digests: vec![1],
+        };
+        assert!(!odd.is_sound() && odd.steps_to(&base).0.is_empty());
+    }
+}

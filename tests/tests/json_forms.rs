@@ -1,0 +1,291 @@
+//! The JSON of every verb: exactly these keys, of these types, because scripts rely on them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::Value;
+use std::path::PathBuf;
+use whole_program_tests::{root, run};
+
+fn sample(name: &str) -> String {
+    let path: PathBuf = root().join("sample-traces").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+fn json(arguments: &[&str], code: i32) -> Value {
+    let ended = run(arguments.iter().copied().chain(["--json"]));
+    assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.err);
+    assert!(ended.err.is_empty(), "{arguments:?}: {}", ended.err);
+    ended.json()
+}
+
+/// Checks an object: `name:type` for every key that it has, in any order. Types: `n` number (a whole one, 0 or more),
+/// `h` lower-case `0x…` string, `d` 64 hex digits, `s` string, `b` true or false, `a` array, `o` object; `?` behind it:
+/// or null.
+fn form(value: &Value, keys: &str) {
+    let object = value.as_object().unwrap_or_else(|| panic!("not an object: {value}"));
+    let mut expected: Vec<(&str, &str)> = keys.split_whitespace().map(|k| k.split_once(':').unwrap()).collect();
+    expected.sort_unstable();
+    let mut names: Vec<&str> = object.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let wanted: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, wanted, "{value}");
+    for (name, kind) in expected {
+        let v = &object[name];
+        if let Some(kind) = kind.strip_suffix('?') {
+            assert!(v.is_null() || is(v, kind), "{name}: {v} is no {kind}");
+        } else {
+            assert!(is(v, kind), "{name}: {v} is no {kind}");
+        }
+    }
+}
+
+fn is(v: &Value, kind: &str) -> bool {
+    let digits = |t: &str| t.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    match kind {
+        "n" => v.is_u64(),
+        "h" => v
+            .as_str()
+            .and_then(|t| t.strip_prefix("0x"))
+            .is_some_and(|t| !t.is_empty() && digits(t)),
+        "d" => v.as_str().is_some_and(|t| t.len() == 64 && digits(t)),
+        "s" => v.is_string(),
+        "b" => v.is_boolean(),
+        "a" => v.is_array(),
+        "o" => v.is_object(),
+        other => panic!("no type {other}"),
+    }
+}
+
+/// Every element of a list has a form; the list is not empty.
+fn each(list: &Value, keys: &str) {
+    let list = list.as_array().unwrap_or_else(|| panic!("not a list: {list}"));
+    assert!(!list.is_empty());
+    for element in list {
+        form(element, keys);
+    }
+}
+
+const FINDING: &str = "kind:s severity:s place:s message:s";
+
+#[test]
+fn info() {
+    let info = json(&["info", &sample("vecadd.kine")], 0);
+    form(
+        &info,
+        "events:n reads:n writes:n interrupts:n polls:n jobs:n pages:n zero_pages:n distinct_pages:n mapped_pages:n \
+         address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s",
+    );
+    each(&info["buffers"], "name:s role:s va:h bytes:n");
+    form(&info["gpu"], "id:h name:s");
+}
+
+#[test]
+fn events() {
+    let all = json(&["events", &sample("vecadd.kine")], 0);
+    for event in all.as_array().unwrap() {
+        let access = matches!(event["kind"].as_str(), Some("read" | "write"));
+        assert!(access || event["kind"] == "interrupt", "{event}");
+        let means = if event.get("means").is_some() { " means:s" } else { "" };
+        let keys = if access {
+            "event:n kind:s time_ns:n thread:n space:s offset:h register:s width:n value:h"
+        } else {
+            "event:n kind:s time_ns:n thread:n register:s value:h"
+        };
+        form(event, &format!("{keys}{means}"));
+    }
+}
+
+#[test]
+fn jobs() {
+    let jobs = json(&["jobs", &sample("chain2.kine")], 0);
+    each(
+        &jobs,
+        "index:n submit_event:n done_event:n head_va:h type:s decoded:b dispatch:o? shader_va:h? duration_ns:n chain:a \
+         chain_end:s",
+    );
+    let mut dispatches = 0;
+    for job in jobs.as_array().unwrap() {
+        each(&job["chain"], "va:h type:s decoded:b dispatch:o? shader_va:h?");
+        for link in job["chain"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|l| l["dispatch"].is_object())
+        {
+            form(&link["dispatch"], "workgroups:a size:a");
+            for key in ["workgroups", "size"] {
+                let dimensions = link["dispatch"][key].as_array().unwrap();
+                assert!(dimensions.len() == 3 && dimensions.iter().all(Value::is_u64), "{link}");
+            }
+            dispatches += 1;
+        }
+    }
+    assert!(dispatches > 0);
+}
+
+#[test]
+fn map() {
+    let file = sample("vecadd.kine");
+    each(
+        &json(&["map", &file], 0),
+        "address_space:n format:s root:h va:h end:h pages:n rights:s attribute:n pa:h?",
+    );
+    for (address, code) in [("0xf7ffb123", 0), ("0x1000", 1)] {
+        let walks = json(&["map", &file, "--walk", address], code);
+        each(&walks, "address_space:n va:h steps:a pa:h? rights:s? fault:s?");
+        each(&walks[0]["steps"], "level:n index:n entry_at:h raw:h kind:s");
+        assert_eq!(walks[0]["pa"].is_string(), code == 0);
+    }
+}
+
+#[test]
+fn memory() {
+    let file = sample("vecadd.kine");
+    let hex = json(&["memory", &file, "0xf7ffb000", "--bytes", "16"], 0);
+    form(&hex, "va:h bytes:n type:s hex:s holes:a");
+    assert_eq!(hex["hex"].as_str().unwrap().len(), 32);
+    let numbers = json(&["memory", &file, "--buffer", "a", "--type", "f32"], 0);
+    form(&numbers, "va:h bytes:n type:s elements:a holes:a");
+    assert_eq!(numbers["elements"].as_array().unwrap().len(), 1024);
+    let hole = json(&["memory", &file, "0x1000", "--bytes", "8"], 0);
+    each(&hole["holes"], "va:h bytes:n state:s");
+    let first: String = hex["hex"].as_str().unwrap().chars().take(16).collect();
+    let hits = json(&["memory", &file, "--search", &first], 0);
+    assert!(
+        hits.as_array().unwrap().iter().all(|h| is(h, "h")) && hits[0] == "0xf7ffb000",
+        "{hits}"
+    );
+}
+
+#[test]
+fn check() {
+    each(&json(&["check", &sample("vecadd.kine")], 0), FINDING);
+}
+
+#[test]
+fn diff() {
+    let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
+    form(&diff, "same:b jobs:o events:o registers:a pages:o pages_by:s");
+    form(&diff["jobs"], "a:n b:n");
+    for key in ["events", "pages"] {
+        form(&diff[key], "same:n changed:n only_a:n only_b:n list:a");
+    }
+    each(
+        &diff["events"]["list"],
+        "job:n a:n? b:n? kind:s offset:h register:s? value_a:h? value_b:h?",
+    );
+    each(&diff["registers"], "name:s offset:h count:n first:o fields:a");
+    each(&diff["registers"][0]["fields"], "name:s a:s b:s");
+    each(&diff["pages"]["list"], "va:h in_a:b in_b:b first_byte:h?");
+}
+
+#[test]
+fn import_and_verify() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("gr_io_history"),
+        "0,R,0x0,60a00002\n521,R,0x4,07130206\n520,R,0x8,0\n",
+    )
+    .unwrap();
+    let kine = dir.path().join("f.kine");
+    let (from, to) = (dir.path().to_str().unwrap(), kine.to_str().unwrap());
+    let import = json(&["import", from, "-o", to], 0);
+    form(&import, "path:s bytes:n events:n pages:n distinct_pages:n findings:a");
+    for finding in import["findings"].as_array().unwrap() {
+        form(finding, FINDING);
+    }
+    let verify = json(&["verify", to], 0);
+    form(
+        &verify,
+        "sound:b commits:n sections:n bytes:n bytes_behind:n problem_count:n problems:a",
+    );
+    // A byte of a section that the last commit uses.
+    let mut bytes = std::fs::read(&kine).unwrap();
+    bytes[4096] ^= 1;
+    std::fs::write(&kine, bytes).unwrap();
+    let damaged = json(&["verify", to], 1);
+    each(&damaged["problems"], "byte:h message:s");
+    assert_eq!(damaged["sound"], false);
+}
+
+#[test]
+fn boards_and_agents() {
+    let boards = json(&["boards"], 0);
+    each(
+        &boards,
+        "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b?",
+    );
+    form(&boards[0]["gpu"], "id:h name:s");
+    assert_eq!(json(&["agents"], 0), Value::Array(Vec::new()));
+}
+
+#[test]
+fn plan() {
+    let plan = json(&["plan", &sample("vecadd.kine"), "--on", "software:mali-g71"], 0);
+    form(
+        &plan,
+        "title:s board:s actions:n body_bytes:n pages:n used_pages:n arena:o reads:o interrupts:n jobs:n rewrites:o \
+         rewrite_list:a outputs:a budgets:o verified:o",
+    );
+    form(&plan["arena"], "base:h end:h");
+    form(&plan["reads"], "equal:n masked:n until:n feeds:n any:n");
+    each(&plan["rewrite_list"], "kind:s event:n? detail:s");
+    form(&plan["budgets"], "actions:n pages:n time_ns:n interrupt_ns:n poll_ns:n");
+    form(&plan["verified"], "leaves:n tables:n jobs:n unproved:a");
+}
+
+const REPLAY: &str = "outcome:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n \
+     rewrites:o divergences:a divergence_count:n findings:a outputs:a timing:o pushed_bytes:n board:s failure:s? \
+     faults:a job_outcomes:a device_ns:n fingerprint:d";
+
+#[test]
+fn replay() {
+    let file = sample("vecadd.kine");
+    let outcome = json(&["replay", &file, "--on", "software:mali-g71"], 0);
+    form(&outcome, REPLAY);
+    form(&outcome["reads"], "equal:n masked:n until:n feeds:n any:n");
+    each(&outcome["outputs"], "name:s bytes:n blake3:d");
+    each(
+        &outcome["job_outcomes"],
+        "index:n submit_event:n head_va:h done:b status:h? computed:b? duration_ns:n",
+    );
+    form(&outcome["timing"], "plan_ns:n push_ns:n run_ns:n");
+    let kinds = outcome["rewrites"].as_object().unwrap();
+    let known = [
+        "root",
+        "flush-id",
+        "job-status",
+        "gap",
+        "read-to-wait",
+        "wait-added",
+        "input",
+        "output",
+        "address",
+    ];
+    assert!(
+        kinds
+            .iter()
+            .all(|(k, n)| known.contains(&k.as_str()) && n.as_u64() > Some(0)),
+        "{kinds:?}"
+    );
+
+    let many = json(&["replay", &file, "--on", "software:mali-g71", "--repeat", "3"], 0);
+    form(&many["timing"], "plan_ns:n push_ns:n run_ns:n runs:o");
+    form(
+        &many["timing"]["runs"],
+        "count:n min_ns:n p50_ns:n p90_ns:n p99_ns:n max_ns:n",
+    );
+
+    let other = json(&["replay", &sample("vecadd-g52.kine"), "--on", "software:mali-g71"], 1);
+    form(&other, REPLAY);
+    each(
+        &other["divergences"],
+        "event:n register:s expected:h got:h class:s job:n?",
+    );
+}
