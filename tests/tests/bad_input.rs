@@ -121,3 +121,26 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
     assert_eq!(ended.status.code(), Some(0));
 }
+
+#[test]
+fn nobody_left_to_complain_to_is_no_panic() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(whole_program_tests::program("kinescope"))
+        .args(["info", "/nowhere/x.kine"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
+fn without_a_display_it_says_what_works_without_one() {
+    let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
+        command.env_remove(name);
+    }
+    let ended = whole_program_tests::Ended::from(command.output().unwrap());
+    ended.assert_refused("--screenshot");
+}

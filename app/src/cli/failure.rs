@@ -1,6 +1,7 @@
 //! How a verb ends: its exit code, or why it could not do its work.
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 
 /// A verb that did its work.
@@ -27,6 +28,11 @@ impl Exit {
             Self::Differs => 1,
         }
     }
+}
+
+/// Says something on standard error. Where nobody reads that any more, there is nobody to tell.
+pub fn complain(message: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "kinescope: {message}");
 }
 
 /// A verb that could not do its work: exit code 2 and one message on stderr.

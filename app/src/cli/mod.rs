@@ -155,7 +155,7 @@ pub fn main() -> u8 {
         Ok(exit) => exit.code(),
         Err(failure) if failure.is_closed_pipe() => 0,
         Err(failure) => {
-            eprintln!("kinescope: {failure}");
+            failure::complain(failure);
             2
         }
     }

@@ -48,6 +48,28 @@ impl Out {
         }
     }
 
+    /// Keeps what `work` prints as text.
+    #[cfg(test)]
+    pub fn kept(work: impl FnOnce(&mut Self)) -> String {
+        use std::sync::{Arc, Mutex};
+        #[derive(Clone, Default)]
+        struct Kept(Arc<Mutex<Vec<u8>>>);
+        impl Write for Kept {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let kept = Kept::default();
+        let to = Box::new(kept.clone());
+        work(&mut Self { to, json: false });
+        let bytes = kept.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
     /// Whether JSON was asked for.
     #[must_use]
     pub fn json(&self) -> bool {

@@ -193,3 +193,100 @@ fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
     out.table(&rows)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::run::{Divergence, ReadCounts, Timing};
+    use trace_core::GpuVa;
+
+    fn failed() -> Outcome {
+        let divergence = |event| Divergence {
+            event,
+            register: "JOB_IRQ_STATUS".into(),
+            expected: 2,
+            got: 0x2_0000,
+            class: "equal".into(),
+            job: Some(3),
+        };
+        let job = |index, status, done| JobOutcome {
+            index,
+            submit_event: u64::from(index) * 10,
+            head_va: GpuVa(0x4000),
+            done,
+            status,
+            computed: done.then_some(false),
+            duration_ns: if done { 40_250 } else { 0 },
+        };
+        Outcome {
+            verdict: Verdict::Failed,
+            computed: false,
+            failure: Some("event 31: a fault on the job interrupt in job 3".into()),
+            actions: 40,
+            reads: ReadCounts::default(),
+            interrupts: 1,
+            rewrites: [].into(),
+            divergences: (0..30).map(divergence).collect(),
+            divergence_count: 1234,
+            findings: Vec::new(),
+            jobs: vec![job(2, Some(1), true), job(3, Some(0xc3), false), job(4, None, false)],
+            faults: vec![FaultReport {
+                job: Some(3),
+                event: 31,
+                summary: String::new(),
+                exception: "0xc3 translation fault at level 3".into(),
+                address: Some(GpuVa(0x5040)),
+                registers: vec![("AS0_FAULTSTATUS".into(), 0x1_00c3, "read, translation fault".into())],
+                walk: vec!["level 0, entry 0 at 0x100000000: 0x2, invalid".into()],
+                nearest_buffer: Some(("input".into(), 64)),
+            }],
+            outputs: Vec::new(),
+            device_ns: 5_000_000,
+            timing: Timing::default(),
+            pushed_bytes: 1,
+            device: "mali-g71".into(),
+            fingerprint: [0; 32],
+            recording: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_told_with_registers_walk_and_buffer_and_the_jobs_that_did_not_end() {
+        let of = Of {
+            board: "agent:lab/mali-g71",
+            events: 1,
+            map: RegisterMap::by_name("mali-jm"),
+            jobs: false,
+        };
+        let text = Out::kept(|out| print(&failed(), &of, "run 1.00 ms".into(), out).unwrap());
+        for line in [
+            "failed: 0 of 0 compared reads as recorded",
+            "  event 31: a fault on the job interrupt in job 3",
+            "  and 1214 more (--json lists up to 1000)",
+            "Fault or hang, job 3, seen at event 31",
+            "  exception 0xc3 translation fault at level 3",
+            "  at 0x5040, 64 bytes from buffer 'input'",
+            "    AS0_FAULTSTATUS  0x100c3  read, translation fault",
+            "    level 0, entry 0 at 0x100000000: 0x2, invalid",
+            "Board     agent:lab/mali-g71",
+            "Jobs      1 of 3 done",
+            "Actions   40 for 1 event, 1 interrupt",
+            "Device    5.00 ms on its own clock",
+            "Pushed    1 byte",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no line '{line}' in:\n{text}");
+        }
+        assert!(
+            text.contains("event 0: JOB_IRQ_STATUS read 0x20000 ("),
+            "meanings of both values:\n{text}"
+        );
+        let jobs: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
+        assert_eq!(jobs.len(), 2, "those that did not end well:\n{text}");
+        assert!(jobs[0].contains("0xc3") && jobs[1].contains("never"), "{jobs:?}");
+        let all = Out::kept(|out| print(&failed(), &Of { jobs: true, ..of }, String::new(), out).unwrap());
+        assert!(
+            all.lines().last().is_some_and(|l| l.starts_with('4')) && all.contains("40.2 us"),
+            "{all}"
+        );
+    }
+}

@@ -74,8 +74,12 @@ fn digits(code: &str) -> String {
 
 /// Asks the person at the terminal whether the agent shows the same code.
 fn ask(code: &str) -> bool {
-    eprint!("The code is {code}. Does the agent show the same one? [y/N] ");
-    let _ = std::io::stderr().flush();
+    let mut err = std::io::stderr();
+    let told = write!(err, "The code is {code}. Does the agent show the same one? [y/N] ").and_then(|()| err.flush());
+    // Whoever cannot see the code cannot confirm it.
+    if told.is_err() {
+        return false;
+    }
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")

@@ -2,6 +2,7 @@
 
 use super::board::{Ready, ReplayOf};
 use super::check::Shown;
+use super::failure::complain;
 use super::out::duration;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
@@ -179,7 +180,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
     if let Some(path) = &arguments.outcome {
         if outcome.recording.is_empty() {
-            eprintln!("kinescope: {}: not written, the run left no recording", path.display());
+            complain(format_args!(
+                "{}: not written, the run left no recording",
+                path.display()
+            ));
         } else {
             super::write_whole(path, &outcome.recording)?;
         }
@@ -188,10 +192,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == name) {
             buffers::write_file(file, o.element, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
         } else {
-            eprintln!(
-                "kinescope: {}: not written, the replay left no '{name}'",
+            complain(format_args!(
+                "{}: not written, the replay left no '{name}'",
                 file.display()
-            );
+            ));
         }
     }
     if out.json() {
