@@ -1,6 +1,7 @@
 //! `import`: a foreign recording into a `.kine` file.
 
 use super::check::{Shown, name_of};
+use super::out::counted;
 use super::source::{Opened, format_name, number};
 use super::{Exit, Failure, Out, Verb, waiting};
 use clap::{Args, FromArgMatches as _};
@@ -117,8 +118,11 @@ fn report(opened: Opened, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, 
         }
         let (pages, distinct) = (facts.source_pages, opened.distinct_pages());
         out.line(format_args!(
-            "{}: {bytes} bytes, {events} events, {pages} pages ({distinct} distinct)",
-            to.display()
+            "{}: {}, {}, {} ({distinct} distinct)",
+            to.display(),
+            counted(bytes, "byte"),
+            counted(events, "event"),
+            counted(pages, "page")
         ))?;
     }
     Ok(Exit::Good)

@@ -1,5 +1,6 @@
 //! `verify`: every digest and commit of a `.kine` file.
 
+use super::out::counted;
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
@@ -61,17 +62,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             out.line(format_args!("byte {:#x}: {}", p.byte, p.message))?;
         }
         out.line(format_args!(
-            "{}: {} commits, {} sections, {} bytes{}",
+            "{}: {}, {}, {}{}",
             if report.is_sound() { "sound" } else { "damaged" },
-            report.commits,
-            report.sections,
-            report.bytes,
+            counted(report.commits, "commit"),
+            counted(report.sections, "section"),
+            counted(report.bytes, "byte"),
             if report.bytes_behind == 0 {
                 String::new()
             } else {
                 format!(
-                    ", and {} bytes behind the last commit that nothing uses",
-                    report.bytes_behind
+                    ", and {} behind the last commit that nothing uses",
+                    counted(report.bytes_behind, "byte")
                 )
             }
         ))?;
