@@ -2,6 +2,7 @@
 
 use crate::in_folder;
 use replay_engine::client::boards::{self, Named};
+use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
 };
@@ -31,8 +32,14 @@ pub fn wire(data: &[u8]) -> bool {
         2 => comes_back::<PairMessage>(rest),
         3 => comes_back::<LeaseRequest>(rest),
         4 => comes_back::<LeaseReply>(rest),
-        5 => comes_back::<PagesRequest>(rest),
-        6 => comes_back::<PagesReply>(rest),
+        5 => {
+            parts(rest);
+            comes_back::<PagesRequest>(rest)
+        }
+        6 => {
+            outlines(rest);
+            comes_back::<PagesReply>(rest)
+        }
         7 => comes_back::<RunRequest>(rest),
         8 => comes_back::<RunReply>(rest),
         _ => pieces(
@@ -57,6 +64,47 @@ where
     let again = trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("it does not encode: {e}"));
     assert_eq!(trace_core::encode::from_bytes::<T>(&again).ok(), Some(message));
     true
+}
+
+/// What an agent has of a plan, when a client tells steps over it.
+const BASE: &[u8] = include_bytes!("messages.rs");
+
+/// Steps that a client tells make exactly what it told, or nothing.
+fn parts(data: &[u8]) {
+    let Ok(PagesRequest::Parts { head, body }) = trace_core::encode::from_bytes(data) else {
+        return;
+    };
+    let new = [0x5a; 4096];
+    for steps in [head, body] {
+        for told in [0, 100, 5000, BASE.len() as u64] {
+            if new_bytes(&steps) <= new.len() as u64
+                && let Ok(sources) = resolve(BASE, &steps, told)
+            {
+                assert_eq!(
+                    join(BASE, &sources, &new).len() as u64,
+                    told,
+                    "another length than was told"
+                );
+            }
+        }
+    }
+}
+
+/// Pieces that an agent tells: the steps over them take each byte that is to be sent once, in order, or keep it.
+fn outlines(data: &[u8]) {
+    let Ok(PagesReply::LackParts { head, body }) = trace_core::encode::from_bytes(data) else {
+        return;
+    };
+    for outline in [head, body].into_iter().flatten() {
+        let (steps, new) = outline.steps_to(BASE);
+        assert_eq!(new_bytes(&steps), new.iter().map(|n| n.len() as u64).sum::<u64>());
+        for step in steps {
+            if let Step::Keep { first, count } = step {
+                let end = u64::from(first) + u64::from(count);
+                assert!(end <= outline.digests.len() as u64, "a piece that was not told");
+            }
+        }
+    }
 }
 
 fn pieces(data: &[u8], limits: Limits) -> bool {

@@ -2,9 +2,10 @@
 
 use super::Add;
 use crate::plans;
+use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
-    DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionRefusal,
-    SessionReply,
+    DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest,
+    SessionRefusal, SessionReply,
 };
 use replay_engine::wire::{Concern, Preamble, Word, first_piece};
 use serde::Serialize;
@@ -59,12 +60,25 @@ pub fn add(add: Add<'_>) {
     add("wire", "confirm", message(2, &confirm));
     add("wire", "lease", message(3, &LeaseRequest::Take("mali-g71".into())));
     add("wire", "granted", message(4, &LeaseReply::Granted(info)));
+    let part = |bytes| Part { bytes, digest: [1; 32] };
     let offer = PagesRequest::Offer {
-        head_bytes: 5000,
-        body_bytes: 100,
-        pieces: vec![[1; 32], [2; 32], [3; 32]],
+        head: part(5000),
+        body: part(100),
     };
     add("wire", "offer", message(5, &offer));
+    let parts = PagesRequest::Parts {
+        head: vec![Step::Keep { first: 0, count: 2 }, Step::New { bytes: 40 }],
+        body: vec![Step::New { bytes: 100 }],
+    };
+    add("wire", "parts", message(5, &parts));
+    let lack_parts = PagesReply::LackParts {
+        head: Some(Outline {
+            log2: 8,
+            digests: vec![1, 2, 3],
+        }),
+        body: None,
+    };
+    add("wire", "lack-parts", message(6, &lack_parts));
     add("wire", "lack", message(6, &PagesReply::LackPages(vec![(0, 3)])));
     if let Some((verified, refusal, outcome)) = plans::outcomes() {
         add("wire", "ready", message(6, &PagesReply::Ready(verified)));
