@@ -206,13 +206,18 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         let first = pushed(agent.replay(&source, board, &[]));
         let again = pushed(agent.replay(&source, board, &[]));
         let file = agent.folder.path().join("input.bin");
-        std::fs::write(&file, (0..bytes).map(|i| (i * 31 / 7) as u8).collect::<Vec<_>>()).unwrap();
+        // Noise of its own for each: no page is one that the agent saw before.
+        let mut noise = vec![0; usize::try_from(bytes).unwrap()];
+        blake3::Hasher::new()
+            .update(network.as_bytes())
+            .finalize_xof()
+            .fill(&mut noise);
+        std::fs::write(&file, &noise).unwrap();
         let input = format!("input={}", file.display());
         let edited = pushed(agent.replay(&source, board, &["--input", &input]));
         // One byte of the edit changed: one page.
-        let mut one = std::fs::read(&file).unwrap();
-        one[100] ^= 0xff;
-        std::fs::write(&file, one).unwrap();
+        noise[100] ^= 0xff;
+        std::fs::write(&file, &noise).unwrap();
         let byte = pushed(agent.replay(&source, board, &["--input", &input]));
         println!(
             "{network}: first {first}, the same again {again}, an input of {pages} pages {edited}, one byte of it {byte}"

@@ -152,7 +152,7 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
     let rest = name.strip_prefix("agent:").ok_or_else(|| {
         let kind = name.split(':').next().unwrap_or_default();
         bad(if matches!(kind, "qemu" | "cuda") {
-            "this version plays on boards of other kinds only"
+            "this version has no boards of that kind"
         } else {
             "it begins with neither `software:` nor `agent:`"
         })
