@@ -224,7 +224,7 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         );
         assert!(again < 512, "{again} of {first}");
         assert!(
-            edited > 4096 && edited <= pages * (4096 + NAMED) + BESIDES,
+            edited > pages * 4096 && edited <= pages * (4096 + NAMED) + BESIDES,
             "{edited} for {pages} pages"
         );
         assert!((4096..=4096 + BESIDES).contains(&byte), "{byte} for a byte");
