@@ -165,8 +165,13 @@ fn a_drag_measures_events_time_and_accesses() {
             "{axis:?}: it is told on the screen"
         );
     }
-    // A click measures no more.
+    // Escape and a click measure no more.
+    w.harness.key_press(Key::Escape);
+    w.settle();
+    assert!(Measure::of(w.doc()).is_none());
     let at = lanes(&w).center();
+    drag(&mut w, at, at + vec2(50.0, 0.0));
+    assert!(Measure::of(w.doc()).is_some());
     click_at(&mut w, at);
     assert!(Measure::of(w.doc()).is_none());
 }

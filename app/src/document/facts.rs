@@ -471,6 +471,13 @@ impl Facts {
             .find(|j| j.done.is_none_or(|d| event <= d))
     }
 
+    /// The job that an event submits.
+    #[must_use]
+    pub fn job_submitted_at(&self, event: u64) -> Option<&JobFact> {
+        let at = self.jobs.binary_search_by_key(&event, |j| j.submit).ok()?;
+        self.jobs.get(at)
+    }
+
     /// The phase of an event.
     #[must_use]
     pub fn phase_at(&self, event: u64) -> Option<&PhaseFact> {

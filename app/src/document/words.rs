@@ -33,13 +33,7 @@ pub fn means(doc: &Document, event: u64) -> String {
     let Some(r) = register_of(&doc.recording, a.offset) else {
         return String::new();
     };
-    let job = doc
-        .facts
-        .jobs
-        .binary_search_by_key(&event, |j| j.submit)
-        .ok()
-        .and_then(|i| doc.facts.jobs.get(i));
-    if let Some(j) = job {
+    if let Some(j) = doc.facts.job_submitted_at(event) {
         return format!("start job {}", j.index);
     }
     if a.write {

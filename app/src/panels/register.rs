@@ -8,6 +8,7 @@ use crate::theme::{icons, mono, mono_small, palette, small, text};
 use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
 use trace_core::recording::Access;
 
 /// Draws the panel: the register on the left, its accesses on the right where there is room.
@@ -215,6 +216,45 @@ fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::
     ui.add_space(4.0);
 }
 
+/// A strip of accesses with what it was made for: register, width, accesses, events.
+type KeptStrip = ((u32, u64, usize, u64), Arc<Vec<Strip>>);
+
+/// What a pixel of the strip of accesses holds.
+#[derive(Clone, Copy)]
+enum Strip {
+    Nothing,
+    Reads,
+    Writes,
+}
+
+/// The accesses to a register over the whole recording, by pixel; kept as long as the register and the width are the
+/// same.
+fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>> {
+    let Some(fact) = doc.facts.registers.get(&register) else {
+        return Arc::default();
+    };
+    let id = ui.scope_id().with("strip of accesses");
+    let key = (register, pixels, fact.events.len(), doc.len());
+    let kept: Option<KeptStrip> = ui.data(|d| d.get_temp(id));
+    if let Some((_, strip)) = kept.filter(|k| k.0 == key) {
+        return strip;
+    }
+    let total = doc.len().max(1);
+    let before = |list: &[u32], event: u64| list.partition_point(|e| u64::from(*e) < event);
+    let some = |list: &[u32], a: u64, b: u64| before(list, a) < before(list, b);
+    let strip: Arc<Vec<Strip>> = Arc::new(
+        (0..pixels)
+            .map(|i| match (i * total / pixels, (i + 1) * total / pixels) {
+                (a, b) if some(&fact.writes, a, b) => Strip::Writes,
+                (a, b) if some(&fact.events, a, b) => Strip::Reads,
+                _ => Strip::Nothing,
+            })
+            .collect(),
+    );
+    ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&strip))));
+    strip
+}
+
 fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let Some(fact) = doc.facts.registers.get(&register) else {
@@ -225,20 +265,17 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 26.0), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Accesses to this register"));
     ui.painter().rect_filled(rect, 2.0, p.raised);
-    let (total, pixels) = (doc.len().max(1), rect.width().max(1.0) as u64);
+    let total = doc.len().max(1);
     let mut mesh = Mesh::default();
-    for i in 0..pixels {
-        let (a, b) = (i * total / pixels, (i + 1) * total / pixels);
-        let (from, to) = (
-            fact.events.partition_point(|e| u64::from(*e) < a),
-            fact.events.partition_point(|e| u64::from(*e) < b),
-        );
-        if from >= to {
-            continue;
-        }
-        let at = |e: u64| fact.writes.partition_point(|x| u64::from(*x) < e);
-        let write = at(a) < at(b);
-        let (inset, colour) = if write { (3.0, p.write) } else { (8.0, p.read) };
+    for (i, kind) in strip(doc, ui, register, rect.width().max(1.0) as u64)
+        .iter()
+        .enumerate()
+    {
+        let (inset, colour) = match kind {
+            Strip::Nothing => continue,
+            Strip::Reads => (8.0, p.read),
+            Strip::Writes => (3.0, p.write),
+        };
         let x = rect.left() + i as f32;
         let r = Rect::from_min_max(pos2(x, rect.top() + inset), pos2(x + 1.0, rect.bottom() - inset));
         mesh.add_colored_rect(r, colour);

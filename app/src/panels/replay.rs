@@ -621,7 +621,7 @@ fn jobs(doc: &mut Document, ui: &mut Ui, o: &Arc<Outcome>) {
     ui.data_mut(|d| d.insert_temp(id, rows));
     ui.advance_cursor_after_rect(rect);
     if let Some(e) = go {
-        let j = doc.facts.jobs.iter().find(|j| j.submit == e).map(|j| j.index);
+        let j = doc.facts.job_submitted_at(e).map(|j| j.index);
         match j {
             Some(j) => doc.go_job(j),
             None => doc.go(e),

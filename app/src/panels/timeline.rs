@@ -146,6 +146,10 @@ fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response, lan
         let x = at.x.clamp(scale.area.left(), scale.area.right());
         doc.timeline.measure = Some((a, scale.position(x)));
     }
+    let escape = !ui.ctx().text_edit_focused() && ui.input(|i| i.key_pressed(egui::Key::Escape));
+    if escape && !response.dragged() {
+        doc.timeline.measure = None;
+    }
     if response.clicked()
         && let Some(at) = response.interact_pointer_pos()
     {

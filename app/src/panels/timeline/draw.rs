@@ -78,9 +78,10 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             let colour = if bad { p.error } else { p.job };
             ui.painter().rect_filled(r, 1.5, colour.gamma_multiply(0.72));
             let seen = r.intersect(row).shrink2(vec2(4.0, 0.0));
-            let label = match slot.get(m.first_item).and_then(job) {
-                Some(j) if m.items == 1 => format!("job {}", j.index),
-                _ => format!("{} jobs", text::count(m.items as u64)),
+            let one = Some(m.first_item).filter(|_| m.items == 1);
+            let label = match one.and_then(|i| slot.get(i)).and_then(job) {
+                Some(j) => format!("job {}", j.index),
+                None => format!("{} jobs", text::count(m.items as u64)),
             };
             let wide = ui.painter().layout_no_wrap(label.clone(), small(), p.on_accent);
             if wide.size().x <= seen.width() {
@@ -133,9 +134,10 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
                 x += 4.0;
             }
         }
-        let label = match doc.facts.polls.get(m.first_item) {
-            Some(f) if m.items == 1 => super::number(f.reads, "read"),
-            _ => format!("{} polls", text::count(m.items as u64)),
+        let one = Some(m.first_item).filter(|_| m.items == 1);
+        let label = match one.and_then(|i| doc.facts.polls.get(i)) {
+            Some(f) => super::number(f.reads, "read"),
+            None => format!("{} polls", text::count(m.items as u64)),
         };
         let galley = ui.painter().layout_no_wrap(label, small(), p.text);
         if galley.size().x + 12.0 <= seen.width() {

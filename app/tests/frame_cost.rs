@@ -1,0 +1,142 @@
+//! A frame costs what it shows, not what the recording holds: it touches as little memory for millions of events as
+//! for thousands.
+//!
+//! The kernel tells which pages of memory a process touched since it was asked to forget
+//! (`/proc/self/clear_refs`, `Referenced` in `/proc/self/smaps`). A walk over a list of a million things touches all
+//! of its pages; a search among them touches a few. This file holds one test, so that nothing else runs beside it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+mod common;
+
+use common::{Window, long};
+use kinescope::document::axis::AxisKind;
+use kinescope::document::moment::Selection;
+use std::collections::BTreeMap;
+use trace_core::progress::Progress;
+
+/// KiB of memory touched while `work` runs, or `None` where the kernel does not tell.
+fn touched(work: impl FnOnce()) -> Option<u64> {
+    // The processor remembers pages that it looked up lately and does not tell of them again. It forgets all of them
+    // when a large mapping goes away; an allocation of this size is always a mapping of its own.
+    let mapping = std::hint::black_box(vec![1u8; 40 << 20]);
+    std::fs::write("/proc/self/clear_refs", "1").ok()?;
+    drop(mapping);
+    work();
+    let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let kib = |l: &str| {
+        l.strip_prefix("Referenced:")?
+            .trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    Some(maps.lines().filter_map(kib).sum())
+}
+
+/// A way to change what is in view, one step a frame.
+type Move = fn(&mut Window, u64);
+
+const MOVES: &[(&str, Move)] = &[
+    ("still", |_, _| {}),
+    ("stepping", |w, i| {
+        let n = w.doc().len();
+        w.doc().go(n / 2 + i);
+    }),
+    ("panning, zoomed in", |w, i| {
+        let middle = w.doc().len() as f64 / 2.0;
+        w.doc().timeline.range = Some((middle + i as f64, middle + 500.0 + i as f64));
+    }),
+];
+
+/// KiB touched by a frame, by what is shown.
+fn costs(events: u64) -> BTreeMap<String, u64> {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("long.kine");
+    trace_core::timeline::write(&long::busy(events), &path, &Progress::new()).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    assert_eq!(w.doc().facts.pending, []);
+    assert!(w.doc().len() >= events);
+    for e in 0..64 {
+        assert!(w.doc().note(e * 5, Some("a note".into())));
+    }
+    // The register that is read most and the one that is written most have the longest lists.
+    let busy = w
+        .doc()
+        .facts
+        .registers
+        .iter()
+        .max_by_key(|r| r.1.events.len())
+        .map(|r| *r.0)
+        .unwrap();
+    w.doc().pin(busy);
+    let mut out = BTreeMap::new();
+    for panel in [
+        "show-events",
+        "show-jobs",
+        "show-register",
+        "show-problems",
+        "show-page-tables",
+        "show-memory",
+    ] {
+        for axis in AxisKind::ALL {
+            for (name, step) in MOVES {
+                // The timeline is always there: one panel is enough to see it on every axis.
+                if axis != AxisKind::Order && (panel != "show-events" || name.starts_with("panning")) {
+                    continue;
+                }
+                w.run(panel);
+                w.doc().timeline_axis(axis);
+                w.doc().timeline.range = None;
+                let middle = w.doc().len() / 2;
+                w.doc().go_with(middle, Selection::Register(busy));
+                w.settle();
+                // The least of several: the allocator and the kernel touch things of their own now and then.
+                let least = (1..10).filter_map(|i| {
+                    step(&mut w, i);
+                    touched(|| w.harness.step())
+                });
+                if let Some(kib) = least.min() {
+                    out.insert(format!("{panel}, {}, {name}", axis.name()), kib);
+                }
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
+    // That the measure tells a walk: a list of a million numbers is 4 MiB, and all of it is touched.
+    let list: Vec<u32> = (0..1 << 20).collect();
+    let mut sum = 0u64;
+    let Some(walk) = touched(|| sum = list.iter().map(|x| u64::from(*x)).sum()) else {
+        println!("skipped: this kernel does not tell which pages a process touches");
+        return;
+    };
+    assert!(walk >= 4096 && sum > 0, "a walk over 4 MiB touched {walk} KiB");
+    let (small, large) = (costs(10_000), costs(3_000_000));
+    assert_eq!(small.len(), large.len());
+    let mut wrong = Vec::new();
+    for (what, small) in &small {
+        let large = large[what];
+        println!("{what}: {small} KiB a frame for 10 000 events, {large} KiB for 3 000 000");
+        // A search touches a page a step, and by time there is more to draw where every pixel holds something. A walk
+        // over the jobs, polls, times or values of the large one touches many MiB.
+        let more = if what.contains(", order, ") { 3072 } else { 5120 };
+        if large > small + more {
+            wrong.push(format!(
+                "{what}: {small} KiB for 10 000 events, {large} KiB for 3 000 000"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
