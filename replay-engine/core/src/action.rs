@@ -9,6 +9,9 @@ pub enum ReadClass {
     Masked(u64),
     /// It is free-running: not compared.
     Any,
+    /// These bits of it must match, where they did not stand so before the recording began: a difference is told as
+    /// such, and is no divergence.
+    Before(u64),
     /// It is kept in a slot (0 to 7) for a later write; not compared.
     Feeds(u8),
 }

@@ -1,194 +1,15 @@
 //! Runs actions on a device: bounded waits, budgets, comparisons.
 
 use crate::action::{Action, ReadClass, width_mask};
-use crate::device::{Device, DeviceError, WaitResult};
-use crate::encoding::{Actions, Common, DecodeError, SLOTS};
+mod told;
 
-/// Limits that hold for a whole run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Most actions.
-    pub actions: u64,
-    /// Most nanoseconds on the device's clock.
-    pub time_ns: u64,
-    /// Nanoseconds between two reads of a poll, at least 1.
-    pub poll_step_ns: u64,
-}
+pub use told::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen};
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            actions: 50_000_000,
-            time_ns: 600_000_000_000,
-            poll_step_ns: 1_000,
-        }
-    }
-}
+use crate::device::{Device, WaitResult};
+use crate::encoding::{Actions, Common, SLOTS, TOGETHER, several, together};
 
 /// Actions between two looks at the clock where nothing waits.
 const CLOCK_EVERY: u64 = 1024;
-
-/// How a value was compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
-    /// All its bits.
-    Equal,
-    /// These bits.
-    Masked(u64),
-    /// These bits, until a limit.
-    Until(u64),
-}
-
-/// A value that differs from the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Divergence {
-    /// Event of the recording; for a poll the event of its last read.
-    pub event: u32,
-    /// Space number.
-    pub space: u8,
-    /// Byte offset in the space.
-    pub offset: u64,
-    /// Width in bytes.
-    pub width: u8,
-    /// Value in the recording.
-    pub expected: u64,
-    /// Value seen; for a poll, the last one.
-    pub got: u64,
-    /// How it was compared.
-    pub compared: Compared,
-}
-
-/// An access that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Event of the recording.
-    pub event: u32,
-    /// Whether it writes.
-    pub write: bool,
-    /// Whether it is a read of a poll after the first.
-    pub again: bool,
-    /// Space number.
-    pub space: u8,
-    /// Byte offset in the space.
-    pub offset: u64,
-    /// Width in bytes.
-    pub width: u8,
-    /// Value written or read.
-    pub value: u64,
-    /// Device's clock before the access, where [`Observer::TIMES`] asks for it, otherwise 0.
-    pub time_ns: u64,
-}
-
-/// Whether a run goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Go on.
-    Continue,
-    /// Stop with [`FailureKind::Stopped`].
-    Stop,
-}
-
-/// Sees what a run does, and may stop it.
-pub trait Observer {
-    /// Whether [`Seen::time_ns`] is filled in, which asks the device for the time at each access.
-    const TIMES: bool = false;
-
-    /// An access was made.
-    fn access(&mut self, seen: &Seen) -> Flow {
-        let _ = seen;
-        Flow::Continue
-    }
-
-    /// An interrupt that was waited for is there. `lines` has a bit for every raised line.
-    fn interrupt(&mut self, event: u32, lines: u32, time_ns: u64) -> Flow {
-        let _ = (event, lines, time_ns);
-        Flow::Continue
-    }
-
-    /// A compared value differs. By default the run goes on.
-    fn divergence(&mut self, divergence: &Divergence) -> Flow {
-        let _ = divergence;
-        Flow::Continue
-    }
-}
-
-/// Sees nothing.
-impl Observer for () {}
-
-/// What a run did. Every recorded read counts once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Actions begun.
-    pub actions: u64,
-    /// Writes made.
-    pub writes: u64,
-    /// Recorded reads that had to match.
-    pub equal: u64,
-    /// Recorded reads of which some bits had to match.
-    pub masked: u64,
-    /// Recorded reads that were part of a poll.
-    pub until: u64,
-    /// Recorded reads whose value a later write used.
-    pub feeds: u64,
-    /// Recorded reads of free-running values.
-    pub any: u64,
-    /// Compared reads that matched.
-    pub matched: u64,
-    /// Divergences: compared actions that did not match.
-    pub divergences: u64,
-    /// Interrupts waited for and taken.
-    pub interrupts: u64,
-}
-
-impl Counts {
-    /// Recorded reads that were compared.
-    #[must_use]
-    pub fn compared(&self) -> u64 {
-        self.equal + self.masked + self.until
-    }
-}
-
-/// Why a run stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The actions cannot be read.
-    Decode(DecodeError),
-    /// The device refused or failed an access.
-    Device {
-        /// What it said.
-        error: DeviceError,
-        /// Space number.
-        space: u8,
-        /// Byte offset in the space.
-        offset: u64,
-    },
-    /// The device failed while it waited or told the time.
-    DeviceWait(DeviceError),
-    /// No interrupt came within its limit.
-    InterruptTimedOut {
-        /// Lines waited for.
-        lines: u32,
-        /// The limit, ns.
-        limit_ns: u64,
-    },
-    /// More actions than the budget allows.
-    ActionBudget,
-    /// More time than the budget allows.
-    TimeBudget,
-    /// The observer stopped the run.
-    Stopped,
-}
-
-/// A run stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Event of the recording at which it stopped.
-    pub event: u32,
-    /// Why.
-    pub kind: FailureKind,
-    /// What was done until then.
-    pub counts: Counts,
-}
 
 struct Run<'r, D: ?Sized, O> {
     device: &'r mut D,
@@ -201,12 +22,15 @@ struct Run<'r, D: ?Sized, O> {
     look_at: u64,
 }
 
-/// What [`Run::common`] counts.
+/// What [`Run::common`] counts: as little as it can, the rest follows from it.
 #[derive(Default)]
 struct Tally {
-    writes: u64,
+    /// Reads whose value came.
     equal: u64,
-    matched: u64,
+    /// Reads of these that differ.
+    differ: u64,
+    /// 1 after an access that was not made to its end.
+    broken: u64,
 }
 
 /// Runs actions on a device, in order, to their end or to the first failure. Divergences are told to the observer
@@ -287,28 +111,61 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         Ok(())
     }
 
-    /// Runs actions as long as they have the common form and the budgets need no look. What it counts it keeps in
-    /// registers: counters in memory would cost more than the actions.
+    /// Runs actions as long as they have a common form and the budgets need no look, several at a time where as many
+    /// have the longer one. What it counts it keeps in registers: counters in memory would cost more than the actions.
     fn common<'a>(&mut self, mut actions: Actions<'a>, event: &mut u32) -> (Actions<'a>, Result<(), FailureKind>) {
-        let (chunks, mut at) = actions.chunks(self.look_at.saturating_sub(self.counts.actions));
+        let (mut rest, mut at, most) = actions.left(self.look_at.saturating_sub(self.counts.actions));
         let mut tally = Tally::default();
         let mut done = 0;
         let mut result = Ok(());
-        for bytes in chunks {
-            let Some(c) = Common::of(bytes, at) else { break };
-            at = c.event;
-            done += 1;
-            result = self.one(&c, &mut tally);
-            if result.is_err() {
-                *event = at;
-                break;
+        let mut offsets = [0; TOGETHER];
+        // With fewer done than this there are enough to do for several.
+        let enough = most.saturating_add(1).saturating_sub(TOGETHER as u64);
+        'run: loop {
+            while done < enough
+                && let Some((some, behind)) = several(rest)
+                && let Some(steps) = together(some, &mut offsets)
+            {
+                let mut event = at;
+                for (bytes, offset) in some.iter().zip(offsets) {
+                    let c = Common::with(bytes, event, offset);
+                    event = c.event;
+                    done += 1;
+                    result = self.one(&c, &mut tally);
+                    if result.is_err() {
+                        at = event;
+                        break 'run;
+                    }
+                }
+                (rest, at) = (behind, at.wrapping_add(steps));
+            }
+            // Past whatever keeps so many from being read together.
+            loop {
+                if done >= most {
+                    break 'run;
+                }
+                let Some((c, behind)) = Common::first(rest, at) else {
+                    break 'run;
+                };
+                (rest, at) = (behind, c.event);
+                done += 1;
+                result = self.one(&c, &mut tally);
+                if result.is_err() {
+                    break 'run;
+                }
+                if c.is_short() {
+                    break;
+                }
             }
         }
-        actions.pass(done, at);
-        self.counts.actions += done as u64;
-        self.counts.writes += tally.writes;
+        if result.is_err() {
+            *event = at;
+        }
+        actions.pass(rest, at);
+        self.counts.actions += done;
+        self.counts.writes += done.saturating_sub(tally.equal).saturating_sub(tally.broken);
         self.counts.equal += tally.equal;
-        self.counts.matched += tally.matched;
+        self.counts.matched += tally.equal.saturating_sub(tally.differ);
         (actions, result)
     }
 
@@ -317,8 +174,10 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         let (event, offset, value) = (c.event, u64::from(c.offset), u64::from(c.value));
         if c.write {
             let time_ns = self.time();
-            self.put(0, offset, 4, value)?;
-            tally.writes += 1;
+            if let Err(e) = self.put(0, offset, 4, value) {
+                tally.broken = 1;
+                return Err(e);
+            }
             let (space, width) = (0, 4);
             let seen = Seen {
                 event,
@@ -332,12 +191,18 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
             };
             return go(self.observer.access(&seen));
         }
-        let got = self.read(event, false, 0, offset, 4)?;
+        let got = match self.read(event, false, 0, offset, 4) {
+            Ok(got) => got,
+            Err(e) => {
+                tally.broken = 1;
+                return Err(e);
+            }
+        };
         tally.equal += 1;
         if got == value {
-            tally.matched += 1;
             return Ok(());
         }
+        tally.differ += 1;
         let (expected, compared) = (value, Compared::Equal);
         self.diverge(&Divergence {
             event,
@@ -391,6 +256,14 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                     ReadClass::Masked(mask) => {
                         self.counts.masked += 1;
                         (mask, Compared::Masked(mask))
+                    }
+                    ReadClass::Before(mask) if mask == width_mask(width) => {
+                        self.counts.equal += 1;
+                        (mask, Compared::Before(mask))
+                    }
+                    ReadClass::Before(mask) => {
+                        self.counts.masked += 1;
+                        (mask, Compared::Before(mask))
                     }
                     ReadClass::Any => {
                         self.counts.any += 1;
@@ -525,6 +398,10 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
 
     #[cold]
     fn diverge(&mut self, divergence: &Divergence) -> Result<(), FailureKind> {
+        if matches!(divergence.compared, Compared::Before(_)) {
+            self.counts.before += 1;
+            return go(self.observer.state_before(divergence));
+        }
         self.counts.divergences += 1;
         go(self.observer.divergence(divergence))
     }

@@ -23,17 +23,20 @@ fn decode(bytes: &[u8]) -> Result<Vec<Action>, replay_core::DecodeError> {
 
 /// An action whose event is a step from the one before it.
 fn any_action() -> impl Strategy<Value = Action> {
-    let width = prop_oneof![Just(1u8), Just(2), Just(4), Just(8)];
+    // Mostly the forms that recordings are made of: four bytes, space 0, an offset of one or two bytes.
+    let width = prop_oneof![1 => Just(1u8), 1 => Just(2u8), 5 => Just(4u8), 1 => Just(8u8)];
+    let space = prop_oneof![5 => Just(0u8), 1 => any::<u8>()];
+    let offset = prop_oneof![1 => any::<u64>(), 5 => 0u64..0x4100];
     let slot = 0u8..SLOTS as u8;
     (
-        0u32..1000,
-        any::<u8>(),
-        any::<u64>(),
+        prop_oneof![5 => 0u32..0x82, 1 => 0u32..1000],
+        space,
+        offset,
         width,
         any::<[u64; 3]>(),
         any::<u32>(),
         slot,
-        0..9,
+        0..10,
     )
         .prop_map(|(event, space, offset, width, v, n, slot, kind)| {
             let m = width_mask(width);
@@ -75,6 +78,7 @@ fn any_action() -> impl Strategy<Value = Action> {
                     expected: value,
                     limit_ns,
                 },
+                9 => read(ReadClass::Before(mask)),
                 7 => Action::WaitInterrupt {
                     event,
                     lines: n,
@@ -211,12 +215,21 @@ fn the_example_of_the_specification_is_what_the_code_writes() {
             width: 4,
             slot: 0,
         },
+        Action::Read {
+            event: 23,
+            space: 0,
+            offset: 0x34,
+            width: 4,
+            class: ReadClass::Before(0xffff_ffff),
+            expected: 4,
+        },
     ];
     let hex: Vec<String> = encode(&actions).iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(
         hex.join(" "),
         "21 03 30 01 00 00 00 08 01 04 80 e4 97 d0 12 23 00 2c 00 01 00 00 26 05 38 e0 ff ff 00 00 27 03 a8 48 \
-         00 00 00 00 ff ff ff ff 03 80 c2 d7 2f 71 08 01 c0 a0 01 00 00 00 00 00 00 00 00 22 01 f0 31 00"
+         00 00 00 00 ff ff ff ff 03 80 c2 d7 2f 71 08 01 c0 a0 01 00 00 00 00 00 00 00 00 22 01 f0 31 00 \
+         2a 02 34 04 00 00 00 ff ff ff ff"
     );
     let page = include_str!("../../../docs/plan.md");
     for line in [
@@ -224,6 +237,7 @@ fn the_example_of_the_specification_is_what_the_code_writes() {
         "08 01 04 80 e4 97 d0 12",
         "27 03 a8 48",
         "71 08 01 c0 a0 01",
+        "2a 02 34 04 00 00 00 ff ff ff ff",
     ] {
         assert!(page.contains(line), "docs/plan.md lacks {line}");
     }

@@ -1,6 +1,7 @@
 //! The executor on a device that is an array: comparisons, polls, waits, slots, budgets.
 #![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
+use proptest::prelude::*;
 use replay_core::{
     Action, Actions, Budget, Compared, Device, DeviceError, Divergence, Encoder, FailureKind, Flow, MAX_ACTION_BYTES,
     Observer, ReadClass, Seen, WaitResult, execute,
@@ -64,6 +65,7 @@ impl Device for Board {
 struct Notes {
     seen: Vec<Seen>,
     differ: Vec<Divergence>,
+    before: Vec<Divergence>,
     interrupts: Vec<(u32, u32, u64)>,
     stop_at_first: bool,
 }
@@ -81,6 +83,10 @@ impl Observer for Notes {
     fn divergence(&mut self, divergence: &Divergence) -> Flow {
         self.differ.push(*divergence);
         if self.stop_at_first { Flow::Stop } else { Flow::Continue }
+    }
+    fn state_before(&mut self, difference: &Divergence) -> Flow {
+        self.before.push(*difference);
+        Flow::Continue
     }
 }
 
@@ -166,6 +172,40 @@ fn reads_count_by_class_and_a_difference_does_not_stop_the_run() {
     assert_eq!(notes.differ[1].compared, Compared::Masked(0x0f));
     assert_eq!((notes.differ[0].expected, notes.differ[0].got), (8, 7));
     assert_eq!(notes.seen.len(), 9);
+}
+
+#[test]
+fn state_from_before_the_recording_is_told_and_not_compared() {
+    let all = ReadClass::Before(0xffff_ffff);
+    let body = encode(&[
+        read(0, 4, all, 0),
+        read(1, 4, all, 9),
+        read(2, 4, ReadClass::Before(0xf0), 0x0f),
+        read(3, 4, ReadClass::Before(0x0f), 0x0f),
+    ]);
+    let mut notes = Notes::default();
+    let c = execute(
+        &mut Board::default(),
+        Actions::new(&body),
+        &Budget::default(),
+        &mut notes,
+    )
+    .unwrap();
+    assert_eq!((c.equal, c.masked, c.before), (2, 2, 2));
+    assert_eq!((c.compared(), c.matched, c.divergences), (2, 2, 0));
+    let told: Vec<(u32, u64, u64, Compared)> = notes
+        .before
+        .iter()
+        .map(|d| (d.event, d.expected, d.got, d.compared))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (1, 9, 0, Compared::Before(0xffff_ffff)),
+            (3, 0x0f, 0, Compared::Before(0x0f))
+        ]
+    );
+    assert!(notes.differ.is_empty());
 }
 
 #[test]
@@ -327,4 +367,124 @@ fn what_the_device_refuses_and_what_cannot_be_decoded_end_the_run_at_their_event
     )
     .unwrap_err();
     assert!(matches!(f.kind, FailureKind::Decode(e) if e.at == 7), "{f:?}");
+}
+
+/// A window of registers as large as a real one.
+struct Window(Vec<u32>);
+
+impl Device for Window {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        assert_eq!((space, width), (0, 4));
+        let r = self.0.get(offset as usize / 4);
+        r.map(|v| u64::from(*v)).ok_or(DeviceError::OutOfRange)
+    }
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        assert_eq!((space, width), (0, 4));
+        let r = self.0.get_mut(offset as usize / 4).ok_or(DeviceError::OutOfRange)?;
+        *r = value as u32;
+        Ok(())
+    }
+    fn wait_interrupt(&mut self, lines: u32, _: u64) -> Result<WaitResult, DeviceError> {
+        Ok(WaitResult::Raised { lines })
+    }
+    fn pause(&mut self, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn now_ns(&mut self) -> u64 {
+        0
+    }
+}
+
+/// What a run must come to, action by action.
+#[derive(Debug, Default, PartialEq)]
+struct Expected {
+    counts: (u64, u64, u64, u64, u64),
+    seen: Vec<(u32, bool, u64, u64)>,
+    differ: Vec<u32>,
+    failed: Option<(u32, bool)>,
+}
+
+fn expected(list: &[Action], most: u64) -> Expected {
+    let mut e = Expected::default();
+    let mut registers = vec![0u32; 0x1000];
+    for a in list {
+        if e.counts.0 == most {
+            e.failed = Some((a.event(), true));
+            break;
+        }
+        e.counts.0 += 1;
+        let (offset, write) = match *a {
+            Action::Write { offset, .. } => (offset, true),
+            Action::Read { offset, .. } => (offset, false),
+            _ => continue,
+        };
+        let Some(r) = registers.get_mut(offset as usize / 4) else {
+            e.failed = Some((a.event(), false));
+            break;
+        };
+        match *a {
+            Action::Write { value, .. } => {
+                *r = value as u32;
+                e.counts.1 += 1;
+            }
+            Action::Read { expected, .. } => {
+                e.counts.2 += 1;
+                if expected == u64::from(*r) {
+                    e.counts.3 += 1;
+                } else {
+                    e.counts.4 += 1;
+                    e.differ.push(a.event());
+                }
+            }
+            _ => {}
+        }
+        e.seen.push((a.event(), write, offset, u64::from(*r)));
+    }
+    e
+}
+
+proptest! {
+    /// However actions are read, one by one or several at a time, they run one after another.
+    #[test]
+    fn a_run_is_what_its_actions_are(
+        rows in prop::collection::vec(
+            (any::<bool>(), prop_oneof![8 => 0x80u64..0x4000, 1 => 0u64..0x80, 1 => 0x3ff0u64..0x4010],
+             0u64..3, prop_oneof![20 => 0u32..0x80, 1 => 0u32..400], 0u8..40),
+            0..200,
+        ),
+        start in prop_oneof![Just(0u32), Just(u32::MAX - 90_000), Just(u32::MAX - 10_000)],
+        most in prop_oneof![Just(u64::MAX), 0u64..200],
+    ) {
+        let mut event = start;
+        let list: Vec<Action> = rows
+            .into_iter()
+            .map(|(w, offset, value, step, other)| {
+                event = event.saturating_add(step);
+                match (w, other) {
+                    (_, 0) => Action::Pause { event, ns: value },
+                    (true, _) => write(event, offset, value),
+                    (false, _) => read(event, offset, ReadClass::Equal, value),
+                }
+            })
+            .collect();
+        let body = encode(&list);
+        let budget = Budget { actions: most, ..Budget::default() };
+        let mut notes = Notes::default();
+        let done = execute(&mut Window(vec![0; 0x1000]), Actions::new(&body), &budget, &mut notes);
+        let (c, failed) = match done {
+            Ok(c) => (c, None),
+            Err(f) => (f.counts, Some((f.event, f.kind == FailureKind::ActionBudget))),
+        };
+        let got = Expected {
+            counts: (c.actions, c.writes, c.equal, c.matched, c.divergences),
+            seen: notes.seen.iter().map(|s| (s.event, s.write, s.offset, s.value)).collect(),
+            differ: notes.differ.iter().map(|d| d.event).collect(),
+            failed,
+        };
+        prop_assert_eq!(&got, &expected(&list, most));
+        // Without an observer it counts the same.
+        let quiet = execute(&mut Window(vec![0; 0x1000]), Actions::new(&body), &budget, &mut ());
+        let quiet = quiet.unwrap_or_else(|f| f.counts);
+        prop_assert_eq!(quiet, c);
+    }
 }

@@ -11,9 +11,10 @@ use replay_engine::plan::{CompileOptions, Edits, Pace, Plan, RewriteKind, compil
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Page};
-use trace_core::registers::{ReadRule, RegisterMap};
+use trace_core::registers::{ReadRule, RegisterMap, Role};
 
 fn named(plan: &Plan, kind: RewriteKind) -> usize {
     plan.rewrites.iter().filter(|r| r.kind == kind).count()
@@ -93,57 +94,134 @@ fn the_sample_traces_replay_and_match() {
     assert!(seen >= 10, "only {seen} sample traces");
 }
 
+/// One changed value diverges at exactly that read and with that value, and nowhere else.
+fn bites_at(r: &Recording, compared: u64, at: u64, value: u64) {
+    let map = RegisterMap::by_name("mali-jm").unwrap();
+    let recorded = r.events.access(at as usize).unwrap();
+    let changed = with_accesses(r.clone(), |event, mut a| {
+        if event == at {
+            a.value = value;
+        }
+        Some(a)
+    });
+    let o = play(&compiled(&changed));
+    let register = map.at(recorded.offset).unwrap();
+    let what = format!("{} at event {at}, {:#x} to {value:#x}", register.name, recorded.value);
+    if o.divergence_count != 1 {
+        show(&o);
+    }
+    assert_eq!(
+        (o.verdict, o.divergence_count),
+        (Verdict::Diverged, 1),
+        "{what}: {:?}",
+        o.failure
+    );
+    let d = &o.divergences[0];
+    assert_eq!(
+        (d.event, d.register.as_str(), d.expected),
+        (at, register.name.as_str(), value),
+        "{what}"
+    );
+    assert_eq!(d.got, recorded.value, "{what}");
+    let missed = o.reads.compared - o.reads.matched;
+    let poll = register.replay.read == ReadRule::Until;
+    assert_eq!(o.reads.compared, compared, "{what}");
+    assert!(missed == 1 || poll && missed > 1, "{what}: {missed}");
+}
+
+/// Reads of each compared register by rising event. Of a poll only the value on which it ended is compared, so only
+/// the last read of such a register counts here, which ends one.
+fn compared_reads(r: &Recording) -> BTreeMap<u32, Vec<u64>> {
+    let map = RegisterMap::by_name("mali-jm").unwrap();
+    let mut reads: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for at in 0..r.events.len() {
+        let a = r.events.access(at).unwrap();
+        let rule = map.at(a.offset).unwrap().replay.read;
+        if a.write || rule == ReadRule::Feeds {
+            continue;
+        }
+        let of = reads.entry(a.offset).or_default();
+        if rule == ReadRule::Until {
+            of.clear();
+        }
+        of.push(at as u64);
+    }
+    reads
+}
+
+/// Values to put in a recorded one's place: none, all, and one bit of its low, middle and high part turned.
+fn other_values(recorded: u64) -> BTreeSet<u64> {
+    let all = [0, 0xffff_ffff, recorded ^ 1, recorded ^ 1 << 19, recorded ^ 1 << 31];
+    all.into_iter().filter(|v| *v != recorded).collect()
+}
+
 /// A changed value of every compared register diverges, at exactly that read and with that value.
 #[test]
 fn the_comparison_bites_at_every_register() {
     let Some(r) = published("mnist") else { return };
-    let map = RegisterMap::by_name("mali-jm").unwrap();
-    let mut last: BTreeMap<u32, u64> = BTreeMap::new();
-    for at in 0..r.events.len() {
-        let a = r.events.access(at).unwrap();
-        // Of a poll only the value on which it ended is compared, and the last read of a register ends one.
-        if !a.write && map.at(a.offset).unwrap().replay.read != ReadRule::Feeds {
-            last.insert(a.offset, at as u64);
-        }
-    }
+    let reads = compared_reads(&r);
     assert_eq!(
-        last.len(),
+        reads.len(),
         64,
         "all 65 registers that mnist reads, but for LATEST_FLUSH"
     );
-    for (offset, at) in &last {
-        for bit in [0, 19, 31] {
-            let mut expected = 0;
-            let changed = with_accesses(r.clone(), |event, mut a| {
-                if event == *at {
-                    a.value ^= 1 << bit;
-                    expected = a.value;
-                }
-                Some(a)
-            });
-            let o = play(&compiled(&changed));
-            let name = &map.at(*offset).unwrap().name;
-            if o.divergence_count != 1 {
-                show(&o);
-            }
-            assert_eq!(
-                (o.verdict, o.divergence_count),
-                (Verdict::Diverged, 1),
-                "{name} bit {bit}: {:?}",
-                o.failure
-            );
-            let d = &o.divergences[0];
-            assert_eq!(
-                (d.event, d.register.as_str(), d.expected),
-                (*at, name.as_str(), expected)
-            );
-            assert_eq!(d.got, expected ^ 1 << bit, "{name}");
-            let missed = o.reads.compared - o.reads.matched;
-            let poll = map.at(*offset).unwrap().replay.read == ReadRule::Until;
-            assert_eq!(o.reads.compared, 2580);
-            assert!(missed == 1 || poll && missed > 1, "{name}: {missed}");
+    for at in reads.values().filter_map(|of| of.last()) {
+        for value in other_values(r.events.access(*at as usize).unwrap().value) {
+            bites_at(&r, 2580, *at, value);
         }
     }
+}
+
+/// An interrupt whose recorded status is turned to 0 is taken all the same where its handler goes on to acknowledge
+/// it: the read diverges, and not something behind it.
+#[test]
+fn a_status_changed_to_0_diverges_at_every_handler() {
+    let Some(r) = published("mnist") else { return };
+    let map = RegisterMap::by_name("mali-jm").unwrap();
+    let mut handlers = 0;
+    for (offset, of) in compared_reads(&r) {
+        if matches!(map.at(offset).unwrap().replay.role, Some(Role::IrqStatus(_))) {
+            for at in of {
+                bites_at(&r, 2580, at, 0);
+                handlers += 1;
+            }
+        }
+    }
+    assert_eq!(handlers, 26);
+}
+
+/// The same in the larger recording, one read of each register, the value 0 or all ones.
+#[test]
+fn the_comparison_bites_in_alexnet() {
+    let Some(r) = published("alexnet") else { return };
+    for (n, of) in compared_reads(&r).values().enumerate() {
+        let at = of[(n * 7919) % of.len()];
+        let values = other_values(r.events.access(at as usize).unwrap().value);
+        let pick = if n % 2 == 0 { values.first() } else { values.last() };
+        bites_at(&r, 7592, at, *pick.unwrap());
+    }
+}
+
+/// A look at a line that is not raised is no handler, and nothing is waited for.
+#[test]
+fn a_status_of_0_that_nothing_acknowledges_is_an_ordinary_read() {
+    let Some(r) = published("mnist") else { return };
+    let map = RegisterMap::by_name("mali-jm").unwrap();
+    let of = |name: &str| map.named(name).unwrap().offset;
+    let mut looks = 0;
+    let with_looks = with_accesses(r.clone(), |_, mut a| {
+        // Each look at the raw status that found nothing becomes one at the status.
+        if !a.write && a.offset == of("JOB_IRQ_RAWSTAT") && a.value == 0 {
+            a.offset = of("JOB_IRQ_STATUS");
+            looks += 1;
+        }
+        Some(a)
+    });
+    let c = compiled(&with_looks);
+    assert!(looks >= 18, "{looks}");
+    assert_eq!(c.plan.interrupts, 26);
+    let o = play(&c);
+    assert_eq!((o.verdict, o.reads.matched), (Verdict::Match, 2580), "{:?}", o.failure);
 }
 
 /// Every read that must match, changed at once: each diverges, and no other does.

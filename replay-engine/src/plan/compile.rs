@@ -78,6 +78,24 @@ pub fn compile(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
+    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
+        name: target.register_map.clone(),
+    })?;
+    compile_with(recording, edits, target, map, options, progress)
+}
+
+/// [`compile`] with a register map of the caller's instead of the embedded one that the target names.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Compiled, CompileError> {
     let events = recording.events.len();
     if recording.events.value.is_empty() {
         return Err(CompileError::NothingToReplay);
@@ -85,9 +103,6 @@ pub fn compile(
     if u32::try_from(events).is_err() {
         return Err(CompileError::TooManyEvents { events });
     }
-    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
-        name: target.register_map.clone(),
-    })?;
     for r in &options.allow_unknown {
         if u64::from(r.end.saturating_sub(r.start)) > map.window_bytes() / 4 {
             return Err(CompileError::AllowedTooMuch {

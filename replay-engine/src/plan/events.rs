@@ -1,6 +1,8 @@
 //! From recorded events to actions, every difference named.
 
+use super::ahead::{Written, acknowledged, polls, roots};
 use super::compile::Translated;
+use super::untouched::Untouched;
 use super::{
     BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
 };
@@ -25,27 +27,6 @@ pub(crate) const CONFIG_AS: u64 = 0xf;
 /// Events between two reports of progress.
 const REPORT_EVERY: usize = 4096;
 
-/// Register values as they were last written, for those whose meaning spans several writes.
-#[derive(Default)]
-struct Written {
-    values: HashMap<u32, u64>,
-}
-
-impl Written {
-    fn get(&self, offset: u32) -> u64 {
-        self.values.get(&offset).copied().unwrap_or(0)
-    }
-
-    /// The 64-bit value of the pair that `r` is a half of.
-    fn pair(&self, r: &Register) -> u64 {
-        match r.pair {
-            Some(Half::Low { high_offset }) => self.get(r.offset) | self.get(high_offset) << 32,
-            Some(Half::High { low_offset }) => self.get(low_offset) | self.get(r.offset) << 32,
-            None => self.get(r.offset),
-        }
-    }
-}
-
 /// A recording on its way to actions.
 pub(super) struct Translation<'a> {
     recording: &'a Recording,
@@ -59,6 +40,7 @@ pub(super) struct Translation<'a> {
     /// The whole value that a write of half a root register belongs to, by event.
     roots: HashMap<usize, u64>,
     written: Written,
+    untouched: Untouched,
     /// The plan's translation that each hardware address space was last given.
     in_use: HashMap<u8, usize>,
     fed: bool,
@@ -85,6 +67,7 @@ impl<'a> Translation<'a> {
             polls: polls(recording, map),
             roots: roots(recording, map),
             written: Written::default(),
+            untouched: Untouched::default(),
             in_use: HashMap::new(),
             fed: false,
             open_jobs: HashMap::new(),
@@ -215,19 +198,34 @@ impl<'a> Translation<'a> {
 
     fn read(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
         if let Some(Role::IrqStatus(line)) = r.replay.role
-            && a.value != 0
+            && let Some(status) = Some(a.value)
+                .filter(|v| *v != 0)
+                .or_else(|| acknowledged(self.recording, self.map, at, line))
         {
-            self.interrupt(at, r, line, a.value)?;
+            self.interrupt(at, r, line, status)?;
         }
+        let before = self.untouched.reason(r).is_some();
         let reads = &mut self.out.reads;
         match r.replay.read {
             ReadRule::Equal => {
                 reads.equal += 1;
-                self.plain_read(at, a, ReadClass::Equal)
+                let all = width_mask(a.width);
+                let class = if before {
+                    ReadClass::Before(all)
+                } else {
+                    ReadClass::Equal
+                };
+                self.plain_read(at, a, class)
             }
             ReadRule::Masked(mask) => {
-                reads.masked += 1;
-                self.plain_read(at, a, ReadClass::Masked(mask & width_mask(a.width)))
+                let all = width_mask(a.width);
+                let (mask, class) = (mask & all, ReadClass::Masked(mask & all));
+                if before && mask == all {
+                    reads.equal += 1;
+                } else {
+                    reads.masked += 1;
+                }
+                self.plain_read(at, a, if before { ReadClass::Before(mask) } else { class })
             }
             ReadRule::Any => {
                 reads.any += 1;
@@ -303,6 +301,7 @@ impl<'a> Translation<'a> {
                 },
             });
         }
+        self.untouched.write(r, a.value);
         self.written.values.insert(a.offset, a.value);
         match r.replay.role {
             Some(Role::Root) => self.root(at, r, a),
@@ -411,109 +410,4 @@ impl<'a> Translation<'a> {
         }
         Ok(())
     }
-}
-
-/// A run of reads of one register, nothing else between them.
-struct Run {
-    last: usize,
-    reads: u32,
-    value: u64,
-    /// How often the register's block had been written when it was read.
-    writes: u32,
-}
-
-/// Polls by their last event: a run of reads of a polled register, joined with earlier runs of the same poll that
-/// another thread's accesses stand between. A poll goes on until its block is written or its value was reached.
-fn polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<usize, u32> {
-    let mut runs: HashMap<u32, Vec<Run>> = HashMap::new();
-    let mut writes: HashMap<(&str, Option<u8>), u32> = HashMap::new();
-    let mut before: Option<u32> = None;
-    for at in 0..recording.events.len() {
-        let Some(a) = recording.events.access(at) else { continue };
-        let Some(r) = map.at(a.offset).filter(|_| a.space == 0) else {
-            before = None;
-            continue;
-        };
-        let block = (r.block.as_str(), r.index);
-        if a.write {
-            *writes.entry(block).or_default() += 1;
-        }
-        if a.write || r.replay.read != ReadRule::Until {
-            before = None;
-            continue;
-        }
-        let of = runs.entry(a.offset).or_default();
-        match of.last_mut().filter(|_| before == Some(a.offset)) {
-            Some(run) => {
-                run.last = at;
-                run.reads = run.reads.saturating_add(1);
-                run.value = a.value;
-            }
-            None => {
-                let writes = writes.get(&block).copied().unwrap_or(0);
-                of.push(Run {
-                    last: at,
-                    reads: 1,
-                    value: a.value,
-                    writes,
-                });
-            }
-        }
-        before = Some(a.offset);
-    }
-    let mut out = BTreeMap::new();
-    for of in runs.into_values() {
-        let mut later: Option<Run> = None;
-        for run in of.into_iter().rev() {
-            match &mut later {
-                Some(l) if l.writes == run.writes && l.value != run.value => {
-                    l.reads = l.reads.saturating_add(run.reads);
-                }
-                _ => {
-                    if let Some(l) = later.replace(run) {
-                        out.insert(l.last, l.reads);
-                    }
-                }
-            }
-        }
-        if let Some(l) = later {
-            out.insert(l.last, l.reads);
-        }
-    }
-    out
-}
-
-/// The whole value that each write of half a root register belongs to: what the pair holds when a command of its
-/// address space puts it to use, or at the end.
-fn roots(recording: &Recording, map: &RegisterMap) -> HashMap<usize, u64> {
-    let mut written = Written::default();
-    let mut waiting: HashMap<Option<u8>, Vec<(usize, u32)>> = HashMap::new();
-    let mut out = HashMap::new();
-    let mut settle = |written: &Written, list: Vec<(usize, u32)>| {
-        for (at, offset) in list {
-            if let Some(r) = map.at(offset) {
-                out.insert(at, written.pair(r));
-            }
-        }
-    };
-    for at in 0..recording.events.len() {
-        let Some(a) = recording.events.access(at).filter(|a| a.write && a.space == 0) else {
-            continue;
-        };
-        let Some(r) = map.at(a.offset) else { continue };
-        match r.replay.role {
-            Some(Role::Root) => {
-                written.values.insert(a.offset, a.value);
-                waiting.entry(r.index).or_default().push((at, a.offset));
-            }
-            Some(Role::AsCommand) if a.value == AS_UPDATE => {
-                settle(&written, waiting.remove(&r.index).unwrap_or_default());
-            }
-            _ => {}
-        }
-    }
-    for list in waiting.into_values() {
-        settle(&written, list);
-    }
-    out
 }

@@ -1,5 +1,6 @@
 //! The plan: actions compiled from a recording and its edits, with every rewrite named.
 
+mod ahead;
 mod body;
 mod compile;
 mod error;
@@ -8,13 +9,15 @@ mod memory;
 mod pages;
 mod relocate;
 pub mod text;
+mod untouched;
 
 pub use body::{BodyBuilder, BodyError};
-pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile};
+pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
 pub use error::CompileError;
 pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory};
 pub use pages::PageSource;
+pub(crate) use untouched::{RESETS, Untouched};
 
 use crate::device::Arena;
 use serde::{Deserialize, Serialize};

@@ -137,6 +137,7 @@ fn line_of(action: &Action, out: &mut String) -> std::fmt::Result {
             let (name, more) = match class {
                 ReadClass::Equal => ("equal", String::new()),
                 ReadClass::Masked(mask) => ("masked", format!(" mask {mask:#x}")),
+                ReadClass::Before(mask) => ("before", format!(" mask {mask:#x}")),
                 ReadClass::Any => ("any", String::new()),
                 ReadClass::Feeds(slot) => ("feeds", format!(" slot {slot}")),
             };
@@ -430,6 +431,7 @@ fn action(event: &str, f: &mut Fields<'_>) -> Result<Action, TextError> {
         }
         "equal" => ReadClass::Equal,
         "any" => ReadClass::Any,
+        "before" => ReadClass::Before(f.named("mask")?),
         "masked" => ReadClass::Masked(f.named("mask")?),
         "feeds" => ReadClass::Feeds(f.named("slot")?),
         other => return Err(f.error(format!("`{other}` is not an operation"))),

@@ -26,6 +26,17 @@ const POLL_STEP_NS: u64 = 1_000;
 /// The board is reset before the run, and again after one that failed. `progress` counts accesses; cancelling it
 /// stops the run at its next step. `timing.plan_ns`, `timing.push_ns` and `pushed_bytes` are the client's to fill in.
 pub fn run(plan: &Plan, pages: &dyn PageSource, board: &mut dyn Board, progress: &Progress) -> Outcome {
+    run_with(plan, pages, board, RegisterMap::by_name(&plan.register_map), progress)
+}
+
+/// [`run`] with a register map of the caller's instead of the embedded one that the plan names.
+pub fn run_with(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    board: &mut dyn Board,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+) -> Outcome {
     let started = Instant::now();
     let mut outcome = empty(plan, board);
     let memory = match PlanMemory::of(plan, pages) {
@@ -42,7 +53,6 @@ pub fn run(plan: &Plan, pages: &dyn PageSource, board: &mut dyn Board, progress:
         return finish(outcome, started);
     }
     progress.set_total(plan.actions);
-    let map = RegisterMap::by_name(&plan.register_map);
     let budget = Budget {
         actions: plan.budgets.actions,
         time_ns: plan.budgets.time_ns,
@@ -136,6 +146,7 @@ fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
     };
     outcome.divergences = recorder.divergences.clone();
     outcome.divergence_count = recorder.divergence_count;
+    outcome.findings = recorder.findings();
 }
 
 /// What became of each job. Reports come in the order in which jobs ended; a chain's are those up to the next head.

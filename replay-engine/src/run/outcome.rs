@@ -30,7 +30,7 @@ pub struct Divergence {
     pub expected: u64,
     /// Value seen; for a poll, the last one.
     pub got: u64,
-    /// `equal`, `masked` or `until`.
+    /// `equal`, `masked` or `until`: how the read was compared.
     pub class: String,
     /// Index of the job that ran last before it, when there was one.
     pub job: Option<u32>,

@@ -5,6 +5,7 @@ use crate::device::space;
 use crate::plan::{JOB_START, Plan};
 use replay_core::{Compared, Flow, Observer, Seen};
 use std::collections::HashMap;
+use trace_core::check::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, InterruptLine, InterruptRow};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
@@ -43,11 +44,14 @@ pub(super) struct SpaceSeen {
 
 pub(super) struct Recorder<'a> {
     plan: &'a Plan,
-    map: Option<&'static RegisterMap>,
+    map: Option<&'a RegisterMap>,
     progress: &'a Progress,
     pub events: EventsBuilder,
     pub divergences: Vec<Divergence>,
     pub divergence_count: u64,
+    /// Differences of state from before the recording, the first [`KEPT`] as findings.
+    before: Vec<Finding>,
+    before_count: u64,
     pub jobs: Vec<JobSeen>,
     pub fault: Option<FaultSeen>,
     pub cancelled: bool,
@@ -61,7 +65,7 @@ pub(super) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(plan: &'a Plan, map: Option<&'static RegisterMap>, progress: &'a Progress) -> Self {
+    pub fn new(plan: &'a Plan, map: Option<&'a RegisterMap>, progress: &'a Progress) -> Self {
         let mut ends: HashMap<u64, Vec<usize>> = HashMap::new();
         for (i, j) in plan.jobs.iter().enumerate() {
             if let Some(e) = j.done_event {
@@ -75,6 +79,8 @@ impl<'a> Recorder<'a> {
             events: EventsBuilder::new(),
             divergences: Vec::new(),
             divergence_count: 0,
+            before: Vec::new(),
+            before_count: 0,
             jobs: vec![JobSeen::default(); plan.jobs.len()],
             fault: None,
             cancelled: false,
@@ -95,12 +101,27 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// What the run says of the recording: state that was there before it began, and stood otherwise here.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = self.before.clone();
+        let more = self.before_count.saturating_sub(findings.len() as u64);
+        if more > 0 {
+            let after = findings.last().map(|f| f.place.clone()).unwrap_or_default();
+            findings.push(Finding::new(
+                FindingKind::StateBeforeRecording,
+                format!("after {after}"),
+                format!("{more} more findings of this kind follow and are not listed"),
+            ));
+        }
+        findings
+    }
+
     /// The job that was submitted last.
     pub fn last_job(&self) -> Option<u32> {
         self.last_job
     }
 
-    fn register(&self, offset: u64) -> Option<&'static Register> {
+    fn register(&self, offset: u64) -> Option<&'a Register> {
         self.map?.at(u32::try_from(offset).ok()?)
     }
 
@@ -205,6 +226,24 @@ impl Observer for Recorder<'_> {
         Flow::Continue
     }
 
+    fn state_before(&mut self, d: &replay_core::Divergence) -> Flow {
+        self.before_count += 1;
+        if self.before.len() < KEPT {
+            let register = self.register(d.offset);
+            let name = register.map_or_else(|| format!("{:#x}", d.offset), |r| r.name.clone());
+            let reason = register.and_then(|r| r.replay.before.as_deref()).unwrap_or_default();
+            let message = format!(
+                "{name} reads {:#x} here and {:#x} in the recording, before anything wrote it: {reason}",
+                d.got, d.expected
+            );
+            let event = u64::from(d.event);
+            let place = format!("event {event}, {name}");
+            self.before
+                .push(Finding::new(FindingKind::StateBeforeRecording, place, message).at_event(event));
+        }
+        Flow::Continue
+    }
+
     fn divergence(&mut self, d: &replay_core::Divergence) -> Flow {
         self.divergence_count += 1;
         let register = self.register(d.offset);
@@ -218,6 +257,7 @@ impl Observer for Recorder<'_> {
                     Compared::Equal => "equal",
                     Compared::Masked(_) => "masked",
                     Compared::Until(_) => "until",
+                    Compared::Before(_) => "before",
                 }
                 .to_owned(),
                 job: self.last_job,

@@ -2,8 +2,8 @@
 
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::space;
-use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, Plan, PlanMemory, ReadClasses, RewriteKind};
-use replay_core::{Action, Actions, ReadClass};
+use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, Plan, PlanMemory, RESETS, ReadClasses, RewriteKind, Untouched};
+use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::GpuVa;
 use trace_core::jobs::{ChainEnd, chain};
@@ -15,8 +15,6 @@ const MODE: u64 = 0xf;
 const MODE_LEGACY: u64 = 0;
 const MODE_UNMAPPED: u64 = 1;
 const MODE_AARCH64_4K: u64 = 6;
-/// GPU_COMMAND values that forget the address spaces.
-const RESETS: [u64; 2] = [1, 2];
 /// Interrupt lines of a device: job, mmu, gpu.
 const LINES: u32 = 0b111;
 
@@ -29,10 +27,11 @@ enum InUse {
 
 struct Walker<'a> {
     plan: &'a Plan,
-    map: &'static RegisterMap,
+    map: &'a RegisterMap,
     memory: PlanMemory<'a>,
     tables: &'a BTreeSet<u64>,
     written: HashMap<u32, u64>,
+    untouched: Untouched,
     in_use: BTreeMap<u8, InUse>,
     place: String,
     rewrites: BTreeMap<RewriteKind, u64>,
@@ -47,7 +46,7 @@ struct Walker<'a> {
 /// Checks the body from its first action to its last.
 pub fn check<'a>(
     plan: &'a Plan,
-    map: &'static RegisterMap,
+    map: &'a RegisterMap,
     memory: PlanMemory<'a>,
     tables: &'a BTreeSet<u64>,
     verified: &mut Verified,
@@ -58,6 +57,7 @@ pub fn check<'a>(
         memory,
         tables,
         written: HashMap::new(),
+        untouched: Untouched::default(),
         in_use: BTreeMap::new(),
         place: String::new(),
         rewrites: BTreeMap::new(),
@@ -108,7 +108,7 @@ fn budget(what: &str, needed: u64, budget: u64) -> Reason {
     }
 }
 
-impl Walker<'_> {
+impl<'a> Walker<'a> {
     fn refuse<T>(&self, rule: u8, reason: Reason) -> Result<T, Refusal> {
         refuse(rule, self.place.clone(), reason)
     }
@@ -144,6 +144,7 @@ impl Walker<'_> {
             } => {
                 let name = match self.register(space, offset, width)? {
                     Some(r) if r.replay.role == Some(Role::FlushId) && r.replay.write => {
+                        self.untouched.write(r, 0);
                         self.count(RewriteKind::FlushId);
                         return Ok(());
                     }
@@ -159,8 +160,20 @@ impl Walker<'_> {
                 class,
                 ..
             } => {
-                self.register(space, offset, width)?;
+                let r = self.register(space, offset, width)?;
                 match class {
+                    ReadClass::Before(mask) => {
+                        if r.and_then(|r| self.untouched.reason(r)).is_none() {
+                            let register = r.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone());
+                            return self.refuse(1, Reason::NotBefore { register });
+                        }
+                        let of = if mask == width_mask(width) {
+                            &mut self.reads.equal
+                        } else {
+                            &mut self.reads.masked
+                        };
+                        *of += 1;
+                    }
                     ReadClass::Equal => self.reads.equal += 1,
                     ReadClass::Masked(_) => self.reads.masked += 1,
                     ReadClass::Any => self.reads.any += 1,
@@ -210,7 +223,7 @@ impl Walker<'_> {
     }
 
     /// The register of an access, or `None` for one that a person allowed.
-    fn register(&self, space: u8, offset: u64, width: u8) -> Result<Option<&'static Register>, Refusal> {
+    fn register(&self, space: u8, offset: u64, width: u8) -> Result<Option<&'a Register>, Refusal> {
         if space != space::REGISTERS {
             return self.refuse(1, Reason::UnknownSpace { space });
         }
@@ -249,13 +262,13 @@ impl Walker<'_> {
     }
 
     /// The low half, or the only part, of the register with a role in the block that `r` belongs to.
-    fn beside(&self, r: &Register, role: Role) -> Option<&'static Register> {
+    fn beside(&self, r: &Register, role: Role) -> Option<&'a Register> {
         self.map
             .registers()
             .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
     }
 
-    fn register_write(&mut self, r: &'static Register, value: u64) -> Result<(), Refusal> {
+    fn register_write(&mut self, r: &'a Register, value: u64) -> Result<(), Refusal> {
         let role = r.replay.role;
         let not = |why: &str| Reason::NotReplayable {
             register: r.name.clone(),
@@ -278,6 +291,7 @@ impl Walker<'_> {
             }
             return self.refuse(1, not("the map does not list this value"));
         }
+        self.untouched.write(r, value);
         self.written.insert(r.offset, value);
         match role {
             Some(Role::Root) => self.root_half(r, value),
@@ -366,7 +380,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn submit(&mut self, command: &'static Register) -> Result<(), Refusal> {
+    fn submit(&mut self, command: &'a Register) -> Result<(), Refusal> {
         let config = self
             .beside(command, Role::JobConfig)
             .map_or(0, |c| self.value(c.offset));

@@ -59,7 +59,23 @@ fn hex(digest: &Digest) -> String {
 /// # Errors
 /// The first rule that the plan breaks.
 pub fn verify(plan: &Plan, pages: &dyn PageSource, target: &DeviceInfo) -> Result<Verified, Refusal> {
-    let map = fits(plan, target)?;
+    let Some(map) = RegisterMap::by_name(&plan.register_map) else {
+        return refuse(0, "envelope", other_map(plan, target));
+    };
+    verify_with(plan, pages, target, map)
+}
+
+/// [`verify`] with a register map of the caller's instead of the embedded one that plan and target name.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_with(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+) -> Result<Verified, Refusal> {
+    fits(plan, target, map)?;
     budgets(plan)?;
     images(plan, pages)?;
     let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
@@ -80,21 +96,21 @@ pub fn verify(plan: &Plan, pages: &dyn PageSource, target: &DeviceInfo) -> Resul
     Ok(verified)
 }
 
+fn other_map(plan: &Plan, target: &DeviceInfo) -> Reason {
+    Reason::OtherMap {
+        plan: plan.register_map.clone(),
+        device: target.register_map.clone(),
+    }
+}
+
 /// The plan is of this format and for this device.
-fn fits(plan: &Plan, target: &DeviceInfo) -> Result<&'static RegisterMap, Refusal> {
+fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refusal> {
     if plan.version != PLAN_VERSION {
         return refuse(0, "envelope", Reason::Version { found: plan.version });
     }
-    let other = Reason::OtherMap {
-        plan: plan.register_map.clone(),
-        device: target.register_map.clone(),
-    };
     if plan.register_map != target.register_map {
-        return refuse(0, "envelope", other);
+        return refuse(0, "envelope", other_map(plan, target));
     }
-    let Some(map) = RegisterMap::by_name(&plan.register_map) else {
-        return refuse(0, "envelope", other);
-    };
     let out_of_reach = plan.arena.base.in_page() != 0 || plan.arena.end() >> 48 != 0;
     if plan.arena != target.arena || out_of_reach {
         return refuse(0, "envelope", Reason::OtherArena);
@@ -111,7 +127,7 @@ fn fits(plan: &Plan, target: &DeviceInfo) -> Result<&'static RegisterMap, Refusa
             );
         }
     }
-    Ok(map)
+    Ok(())
 }
 
 /// Rule 4, but for what the body shows.

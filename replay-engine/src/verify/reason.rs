@@ -259,4 +259,10 @@ pub enum Reason {
         /// The address that is not mapped.
         va: u64,
     },
+    /// A read is treated as one of state from before the recording, and the map or the plan says otherwise.
+    #[error("{register} is not marked as showing what ran before the recording, or the plan has written it by then")]
+    NotBefore {
+        /// Register name.
+        register: String,
+    },
 }

@@ -7,6 +7,7 @@ mod layout;
 mod map;
 mod parse;
 mod raw;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +56,9 @@ pub struct Replay {
     pub values: Option<Vec<u64>>,
     /// How a recorded read is held against the live one.
     pub read: ReadRule,
+    /// Why a read before anything wrote the register depends on what ran before the recording, where it does: a
+    /// disagreement there is a finding and no divergence.
+    pub before: Option<String>,
     /// What the compiler and the verifier of plans must know the register as.
     pub role: Option<Role>,
     /// Why it may not be written, or why its reads are not compared; empty where both are.

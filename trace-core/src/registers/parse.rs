@@ -2,8 +2,8 @@
 
 use super::map::{Gpu, RegisterMap};
 use super::raw::{RawBlock, RawField, RawFile, RawRegister};
-use super::{AccessRule, Field, FieldKind, Half, Layout, ReadRule, Register, Replay, Role};
-use crate::recording::InterruptLine;
+use super::rules::replay;
+use super::{AccessRule, Field, FieldKind, Half, Layout, Register};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ pub struct RegisterMapError {
 }
 
 /// Where something is, for errors.
-struct At<'a> {
-    file: &'a str,
-    place: String,
+pub(super) struct At<'a> {
+    pub file: &'a str,
+    pub place: String,
 }
 
 impl At<'_> {
-    fn err(&self, reason: impl Into<String>) -> RegisterMapError {
+    pub fn err(&self, reason: impl Into<String>) -> RegisterMapError {
         RegisterMapError {
             file: self.file.to_owned(),
             place: self.place.clone(),
@@ -329,99 +329,6 @@ fn access(at: &At<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError
         other => return Err(at.err(format!("access {other} is none of ro, wo, rw"))),
     })
 }
-
-fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
-    let writable = raw.access != "ro";
-    let write = match (writable, raw.replay) {
-        (true, None) => return Err(at.err("a register that can be written must say whether it may be replayed")),
-        (false, Some(true)) => return Err(at.err("a read-only register cannot be replayed")),
-        (_, said) => said.unwrap_or(false),
-    };
-    if raw.values.is_some() && !write {
-        return Err(at.err("values are told for a register that may not be replayed"));
-    }
-    let read = match (raw.read.as_deref(), raw.mask) {
-        (None | Some("equal"), None) => ReadRule::Equal,
-        (Some("masked"), Some(mask)) => ReadRule::Masked(mask),
-        (Some("until"), None) => ReadRule::Until,
-        (Some("feeds"), None) => ReadRule::Feeds,
-        (Some("any"), None) => ReadRule::Any,
-        (Some("masked"), None) => return Err(at.err("read rule masked needs a mask")),
-        (_, Some(_)) => return Err(at.err("a mask is told without the read rule masked")),
-        (Some(other), None) => {
-            return Err(at.err(format!("read rule {other} is none of equal, masked, until, feeds, any")));
-        }
-    };
-    let reason_needed = read == ReadRule::Any || writable && !write;
-    if reason_needed && raw.reason.is_empty() {
-        return Err(at.err("a reason is needed: it may not be written, or its reads are not compared"));
-    }
-    let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;
-    Ok(Replay {
-        write,
-        values: raw.values.clone(),
-        read,
-        role,
-        reason: raw.reason.clone(),
-    })
-}
-
-fn role(at: &At<'_>, name: &str) -> Result<Role, RegisterMapError> {
-    let line = |text: &str| {
-        Ok(match text {
-            "job" => InterruptLine::Job,
-            "mmu" => InterruptLine::Mmu,
-            "gpu" => InterruptLine::Gpu,
-            other => return Err(at.err(format!("interrupt line {other} is none of job, mmu, gpu"))),
-        })
-    };
-    if let Some((what, of)) = name.split_once(':') {
-        return Ok(match what {
-            "irq-status" => Role::IrqStatus(line(of)?),
-            "irq-rawstat" => Role::IrqRawstat(line(of)?),
-            "irq-clear" => Role::IrqClear(line(of)?),
-            "irq-mask" => Role::IrqMask(line(of)?),
-            other => return Err(at.err(format!("no role {other}"))),
-        });
-    }
-    ROLES
-        .iter()
-        .find(|(n, _)| *n == name)
-        .map(|(_, r)| *r)
-        .ok_or_else(|| at.err(format!("no role {name}")))
-}
-
-/// Names of roles in the files, but for those of interrupts.
-const ROLES: &[(&str, Role)] = &[
-    ("root", Role::Root),
-    ("transcfg", Role::TransCfg),
-    ("memattr", Role::MemAttr),
-    ("lockaddr", Role::LockAddr),
-    ("as-command", Role::AsCommand),
-    ("as-status", Role::AsStatus),
-    ("fault-status", Role::FaultStatus),
-    ("fault-address", Role::FaultAddress),
-    ("job-head", Role::JobHead),
-    ("job-affinity", Role::JobAffinity),
-    ("job-config", Role::JobConfig),
-    ("job-command", Role::JobCommand),
-    ("flush-id", Role::FlushId),
-    ("job-current", Role::JobCurrent),
-    ("job-tail", Role::JobTail),
-    ("job-stop", Role::JobStop),
-    ("job-status", Role::JobStatus),
-    ("latest-flush", Role::LatestFlush),
-    ("gpu-command", Role::GpuCommand),
-    ("gpu-status", Role::GpuStatus),
-    ("gpu-fault-status", Role::GpuFaultStatus),
-    ("gpu-fault-address", Role::GpuFaultAddress),
-    ("power-on", Role::PowerOn),
-    ("power-off", Role::PowerOff),
-    ("power-ready", Role::PowerReady),
-    ("power-transition", Role::PowerTransition),
-    ("perf-base", Role::PerfBase),
-    ("perf-config", Role::PerfConfig),
-];
 
 /// Fields of a layout of `bits` bits, checked against it and each other.
 fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {

@@ -70,6 +70,7 @@ pub(super) struct RawRegister {
     pub values: Option<Vec<u64>>,
     pub read: Option<String>,
     pub mask: Option<u64>,
+    pub before: Option<String>,
     pub role: Option<String>,
     #[serde(default)]
     pub reason: String,

@@ -1,0 +1,109 @@
+//! What the files say of replaying a register: writes, reads, roles, reasons.
+
+use super::parse::{At, RegisterMapError};
+use super::raw::RawRegister;
+use super::{ReadRule, Replay, Role};
+use crate::recording::InterruptLine;
+
+/// The `replay`, `values`, `read`, `mask`, `before`, `role` and `reason` of a register.
+pub(super) fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
+    let writable = raw.access != "ro";
+    let write = match (writable, raw.replay) {
+        (true, None) => return Err(at.err("a register that can be written must say whether it may be replayed")),
+        (false, Some(true)) => return Err(at.err("a read-only register cannot be replayed")),
+        (_, said) => said.unwrap_or(false),
+    };
+    if raw.values.is_some() && !write {
+        return Err(at.err("values are told for a register that may not be replayed"));
+    }
+    let read = match (raw.read.as_deref(), raw.mask) {
+        (None | Some("equal"), None) => ReadRule::Equal,
+        (Some("masked"), Some(mask)) => ReadRule::Masked(mask),
+        (Some("until"), None) => ReadRule::Until,
+        (Some("feeds"), None) => ReadRule::Feeds,
+        (Some("any"), None) => ReadRule::Any,
+        (Some("masked"), None) => return Err(at.err("read rule masked needs a mask")),
+        (_, Some(_)) => return Err(at.err("a mask is told without the read rule masked")),
+        (Some(other), None) => {
+            return Err(at.err(format!("read rule {other} is none of equal, masked, until, feeds, any")));
+        }
+    };
+    let reason_needed = read == ReadRule::Any || writable && !write;
+    if reason_needed && raw.reason.is_empty() {
+        return Err(at.err("a reason is needed: it may not be written, or its reads are not compared"));
+    }
+    if let Some(before) = &raw.before {
+        if before.trim().is_empty() {
+            return Err(at.err("before says nothing: it must tell what the value depends on"));
+        }
+        if !matches!(read, ReadRule::Equal | ReadRule::Masked(_)) {
+            return Err(at.err("before is told of a register whose reads are not compared one by one"));
+        }
+    }
+    let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;
+    Ok(Replay {
+        write,
+        values: raw.values.clone(),
+        read,
+        before: raw.before.clone(),
+        role,
+        reason: raw.reason.clone(),
+    })
+}
+
+fn role(at: &At<'_>, name: &str) -> Result<Role, RegisterMapError> {
+    let line = |text: &str| {
+        Ok(match text {
+            "job" => InterruptLine::Job,
+            "mmu" => InterruptLine::Mmu,
+            "gpu" => InterruptLine::Gpu,
+            other => return Err(at.err(format!("interrupt line {other} is none of job, mmu, gpu"))),
+        })
+    };
+    if let Some((what, of)) = name.split_once(':') {
+        return Ok(match what {
+            "irq-status" => Role::IrqStatus(line(of)?),
+            "irq-rawstat" => Role::IrqRawstat(line(of)?),
+            "irq-clear" => Role::IrqClear(line(of)?),
+            "irq-mask" => Role::IrqMask(line(of)?),
+            other => return Err(at.err(format!("no role {other}"))),
+        });
+    }
+    ROLES
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, r)| *r)
+        .ok_or_else(|| at.err(format!("no role {name}")))
+}
+
+/// Names of roles in the files, but for those of interrupts.
+const ROLES: &[(&str, Role)] = &[
+    ("root", Role::Root),
+    ("transcfg", Role::TransCfg),
+    ("memattr", Role::MemAttr),
+    ("lockaddr", Role::LockAddr),
+    ("as-command", Role::AsCommand),
+    ("as-status", Role::AsStatus),
+    ("fault-status", Role::FaultStatus),
+    ("fault-address", Role::FaultAddress),
+    ("job-head", Role::JobHead),
+    ("job-affinity", Role::JobAffinity),
+    ("job-config", Role::JobConfig),
+    ("job-command", Role::JobCommand),
+    ("flush-id", Role::FlushId),
+    ("job-current", Role::JobCurrent),
+    ("job-tail", Role::JobTail),
+    ("job-stop", Role::JobStop),
+    ("job-status", Role::JobStatus),
+    ("latest-flush", Role::LatestFlush),
+    ("gpu-command", Role::GpuCommand),
+    ("gpu-status", Role::GpuStatus),
+    ("gpu-fault-status", Role::GpuFaultStatus),
+    ("gpu-fault-address", Role::GpuFaultAddress),
+    ("power-on", Role::PowerOn),
+    ("power-off", Role::PowerOff),
+    ("power-ready", Role::PowerReady),
+    ("power-transition", Role::PowerTransition),
+    ("perf-base", Role::PerfBase),
+    ("perf-config", Role::PerfConfig),
+];
