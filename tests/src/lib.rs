@@ -11,6 +11,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use trace_core::progress::Progress;
+use trace_core::recording::EventsBuilder;
 
 /// The workspace's root.
 #[must_use]
@@ -135,4 +137,31 @@ pub fn samples() -> Vec<PathBuf> {
     files.retain(|f| f.extension().is_some_and(|e| e == "kine"));
     files.sort();
     files
+}
+
+/// A copy of a sample trace in `folder` whose first read has one bit changed: its replay diverges there and nowhere
+/// else. Its path.
+pub fn diverging(folder: &Path, sample: &str) -> PathBuf {
+    let source = root().join("sample-traces").join(sample);
+    let mut recording =
+        trace_core::import::open(&source, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    let mut events = EventsBuilder::new();
+    let mut changed = false;
+    for at in 0..recording.events.len() {
+        let time = recording.events.time.get(at).unwrap_or(0);
+        if let Some(mut access) = recording.events.access(at) {
+            if !access.write && !changed {
+                access.value ^= 1 << 19;
+                changed = true;
+            }
+            events.access(time, 0, access);
+        } else if let Some(interrupt) = recording.events.interrupt(at) {
+            events.interrupt(time, interrupt);
+        }
+    }
+    recording.events = events.finish();
+    let path = folder.join("diverging.kine");
+    let bytes = trace_core::container::to_bytes(&recording).unwrap_or_else(|e| panic!("{sample}: {e}"));
+    std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    path
 }

@@ -88,27 +88,19 @@ fn jobs_without_shaders_really_execute() {
 }
 
 #[test]
-fn another_gpus_recording_diverges_with_exit_code_one() {
+fn another_gpus_recording_is_refused_with_exit_code_two() {
     let sample = root().join("sample-traces/vecadd-g52.kine");
-    let ended = run([
-        "replay".as_ref(),
-        sample.as_os_str(),
-        "--on".as_ref(),
-        "software:mali-g71".as_ref(),
-        "--json".as_ref(),
-    ]);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    let outcome = ended.json();
-    assert_eq!(outcome["outcome"], "diverged");
-    let first = &outcome["divergences"][0];
-    assert_eq!(
-        (&first["event"], &first["register"], &first["class"]),
-        (&json!(0), &json!("GPU_ID"), &json!("equal"))
-    );
-    assert_eq!(
-        (&first["expected"], &first["got"]),
-        (&json!("0x72120000"), &json!("0x60a00002"))
-    );
+    for verb in ["plan", "replay"] {
+        let ended = run([
+            verb.as_ref(),
+            sample.as_os_str(),
+            "--on".as_ref(),
+            "software:mali-g71".as_ref(),
+            "--json".as_ref(),
+        ]);
+        ended.assert_refused("Mali-G52");
+        ended.assert_refused("Mali-G71");
+    }
 }
 
 #[test]
@@ -250,6 +242,8 @@ fn exit_codes_say_good_differs_or_could_not() {
     bytes[4096] ^= 1;
     std::fs::write(&damaged, bytes).unwrap();
     let damaged = damaged.to_str().unwrap();
+    let diverging = whole_program_tests::diverging(dir.path(), "vecadd.kine");
+    let diverging = diverging.to_str().unwrap();
     let table: &[(i32, &[&str])] = &[
         (0, &["info", &vecadd]),
         (0, &["check", &vecadd]),
@@ -270,7 +264,8 @@ fn exit_codes_say_good_differs_or_could_not() {
         (2, &["plan", &vecadd, "--on", "software:mali-g99"]),
         (0, &["replay", &vecadd, board[0], board[1]]),
         (0, &["replay", &vecadd, board[0], board[1], "--pace", "recorded"]),
-        (1, &["replay", &g52, board[0], board[1]]),
+        (1, &["replay", diverging, board[0], board[1]]),
+        (2, &["replay", &g52, board[0], board[1]]),
         (2, &["replay", &vecadd, "--on", "agent:nobody/mali-g71"]),
         (2, &["replay", &vecadd, "--on", "cuda:0"]),
         (2, &["replay", &vecadd, board[0], board[1], "--repeat", "0"]),

@@ -9,7 +9,7 @@ use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport};
 use replay_engine::plan::{CompileOptions, Edits, Pace, Plan, RewriteKind, compile, text};
 use replay_engine::run::{Outcome, Verdict, run};
-use replay_engine::verify::verify;
+use replay_engine::verify::{Reason, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -79,13 +79,15 @@ fn the_sample_traces_replay_and_match() {
         }
         let r = sample(&name);
         let c = compiled(&r);
-        if let Err(e) = verify(&c.plan, &c.pages, &target()) {
-            panic!("{name}: {e}");
+        // A recording of another model is not for this one.
+        let other = r.facts.identity.gpu_id != target().gpu_id;
+        match verify(&c.plan, &c.pages, &target()) {
+            Ok(_) => assert!(!other, "{name}"),
+            Err(e) => assert!(other && matches!(e.reason, Reason::OtherGpu { .. }), "{name}: {e}"),
         }
+        // Run without that check, it tells so by its identity registers.
         let o = play(&c);
         show(&o);
-        // A recording of another model tells so by its identity registers.
-        let other = r.facts.identity.gpu_id != target().gpu_id;
         let expected = if other { Verdict::Diverged } else { Verdict::Match };
         assert_eq!(o.verdict, expected, "{name}");
         assert!(o.jobs.iter().all(|j| j.done), "{name}");
@@ -497,4 +499,63 @@ fn what_goes_wrong_is_in_the_outcome_and_the_board_is_reset() {
     let o = run(&c.plan, &c.pages, &mut board, &Progress::new());
     assert_eq!((o.verdict, board.resets), (Verdict::Match, 1));
     assert_eq!(o.fingerprint, play(&c).fingerprint);
+}
+
+/// A board whose address spaces never end a command.
+struct Busy(SoftwareMali);
+
+impl Device for Busy {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        let value = self.0.read(space, offset, width)?;
+        Ok(if (space, offset) == (0, 0x2428) {
+            value | 1
+        } else {
+            value
+        })
+    }
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.0.write(space, offset, width, value)
+    }
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.0.wait_interrupt(lines, limit_ns)
+    }
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        self.0.pause(ns)
+    }
+    fn now_ns(&mut self) -> u64 {
+        self.0.now_ns()
+    }
+}
+
+impl Board for Busy {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+    fn reset(&mut self) -> Result<(), BoardError> {
+        self.0.reset()
+    }
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.0.store_page(frame, page)
+    }
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        self.0.load_page(frame, page)
+    }
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        self.0.take_job_reports()
+    }
+}
+
+#[test]
+fn an_address_space_that_stays_at_work_ends_the_run() {
+    let c = compiled(&sample("write-value.kine"));
+    let o = run(
+        &c.plan,
+        &c.pages,
+        &mut Busy(SoftwareMali::new(Model::G71)),
+        &Progress::new(),
+    );
+    assert_eq!((o.verdict, o.divergence_count), (Verdict::Failed, 1));
+    let why = o.failure.unwrap();
+    assert!(why.contains("stays at work"), "{why}");
+    assert!(o.actions < c.plan.actions);
 }

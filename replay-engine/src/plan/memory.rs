@@ -76,23 +76,32 @@ impl<'a> PlanMemory<'a> {
         Some(self.listed.get(&frame).copied().unwrap_or(&ZERO_PAGE))
     }
 
-    /// Writes the low `width` bytes of a value. `false`: outside the used frames, or across a page.
+    /// Writes the low `width` bytes of a value. `false`: outside the used frames, or across a page. Only a frame whose
+    /// content becomes another one is copied: see [`PlanMemory::changed_frames`].
     pub fn write(&mut self, at: PhysAddr, width: u8, value: u64) -> bool {
-        let Some(old) = self.page(at.frame()).copied() else {
+        let Some(old) = self.page(at.frame()) else {
             return false;
         };
-        let page = self.changed.entry(at.frame()).or_insert_with(|| Box::new(old));
+        let range = at.in_page()..at.in_page() + usize::from(width);
         let bytes = value.to_le_bytes();
-        match (
-            page.get_mut(at.in_page()..at.in_page() + usize::from(width)),
-            bytes.get(..usize::from(width)),
-        ) {
-            (Some(to), Some(from)) => {
-                to.copy_from_slice(from);
-                true
-            }
-            _ => false,
+        let (Some(now), Some(new)) = (old.get(range.clone()), bytes.get(..usize::from(width))) else {
+            return false;
+        };
+        if now == new {
+            return true;
         }
+        let old = *old;
+        let page = self.changed.entry(at.frame()).or_insert_with(|| Box::new(old));
+        if let Some(to) = page.get_mut(range) {
+            to.copy_from_slice(new);
+        }
+        true
+    }
+
+    /// Frames that writes gave another content; a copy of each is kept.
+    #[must_use]
+    pub fn changed_frames(&self) -> usize {
+        self.changed.len()
     }
 
     /// What the GPU sees through one translation.

@@ -4,6 +4,7 @@ mod afterwards;
 mod outcome;
 mod recorder;
 mod report;
+mod sliced;
 
 pub use outcome::{Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Verdict};
 
@@ -11,6 +12,7 @@ use crate::device::{Board, BoardError, JobReport};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses};
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, Failure, FailureKind, execute};
+use sliced::Sliced;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use trace_core::encode::to_bytes;
@@ -60,8 +62,10 @@ pub fn run_with(
     };
     let before_ns = board.now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let result = execute(board, Actions::new(&plan.body), &budget, &mut recorder);
+    let mut device = Sliced::new(board, progress);
+    let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
+    recorder.cancelled |= progress.check().is_err();
     outcome.device_ns = board.now_ns().saturating_sub(before_ns);
     let counts = match &result {
         Ok(counts) => *counts,
@@ -202,9 +206,17 @@ fn explain(
 ) {
     let event = u64::from(failure.event);
     let (what, ask) = match failure.kind {
-        FailureKind::Stopped if recorder.cancelled => ("cancelled".to_owned(), false),
+        FailureKind::Stopped | FailureKind::InterruptTimedOut { .. } | FailureKind::DeviceWait(_)
+            if recorder.cancelled =>
+        {
+            ("cancelled".to_owned(), false)
+        }
         FailureKind::Stopped => match recorder.fault {
             Some(f) => (format!("a fault on the {} interrupt", f.line.name()), true),
+            None if recorder.stuck => (
+                "an address space stays at work on a command; the next one would be lost".to_owned(),
+                true,
+            ),
             None => ("stopped".to_owned(), false),
         },
         FailureKind::Decode(e) => (e.to_string(), false),

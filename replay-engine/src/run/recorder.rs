@@ -14,6 +14,10 @@ use trace_core::registers::{Half, Register, RegisterMap, Role};
 const KEPT: usize = 1000;
 /// Reads of one poll that become events; of a longer one only the last follows.
 const POLL_EVENTS: u32 = 1024;
+/// Repeated reads of all polls that become events; beyond, a poll leaves its first read and its last.
+const ALL_POLL_EVENTS: u64 = 1 << 20;
+/// The bit of AS_STATUS that says that a command is worked on.
+const ACTIVE: u64 = 1;
 /// Accesses between two reports of progress.
 const REPORT_EVERY: u64 = 256;
 /// Bits of the job interrupt that say a slot failed.
@@ -55,12 +59,15 @@ pub(super) struct Recorder<'a> {
     pub jobs: Vec<JobSeen>,
     pub fault: Option<FaultSeen>,
     pub cancelled: bool,
+    /// Whether an address space did not become idle, which what follows relies on.
+    pub stuck: bool,
     pub spaces: HashMap<u8, SpaceSeen>,
     submits: HashMap<u64, usize>,
     ends: HashMap<u64, Vec<usize>>,
     last_job: Option<u32>,
     accesses: u64,
     poll_events: u32,
+    all_poll_events: u64,
     held: Option<Seen>,
 }
 
@@ -84,12 +91,14 @@ impl<'a> Recorder<'a> {
             jobs: vec![JobSeen::default(); plan.jobs.len()],
             fault: None,
             cancelled: false,
+            stuck: false,
             spaces: HashMap::new(),
             submits: plan.jobs.iter().enumerate().map(|(i, j)| (j.submit_event, i)).collect(),
             ends,
             last_job: None,
             accesses: 0,
             poll_events: 0,
+            all_poll_events: 0,
             held: None,
         }
     }
@@ -194,12 +203,13 @@ impl Observer for Recorder<'_> {
 
     fn access(&mut self, seen: &Seen) -> Flow {
         if seen.space == space::REGISTERS {
-            if seen.again && self.poll_events >= POLL_EVENTS {
+            if seen.again && (self.poll_events >= POLL_EVENTS || self.all_poll_events >= ALL_POLL_EVENTS) {
                 self.held = Some(*seen);
             } else {
                 self.flush();
                 self.note(seen);
                 self.poll_events = if seen.again { self.poll_events + 1 } else { 0 };
+                self.all_poll_events += u64::from(seen.again);
             }
             self.follow(seen);
         }
@@ -275,7 +285,75 @@ impl Observer for Recorder<'_> {
             Some(Role::IrqStatus(InterruptLine::Mmu) | Role::IrqRawstat(InterruptLine::Mmu)) if new != 0 => {
                 self.fault(event, InterruptLine::Mmu)
             }
+            // The hardware takes no command while it is at work on one: what follows would not be what was proved.
+            Some(Role::AsStatus)
+                if matches!(d.compared, Compared::Until(_)) && new & ACTIVE != 0 && self.fault.is_none() =>
+            {
+                self.stuck = true;
+                Flow::Stop
+            }
             _ => Flow::Continue,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Arena;
+    use crate::plan::{Budgets, PLAN_VERSION, ReadClasses};
+    use trace_core::PhysAddr;
+
+    fn plan() -> Plan {
+        Plan {
+            version: PLAN_VERSION,
+            title: String::new(),
+            gpu_id: 0,
+            register_map: "mali-jm".into(),
+            arena: Arena {
+                base: PhysAddr(0),
+                pages: 0,
+            },
+            pages: Vec::new(),
+            used_pages: 0,
+            spaces: Vec::new(),
+            outputs: Vec::new(),
+            jobs: Vec::new(),
+            rewrites: Vec::new(),
+            reads: ReadClasses::default(),
+            interrupts: 0,
+            actions: 0,
+            budgets: Budgets::default(),
+            body: Vec::new(),
+            allowed: Vec::new(),
+            buffers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn polls_without_number_leave_a_bounded_number_of_events_and_each_its_last_read() {
+        let (plan, progress) = (plan(), Progress::new());
+        let mut recorder = Recorder::new(&plan, RegisterMap::by_name("mali-jm"), &progress);
+        let (polls, reads) = (1100u64, 1000);
+        for poll in 0..polls {
+            for n in 0..reads {
+                let seen = Seen {
+                    event: poll as u32,
+                    write: false,
+                    again: n > 0,
+                    space: space::REGISTERS,
+                    offset: 0x2428,
+                    width: 4,
+                    value: n,
+                    time_ns: poll * reads + n,
+                };
+                assert_eq!(recorder.access(&seen), Flow::Continue);
+            }
+        }
+        recorder.flush();
+        let events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
+        assert!(events.len() as u64 <= ALL_POLL_EVENTS + 2 * polls, "{}", events.len());
+        let last = events.access(events.len() - 1).map(|a| a.value);
+        assert_eq!(last, Some(reads - 1));
     }
 }

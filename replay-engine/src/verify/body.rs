@@ -1,46 +1,49 @@
-//! Rules 1 to 5 along the body: registers, roots where they take effect, chains at their submit, limits, counts.
+//! Rules 1 to 5 along the body, action by action: what each is, waits, reads, limits, counts.
 
+mod writes;
+
+use super::doing::Doing;
+use super::limits::{MOST_EVENTS, budget};
+use super::tables::Reach;
+use super::work::Work;
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::space;
-use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, Plan, PlanMemory, RESETS, ReadClasses, RewriteKind, Untouched};
+use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, Untouched};
 use replay_core::{Action, Actions, ReadClass, width_mask};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use trace_core::GpuVa;
-use trace_core::jobs::{ChainEnd, chain};
-use trace_core::recording::MmuFormat;
-use trace_core::registers::{Half, Register, RegisterMap, Role};
+use std::collections::{BTreeMap, HashMap};
+use trace_core::recording::InterruptLine;
+use trace_core::registers::{ReadRule, Register, RegisterMap, Role};
 
-/// The mode in the translation-configuration register.
-const MODE: u64 = 0xf;
-const MODE_LEGACY: u64 = 0;
-const MODE_UNMAPPED: u64 = 1;
-const MODE_AARCH64_4K: u64 = 6;
 /// Interrupt lines of a device: job, mmu, gpu.
 const LINES: u32 = 0b111;
-
-/// What an address space was last told to use.
-#[derive(Clone, Copy)]
-enum InUse {
-    Unmapped,
-    Space(usize),
-}
 
 struct Walker<'a> {
     plan: &'a Plan,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
-    tables: &'a BTreeSet<u64>,
+    reach: &'a Reach,
+    work: &'a Work<'a>,
     written: HashMap<u32, u64>,
+    /// Root registers as written, whatever was reset since, and how many writes of halves wait for their pair to be
+    /// put to use.
+    roots: HashMap<u32, u64>,
+    waiting_roots: BTreeMap<Option<u8>, (&'a Register, u64)>,
     untouched: Untouched,
-    in_use: BTreeMap<u8, InUse>,
-    place: String,
+    doing: Doing,
+    /// Number and event of the action at hand.
+    at: (u64, u32),
+    /// The low half, or the only part, of each register with a role, by role and number of its block.
+    roles: HashMap<(Role, Option<u8>), &'a Register>,
     rewrites: BTreeMap<RewriteKind, u64>,
     reads: ReadClasses,
     interrupts: u64,
     pauses_ns: u64,
     jobs: u64,
+    events: u64,
     unproved: u64,
-    cleared: bool,
+    undecoded: u64,
+    /// Offsets in the arena that were cleared since the last submit.
+    cleared: Vec<u64>,
 }
 
 /// Checks the body from its first action to its last.
@@ -48,47 +51,83 @@ pub fn check<'a>(
     plan: &'a Plan,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
-    tables: &'a BTreeSet<u64>,
+    reach: &'a Reach,
+    work: &'a Work<'a>,
     verified: &mut Verified,
 ) -> Result<(), Refusal> {
     let mut w = Walker {
         plan,
         map,
         memory,
-        tables,
+        reach,
+        work,
         written: HashMap::new(),
+        roots: HashMap::new(),
+        waiting_roots: BTreeMap::new(),
         untouched: Untouched::default(),
-        in_use: BTreeMap::new(),
-        place: String::new(),
+        doing: Doing::default(),
+        at: (0, 0),
+        roles: HashMap::new(),
         rewrites: BTreeMap::new(),
         reads: ReadClasses::default(),
         interrupts: 0,
         pauses_ns: 0,
         jobs: 0,
+        events: 0,
         unproved: 0,
-        cleared: false,
+        undecoded: 0,
+        cleared: Vec::new(),
     };
+    for r in map.registers() {
+        if let Some(role) = r.replay.role {
+            w.roles.entry((role, r.index)).or_insert(r);
+        }
+    }
     let mut count = 0u64;
     for action in Actions::new(&plan.body) {
         let action = match action {
             Ok(a) => a,
             Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
         };
-        w.place = format!("action {count}, event {}", action.event());
+        w.at = (count, action.event());
+        work.spend(1).or_else(|e| w.refuse(4, e))?;
         w.action(&action)?;
         count += 1;
         if count > plan.budgets.actions {
             return w.refuse(4, budget("actions of the body", count, plan.budgets.actions));
         }
     }
+    w.nothing_cleared()?;
+    w.settle_roots(None);
     w.counts(count)?;
     verified.jobs = w.jobs;
-    if w.unproved > 0 {
-        verified.unproved.push(format!(
-            "{} of {} job chains lie in memory that an earlier job can write; they were walked as they stand, and \
-             time bounds them",
-            w.unproved, w.jobs
-        ));
+    let jobs = w.jobs;
+    for (n, what) in [
+        (
+            w.unproved,
+            "of {} job chains lie in memory that they themselves or an earlier job can write; they were walked as they \
+             stand, and time bounds them",
+        ),
+        (
+            w.undecoded,
+            "headers in {} job chains are none that a driver writes; what the hardware does there is not known, and \
+             time bounds it",
+        ),
+        (
+            w.doing.assumed,
+            "of {} job chains were under way beside others; that they ended when they did in the recording is assumed",
+        ),
+    ] {
+        if n > 0 {
+            verified
+                .unproved
+                .push(format!("{n} {}", what.replace("{}", &jobs.to_string())));
+        }
+    }
+    if plan.gpu_id == 0 {
+        verified
+            .unproved
+            .push("the recording does not tell which GPU it was made on".to_owned());
     }
     if !plan.allowed.is_empty() {
         let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
@@ -100,17 +139,10 @@ pub fn check<'a>(
     Ok(())
 }
 
-fn budget(what: &str, needed: u64, budget: u64) -> Reason {
-    Reason::Budget {
-        what: what.to_owned(),
-        needed,
-        budget,
-    }
-}
-
 impl<'a> Walker<'a> {
     fn refuse<T>(&self, rule: u8, reason: Reason) -> Result<T, Refusal> {
-        refuse(rule, self.place.clone(), reason)
+        let (count, event) = self.at;
+        refuse(rule, format!("action {count}, event {event}"), reason)
     }
 
     fn count(&mut self, kind: RewriteKind) {
@@ -127,24 +159,27 @@ impl<'a> Walker<'a> {
                 ..
             } => self.arena_write(offset, width, value),
             Action::Write {
+                event,
                 space,
                 offset,
                 width,
                 value,
-                ..
             } => {
-                if let Some(r) = self.register(space, offset, width)? {
-                    self.register_write(r, value)?;
+                self.event()?;
+                match self.register(space, offset, width)? {
+                    Some(r) => self.register_write(event, r, value),
+                    None => self.nothing_cleared(),
                 }
-                self.cleared = false;
-                Ok(())
             }
             Action::WriteSlot {
                 space, offset, width, ..
             } => {
+                self.event()?;
+                self.nothing_cleared()?;
                 let name = match self.register(space, offset, width)? {
                     Some(r) if r.replay.role == Some(Role::FlushId) && r.replay.write => {
                         self.untouched.write(r, 0);
+                        self.doing.write(r, 0, false).or_else(|e| self.refuse(3, e))?;
                         self.count(RewriteKind::FlushId);
                         return Ok(());
                     }
@@ -158,9 +193,16 @@ impl<'a> Walker<'a> {
                 offset,
                 width,
                 class,
+                expected,
                 ..
             } => {
+                self.event()?;
+                self.nothing_cleared()?;
                 let r = self.register(space, offset, width)?;
+                let mask = self.read_class(r, offset, width, class)?;
+                if let Some(r) = r {
+                    self.doing.read(r, expected, mask);
+                }
                 match class {
                     ReadClass::Before(mask) => {
                         if r.and_then(|r| self.untouched.reason(r)).is_none() {
@@ -186,23 +228,36 @@ impl<'a> Walker<'a> {
                 offset,
                 width,
                 reads,
+                mask,
+                expected,
                 limit_ns,
                 ..
             } => {
-                self.register(space, offset, width)?;
+                self.event()?;
+                self.nothing_cleared()?;
+                match self.register(space, offset, width)? {
+                    Some(r) if r.replay.read == ReadRule::Until && mask == width_mask(width) => {
+                        self.doing.until(r, expected, mask);
+                    }
+                    r => return self.widened(r, offset, format!("until with mask {mask:#x}")),
+                }
                 self.reads.until = self.reads.until.saturating_add(u64::from(reads));
                 self.count(RewriteKind::ReadToWait);
                 self.limit(limit_ns, self.plan.budgets.poll_ns)
             }
             Action::WaitInterrupt { lines, limit_ns, .. } => {
+                self.event()?;
+                self.nothing_cleared()?;
                 self.interrupts += 1;
                 self.count(RewriteKind::WaitAdded);
                 if lines == 0 || lines & !LINES != 0 {
                     return self.refuse(4, Reason::WaitLines { lines });
                 }
+                self.doing.wait(lines);
                 self.limit(limit_ns, self.plan.budgets.interrupt_ns)
             }
             Action::Pause { ns, .. } => {
+                self.nothing_cleared()?;
                 self.pauses_ns = self.pauses_ns.saturating_add(ns);
                 if self.pauses_ns > self.plan.budgets.time_ns {
                     return self.refuse(
@@ -213,6 +268,69 @@ impl<'a> Walker<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Counts what becomes an event of the outcome.
+    fn event(&mut self) -> Result<(), Refusal> {
+        self.events += 1;
+        if self.events > MOST_EVENTS {
+            return self.refuse(4, budget("events of the outcome", self.events, MOST_EVENTS));
+        }
+        Ok(())
+    }
+
+    /// Status words are cleared for the chain whose submit follows at once, for nothing else.
+    fn nothing_cleared(&self) -> Result<(), Refusal> {
+        if self.cleared.is_empty() {
+            return Ok(());
+        }
+        self.refuse(3, Reason::ClearedForNothing)
+    }
+
+    fn widened<T>(&self, r: Option<&Register>, offset: u64, class: String) -> Result<T, Refusal> {
+        let rule = match r.map(|r| r.replay.read) {
+            Some(ReadRule::Equal) | None => "equal".to_owned(),
+            Some(ReadRule::Masked(mask)) => format!("masked with {mask:#x}"),
+            Some(ReadRule::Until) => "until".to_owned(),
+            Some(ReadRule::Feeds) => "feeds".to_owned(),
+            Some(ReadRule::Any) => "any".to_owned(),
+        };
+        let register = r.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone());
+        self.refuse(1, Reason::ReadWidened { register, class, rule })
+    }
+
+    /// The bits of a read that are compared: no fewer than the map demands, and all of a register that it does not
+    /// know.
+    fn read_class(&self, r: Option<&Register>, offset: u64, width: u8, class: ReadClass) -> Result<u64, Refusal> {
+        let all = width_mask(width);
+        // A fault shows as a difference in one of these, whatever a map says of the rest.
+        let tells_faults = r.is_some_and(|r| {
+            use InterruptLine::{Job, Mmu};
+            matches!(
+                r.replay.role,
+                Some(Role::IrqStatus(Job | Mmu) | Role::IrqRawstat(Job | Mmu))
+            )
+        });
+        let (compared, name) = match class {
+            ReadClass::Equal => (all, String::new()),
+            ReadClass::Masked(mask) => (mask & all, format!("masked with {mask:#x}")),
+            ReadClass::Before(_) if tells_faults => (0, "before".to_owned()),
+            ReadClass::Before(mask) => (mask & all, format!("before with {mask:#x}")),
+            ReadClass::Any => (0, "any".to_owned()),
+            ReadClass::Feeds(_) => (0, "feeds".to_owned()),
+        };
+        let demanded = match r.map(|r| r.replay.read) {
+            _ if tells_faults => all,
+            Some(ReadRule::Equal | ReadRule::Until) | None => all,
+            Some(ReadRule::Masked(mask)) => mask & all,
+            Some(ReadRule::Feeds) if matches!(class, ReadClass::Any) => all,
+            Some(ReadRule::Any) if matches!(class, ReadClass::Feeds(_)) => all,
+            Some(ReadRule::Feeds | ReadRule::Any) => 0,
+        };
+        if demanded & !compared != 0 {
+            return self.widened(r, offset, name);
+        }
+        Ok(compared)
     }
 
     fn limit(&self, limit_ns: u64, budget_ns: u64) -> Result<(), Refusal> {
@@ -249,185 +367,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn value(&self, offset: u32) -> u64 {
-        self.written.get(&offset).copied().unwrap_or(0)
-    }
-
-    fn pair(&self, r: &Register) -> u64 {
-        match r.pair {
-            Some(Half::Low { high_offset }) => self.value(r.offset) | self.value(high_offset) << 32,
-            Some(Half::High { low_offset }) => self.value(low_offset) | self.value(r.offset) << 32,
-            None => self.value(r.offset),
-        }
-    }
-
-    /// The low half, or the only part, of the register with a role in the block that `r` belongs to.
-    fn beside(&self, r: &Register, role: Role) -> Option<&'a Register> {
-        self.map
-            .registers()
-            .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
-    }
-
-    fn register_write(&mut self, r: &'a Register, value: u64) -> Result<(), Refusal> {
-        let role = r.replay.role;
-        let not = |why: &str| Reason::NotReplayable {
-            register: r.name.clone(),
-            value,
-            why: why.to_owned(),
-        };
-        if !r.replay.write {
-            return self.refuse(1, not(&r.replay.reason));
-        }
-        if role != Some(Role::Root) && !r.replay.allows(value) {
-            let mode = matches!((role, r.pair), (Some(Role::TransCfg), None | Some(Half::Low { .. })));
-            if mode {
-                return self.refuse(
-                    2,
-                    Reason::TranslationMode {
-                        register: r.name.clone(),
-                        mode: value & MODE,
-                    },
-                );
-            }
-            return self.refuse(1, not("the map does not list this value"));
-        }
-        self.untouched.write(r, value);
-        self.written.insert(r.offset, value);
-        match role {
-            Some(Role::Root) => self.root_half(r, value),
-            Some(Role::TransCfg) if !matches!(r.pair, Some(Half::High { .. })) => self.mode(r, value),
-            Some(Role::AsCommand) if value == AS_UPDATE => self.update(r),
-            Some(Role::JobCommand) if value == JOB_START => self.submit(r),
-            Some(Role::GpuCommand) if RESETS.contains(&value) => {
-                self.in_use.clear();
-                self.written.clear();
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn root_half(&self, r: &Register, value: u64) -> Result<(), Refusal> {
-        let high = matches!(r.pair, Some(Half::High { .. }));
-        let half = |root: u64| if high { root >> 32 } else { root & 0xffff_ffff };
-        if value == 0 || self.plan.spaces.iter().any(|s| half(s.root_register) == value) {
-            return Ok(());
-        }
-        self.refuse(
-            2,
-            Reason::ForeignRoot {
-                register: r.name.clone(),
-                value,
-            },
-        )
-    }
-
-    /// A mode that no format of the plan's tables has is refused as soon as it is written.
-    fn mode(&self, r: &Register, value: u64) -> Result<(), Refusal> {
-        let mode = value & MODE;
-        let of = |s: &crate::plan::PlanSpace| mode_of(s.format) == mode;
-        if mode == MODE_UNMAPPED || self.plan.spaces.iter().any(of) {
-            return Ok(());
-        }
-        self.refuse(
-            2,
-            Reason::TranslationMode {
-                register: r.name.clone(),
-                mode,
-            },
-        )
-    }
-
-    /// Root and mode take effect together.
-    fn update(&mut self, command: &Register) -> Result<(), Refusal> {
-        let number = command.index.unwrap_or(0);
-        let root = self.beside(command, Role::Root).map_or(0, |r| self.pair(r));
-        let cfg = self.beside(command, Role::TransCfg);
-        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
-        // In the LPAE format a root of 0 says by its low bits that nothing is translated.
-        let lpae = self.plan.spaces.iter().any(|s| s.format == MmuFormat::MaliLpae);
-        let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
-            InUse::Unmapped
-        } else {
-            let Some((index, space)) = self
-                .plan
-                .spaces
-                .iter()
-                .enumerate()
-                .find(|(_, s)| s.root_register == root)
-            else {
-                if root == 0 {
-                    return self.refuse(2, Reason::NoTables { number });
-                }
-                return self.refuse(
-                    2,
-                    Reason::ForeignRoot {
-                        register: format!("AS{number} root"),
-                        value: root,
-                    },
-                );
-            };
-            if mode == MODE_UNMAPPED {
-                InUse::Unmapped
-            } else if mode == mode_of(space.format) {
-                InUse::Space(index)
-            } else {
-                let register = cfg.map_or_else(|| format!("AS{number}"), |c| c.name.clone());
-                return self.refuse(2, Reason::TranslationMode { register, mode });
-            }
-        };
-        self.in_use.insert(number, in_use);
-        Ok(())
-    }
-
-    fn submit(&mut self, command: &'a Register) -> Result<(), Refusal> {
-        let config = self
-            .beside(command, Role::JobConfig)
-            .map_or(0, |c| self.value(c.offset));
-        let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
-        let number = (config & CONFIG_AS) as u8;
-        let space = match self.in_use.get(&number) {
-            Some(InUse::Space(index)) => self.plan.spaces.get(*index),
-            _ => None,
-        };
-        let Some(space) = space else {
-            return self.refuse(3, Reason::JobWithoutSpace { number });
-        };
-        let gpu = self.memory.gpu(space);
-        let walked = chain(&gpu, GpuVa(head));
-        match walked.end {
-            ChainEnd::End => {}
-            ChainEnd::Loop(va) => return self.refuse(3, Reason::ChainLoops { head, va: va.0 }),
-            ChainEnd::Unreadable(va) => return self.refuse(3, Reason::ChainUnmapped { head, va: va.0 }),
-            // The hardware stops at a header that is none; there is nothing to follow behind it.
-            ChainEnd::Undecoded(_) => {}
-            ChainEnd::Limit => return self.refuse(3, Reason::ChainTooLong { head }),
-        }
-        if self.jobs > 0 && walked.jobs.iter().any(|j| gpu.writable(j.va)) {
-            self.unproved += 1;
-        }
-        self.jobs += 1;
-        Ok(())
-    }
-
-    fn arena_write(&mut self, offset: u64, width: u8, value: u64) -> Result<(), Refusal> {
-        let aligned = offset.is_multiple_of(u64::from(width.max(1)));
-        let Some(at) = self.plan.arena.base.checked_add(offset).filter(|_| aligned) else {
-            return self.refuse(3, Reason::WriteOutside { offset, width });
-        };
-        if self.tables.contains(&at.frame()) {
-            return self.refuse(3, Reason::WriteIntoTable { offset });
-        }
-        if !self.memory.write(at, width, value) {
-            return self.refuse(3, Reason::WriteOutside { offset, width });
-        }
-        if !self.cleared {
-            self.count(RewriteKind::JobStatus);
-            self.cleared = true;
-        }
-        Ok(())
-    }
-
     /// Rule 5: what the body does besides the recording is what the rewrites name.
     fn counts(&self, actions: u64) -> Result<(), Refusal> {
         let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
@@ -443,6 +382,12 @@ impl<'a> Walker<'a> {
             ("polled reads", reads.0.until, reads.1.until),
             ("feeding reads", reads.0.feeds, reads.1.feeds),
             ("uncompared reads", reads.0.any, reads.1.any),
+            ("root rewrites", named(RewriteKind::Root), found(RewriteKind::Root)),
+            (
+                "address rewrites",
+                named(RewriteKind::Address),
+                self.plan.spaces.len() as u64,
+            ),
             (
                 "flush-id rewrites",
                 named(RewriteKind::FlushId),
@@ -465,25 +410,17 @@ impl<'a> Walker<'a> {
             ),
         ];
         for (what, said, found) in pairs {
-            if said != found {
-                return refuse(
-                    5,
-                    "rewrites",
-                    Reason::Unnamed {
-                        what: what.to_owned(),
-                        said,
-                        found,
-                    },
-                );
-            }
+            same(what, said, found)?;
         }
         Ok(())
     }
 }
 
-fn mode_of(format: MmuFormat) -> u64 {
-    match format {
-        MmuFormat::Aarch64_4k => MODE_AARCH64_4K,
-        MmuFormat::MaliLpae => MODE_LEGACY,
+/// Rule 5: the body has as many of something as the plan says.
+pub(super) fn same(what: &str, said: u64, found: u64) -> Result<(), Refusal> {
+    if said == found {
+        return Ok(());
     }
+    let what = what.to_owned();
+    refuse(5, "rewrites", Reason::Unnamed { what, said, found })
 }

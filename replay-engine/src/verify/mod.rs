@@ -1,15 +1,22 @@
 //! The six rules that a plan must keep before it may run. Client and agent call the same function.
 
 mod body;
+mod chain;
+mod doing;
+mod limits;
 mod reason;
 mod tables;
+mod work;
 
+pub use limits::{MOST, MOST_ALLOWED, MOST_CLEARED, MOST_EVENTS, MOST_OUTPUT_BYTES, MOST_OUTPUTS, MOST_SPACES};
 pub use reason::{Reason, Refusal};
+pub use work::{MOST_STEPS, Work};
 
 use crate::device::DeviceInfo;
-use crate::plan::{Budgets, PLAN_VERSION, PageSource, Plan, PlanMemory};
+use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use trace_core::progress::Progress;
 use trace_core::recording::Digest;
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE};
@@ -26,21 +33,6 @@ pub struct Verified {
     /// What is not proved and only bounded by time, a sentence each.
     pub unproved: Vec<String>,
 }
-
-/// The largest budgets that are accepted; no plan may give itself more.
-pub const MOST: Budgets = Budgets {
-    actions: 1_000_000_000,
-    pages: 1 << 22,
-    time_ns: 3_600_000_000_000,
-    interrupt_ns: 600_000_000_000,
-    poll_ns: 60_000_000_000,
-};
-
-/// Job slots that a GPU can have.
-const SLOTS: u8 = 16;
-
-/// Most bytes of one output.
-const MAX_OUTPUT: u64 = 1 << 32;
 
 pub(crate) fn refuse<T>(rule: u8, place: impl Into<String>, reason: Reason) -> Result<T, Refusal> {
     Err(Refusal {
@@ -59,10 +51,23 @@ fn hex(digest: &Digest) -> String {
 /// # Errors
 /// The first rule that the plan breaks.
 pub fn verify(plan: &Plan, pages: &dyn PageSource, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    verify_within(plan, pages, target, &Work::new(MOST_STEPS, &Progress::new()))
+}
+
+/// [`verify`] with a limit of its own, that somebody else can give up: [`Reason::GivenUp`] then.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_within(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    target: &DeviceInfo,
+    work: &Work<'_>,
+) -> Result<Verified, Refusal> {
     let Some(map) = RegisterMap::by_name(&plan.register_map) else {
         return refuse(0, "envelope", other_map(plan, target));
     };
-    verify_with(plan, pages, target, map)
+    judge(plan, pages, target, map, work)
 }
 
 /// [`verify`] with a register map of the caller's instead of the embedded one that plan and target name.
@@ -75,24 +80,45 @@ pub fn verify_with(
     target: &DeviceInfo,
     map: &RegisterMap,
 ) -> Result<Verified, Refusal> {
+    judge(plan, pages, target, map, &Work::new(MOST_STEPS, &Progress::new()))
+}
+
+fn judge(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    work: &Work<'_>,
+) -> Result<Verified, Refusal> {
+    let result = check(plan, pages, target, map, work);
+    // However it was met, giving up is not something that the plan did.
+    result.map_err(|r| match r.reason {
+        Reason::GivenUp => Refusal { rule: 0, ..r },
+        Reason::Budget { .. } => Refusal { rule: 4, ..r },
+        _ => r,
+    })
+}
+
+fn check(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    work: &Work<'_>,
+) -> Result<Verified, Refusal> {
     fits(plan, target, map)?;
-    budgets(plan)?;
-    images(plan, pages)?;
+    limits::envelope(plan)?;
+    limits::allowed(plan, map)?;
+    images(plan, pages, work)?;
     let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
         rule: 2,
         place: format!("page {:#x}", m.frame),
         reason: Reason::PageMissing { digest: hex(&m.digest) },
     })?;
     let mut verified = Verified::default();
-    let mut table_frames = BTreeSet::new();
-    for (index, space) in plan.spaces.iter().enumerate() {
-        tables::walk(plan, index, space, &memory, &mut table_frames, &mut verified)?;
-    }
-    for space in &plan.spaces {
-        tables::none_writable(space, &memory, &table_frames)?;
-    }
-    body::check(plan, map, memory.clone(), &table_frames, &mut verified)?;
-    outputs(plan, &memory)?;
+    let reach = tables::walk(plan, &memory, work, &mut verified)?;
+    body::check(plan, map, memory.clone(), &reach, work, &mut verified)?;
+    outputs(plan, &memory, work)?;
     Ok(verified)
 }
 
@@ -115,60 +141,33 @@ fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refus
     if plan.arena != target.arena || out_of_reach {
         return refuse(0, "envelope", Reason::OtherArena);
     }
-    for (start, end) in &plan.allowed {
-        if u64::from(end.saturating_sub(*start)) > map.window_bytes() / 4 {
-            return refuse(
-                1,
-                "allowed ranges",
-                Reason::AllowedTooMuch {
-                    start: *start,
-                    end: *end,
-                },
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Rule 4, but for what the body shows.
-fn budgets(plan: &Plan) -> Result<(), Refusal> {
-    let b = &plan.budgets;
-    let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
-    let within = [
-        ("job slots", slots, u64::from(SLOTS)),
-        ("actions", b.actions, MOST.actions),
-        ("pages", b.pages, MOST.pages),
-        ("nanoseconds", b.time_ns, MOST.time_ns),
-        ("nanoseconds of one interrupt wait", b.interrupt_ns, MOST.interrupt_ns),
-        ("nanoseconds of one poll", b.poll_ns, MOST.poll_ns),
-        ("actions of the plan", plan.actions, b.actions),
-        ("pages of the plan", plan.used_pages, b.pages),
-        ("pages of the device", plan.used_pages, plan.arena.pages),
-    ];
-    for (what, needed, budget) in within {
-        if needed > budget {
-            return refuse(
-                4,
-                "budgets",
-                Reason::Budget {
-                    what: what.to_owned(),
-                    needed,
-                    budget,
-                },
-            );
-        }
+    if plan.gpu_id != 0 && !map.same_product(plan.gpu_id, target.gpu_id) {
+        let name = |id| map.gpu_name(id).unwrap_or("unknown").to_owned();
+        return refuse(
+            0,
+            "envelope",
+            Reason::OtherGpu {
+                plan: plan.gpu_id,
+                plan_name: name(plan.gpu_id),
+                device: target.gpu_id,
+                device_name: name(target.gpu_id),
+            },
+        );
     }
     Ok(())
 }
 
 /// Rule 2: images are there, are what they are called, and go into used frames.
-fn images(plan: &Plan, pages: &dyn PageSource) -> Result<(), Refusal> {
+fn images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
     let first = plan.arena.base.frame();
     let end = first.saturating_add(plan.used_pages);
     let mut before = None;
     let mut hashed = BTreeSet::new();
     for p in &plan.pages {
         let place = || format!("page {:#x}", p.frame);
+        let new = hashed.insert(p.digest);
+        work.spend(if new { work::IMAGE } else { 1 })
+            .or_else(|e| refuse(4, place(), e))?;
         if before.is_some_and(|b| b >= p.frame) {
             return refuse(2, place(), Reason::PagesUnsorted);
         }
@@ -176,7 +175,7 @@ fn images(plan: &Plan, pages: &dyn PageSource) -> Result<(), Refusal> {
         if p.frame < first || p.frame >= end {
             return refuse(2, place(), Reason::PageOutside { frame: p.frame });
         }
-        if hashed.insert(p.digest) {
+        if new {
             let Some(image) = pages.page(&p.digest) else {
                 return refuse(2, place(), Reason::PageMissing { digest: hex(&p.digest) });
             };
@@ -189,7 +188,7 @@ fn images(plan: &Plan, pages: &dyn PageSource) -> Result<(), Refusal> {
 }
 
 /// Rule 6: what comes back is known before the run.
-fn outputs(plan: &Plan, memory: &PlanMemory<'_>) -> Result<(), Refusal> {
+fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
     for o in &plan.outputs {
         let place = format!("output `{}`", o.name);
         let unmapped = |va| Reason::OutputUnmapped {
@@ -199,29 +198,19 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>) -> Result<(), Refusal> {
         let Some(space) = usize::try_from(o.space).ok().and_then(|s| plan.spaces.get(s)) else {
             return refuse(6, place, unmapped(o.va.0));
         };
-        if o.bytes > MAX_OUTPUT {
-            let what = "bytes of one output".to_owned();
-            return refuse(
-                4,
-                place,
-                Reason::Budget {
-                    what,
-                    needed: o.bytes,
-                    budget: MAX_OUTPUT,
-                },
-            );
-        }
         let gpu = memory.gpu(space);
         let mut at = o.va.0;
         let Some(end) = o.va.0.checked_add(o.bytes) else {
             return refuse(6, place, unmapped(o.va.0));
         };
         while at < end {
+            work.spend(work::OUTPUT_PAGE).or_else(|e| refuse(4, place.clone(), e))?;
             if gpu.physical(GpuVa(at)).is_none() {
                 return refuse(6, place, unmapped(at));
             }
             at = (at / PAGE_SIZE as u64 + 1) * PAGE_SIZE as u64;
         }
     }
-    Ok(())
+    let named = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Output).count() as u64;
+    body::same("output rewrites", named, plan.outputs.len() as u64)
 }

@@ -259,6 +259,116 @@ pub enum Reason {
         /// The address that is not mapped.
         va: u64,
     },
+    /// The check was given up: it says nothing about the plan.
+    #[error("the check was given up")]
+    GivenUp,
+    /// The plan's recording was made on another GPU than the device is.
+    #[error("the plan is for {plan_name} ({plan:#010x}), the device is {device_name} ({device:#010x})")]
+    OtherGpu {
+        /// Raw GPU id of the plan.
+        plan: u32,
+        /// That GPU's name.
+        plan_name: String,
+        /// Raw GPU id of the device.
+        device: u32,
+        /// That GPU's name.
+        device_name: String,
+    },
+    /// The GPU could read a page table.
+    #[error("the GPU could read the page table at {at:#x} through {va:#x}")]
+    TableMapped {
+        /// GPU address.
+        va: u64,
+        /// Physical address of the table.
+        at: u64,
+    },
+    /// A translation configuration has bits beside the mode that no known driver sets.
+    #[error("{register} would receive {value:#x}: beside the mode only {known:#x} or nothing is known to be safe")]
+    TranslationConfig {
+        /// Register name.
+        register: String,
+        /// The value.
+        value: u64,
+        /// What may stand beside the mode.
+        known: u64,
+    },
+    /// A header of a chain is not aligned.
+    #[error("the chain from {head:#x} has a header at {va:#x}, which is not a multiple of 64")]
+    ChainMisaligned {
+        /// Head of the chain.
+        head: u64,
+        /// The header.
+        va: u64,
+    },
+    /// A write while a reset is under way, which the hardware may drop.
+    #[error("{register} is written before the reset is known to be over")]
+    Resetting {
+        /// Register name.
+        register: String,
+    },
+    /// A write to what a slot is about to run.
+    #[error("{register} is written while the chain in slot {slot} is not known to have ended")]
+    SlotAtWork {
+        /// Register name.
+        register: String,
+        /// The slot.
+        slot: u8,
+    },
+    /// A command to an address space that may still be at work on another.
+    #[error("address space {number} gets a command before it was seen idle after the last one")]
+    SpaceBusy {
+        /// Address space.
+        number: u8,
+    },
+    /// The tables of an address space would change under a chain.
+    #[error("address space {number} would get other tables while the chain in slot {slot} is not known to have ended")]
+    SpaceAtWork {
+        /// Address space.
+        number: u8,
+        /// Slot of the chain.
+        slot: u8,
+    },
+    /// A write to the arena that clears no status word.
+    #[error("a write of {width} bytes, {value:#x}, at {offset:#x} of the arena clears no status word")]
+    ArenaValue {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// Width in bytes.
+        width: u8,
+        /// The value.
+        value: u64,
+    },
+    /// Status words were cleared, and something else than a submit follows.
+    #[error("status words are cleared, and no submit follows at once")]
+    ClearedForNothing,
+    /// A word was cleared that is not the status of a header in the chain that is submitted next.
+    #[error("the word at {offset:#x} of the arena is cleared, but the chain from {head:#x} has no header there")]
+    NotAStatus {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// Head of the chain.
+        head: u64,
+    },
+    /// A read is compared less closely than its register's map demands.
+    #[error("{register} is read as `{class}`; the register map says `{rule}`")]
+    ReadWidened {
+        /// Register name.
+        register: String,
+        /// How the plan reads it.
+        class: String,
+        /// How the map has it compared.
+        rule: String,
+    },
+    /// A job is another one than the plan says.
+    #[error("job {index}: the plan says {said}, its body has {found}")]
+    OtherJob {
+        /// Index of the job.
+        index: u64,
+        /// What the plan says.
+        said: String,
+        /// What the body has.
+        found: String,
+    },
     /// A read is treated as one of state from before the recording, and the map or the plan says otherwise.
     #[error("{register} is not marked as showing what ran before the recording, or the plan has written it by then")]
     NotBefore {

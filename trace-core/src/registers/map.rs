@@ -112,6 +112,13 @@ impl RegisterMap {
         self.window_bytes
     }
 
+    /// Whether two raw id registers are of one product; revisions are not compared.
+    #[must_use]
+    pub fn same_product(&self, a: u32, b: u32) -> bool {
+        let mask = self.gpus.first().map_or(u32::MAX, |g| g.mask);
+        (a >> 16 ^ b >> 16) & mask == 0
+    }
+
     /// The name of the GPU that a raw id register tells, where this map describes it.
     #[must_use]
     pub fn gpu_name(&self, gpu_id: u32) -> Option<&str> {

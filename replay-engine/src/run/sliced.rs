@@ -1,0 +1,177 @@
+//! A board whose long waits can be cancelled: they are made of short ones.
+
+use crate::device::Board;
+use replay_core::{Device, DeviceError, WaitResult};
+use trace_core::progress::Progress;
+
+/// Nanoseconds of a wait between two looks at the progress.
+const SLICE_NS: u64 = 20_000_000;
+
+/// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once.
+pub(super) struct Sliced<'a> {
+    board: &'a mut dyn Board,
+    progress: &'a Progress,
+    slice_ns: u64,
+}
+
+impl<'a> Sliced<'a> {
+    pub fn new(board: &'a mut dyn Board, progress: &'a Progress) -> Self {
+        let slice_ns = if board.info().virtual_time { u64::MAX } else { SLICE_NS };
+        Self {
+            board,
+            progress,
+            slice_ns,
+        }
+    }
+}
+
+impl Device for Sliced<'_> {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        self.board.read(space, offset, width)
+    }
+
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.board.write(space, offset, width, value)
+    }
+
+    /// Cancelled, it says that the time is over: the run ends there, as one that was cancelled.
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        let mut left = limit_ns;
+        loop {
+            let now = left.min(self.slice_ns);
+            left -= now;
+            let result = self.board.wait_interrupt(lines, now)?;
+            if result != WaitResult::TimedOut || left == 0 || self.progress.check().is_err() {
+                return Ok(result);
+            }
+        }
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        let mut left = ns;
+        loop {
+            let now = left.min(self.slice_ns);
+            left -= now;
+            self.board.pause(now)?;
+            if left == 0 {
+                return Ok(());
+            }
+            // What follows would be too early.
+            if self.progress.check().is_err() {
+                return Err(DeviceError::Gone);
+            }
+        }
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.board.now_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Arena, BoardError, Containment, DeviceInfo, JobReport};
+    use trace_core::PhysAddr;
+    use trace_core::recording::Page;
+
+    /// A board that never interrupts, counts how long it was let wait, and is cancelled while it waits.
+    struct Silent {
+        virtual_time: bool,
+        now: u64,
+        waits: u64,
+        cancel_after: u64,
+        progress: Progress,
+    }
+
+    impl Silent {
+        fn pass(&mut self, ns: u64) {
+            self.now = self.now.saturating_add(ns);
+            self.waits += 1;
+            if self.waits == self.cancel_after {
+                self.progress.cancel();
+            }
+        }
+    }
+
+    impl Device for Silent {
+        fn read(&mut self, _: u8, _: u64, _: u8) -> Result<u64, DeviceError> {
+            Ok(0)
+        }
+        fn write(&mut self, _: u8, _: u64, _: u8, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn wait_interrupt(&mut self, _: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+            self.pass(limit_ns);
+            Ok(WaitResult::TimedOut)
+        }
+        fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+            self.pass(ns);
+            Ok(())
+        }
+        fn now_ns(&mut self) -> u64 {
+            self.now
+        }
+    }
+
+    impl Board for Silent {
+        fn info(&self) -> DeviceInfo {
+            DeviceInfo {
+                name: "silent".into(),
+                description: String::new(),
+                gpu_id: 0,
+                gpu_name: String::new(),
+                register_map: String::new(),
+                containment: Containment::None,
+                window: 0,
+                arena: Arena {
+                    base: PhysAddr(0),
+                    pages: 0,
+                },
+                virtual_time: self.virtual_time,
+                computes: false,
+            }
+        }
+        fn reset(&mut self) -> Result<(), BoardError> {
+            Ok(())
+        }
+        fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), BoardError> {
+            Err(BoardError::OutsideArena { frame })
+        }
+        fn load_page(&mut self, frame: u64, _: &mut Page) -> Result<(), BoardError> {
+            Err(BoardError::OutsideArena { frame })
+        }
+        fn take_job_reports(&mut self) -> Vec<JobReport> {
+            Vec::new()
+        }
+    }
+
+    fn silent(virtual_time: bool, cancel_after: u64) -> (Silent, Progress) {
+        let progress = Progress::new();
+        let board = Silent {
+            virtual_time,
+            now: 0,
+            waits: 0,
+            cancel_after,
+            progress: progress.clone(),
+        };
+        (board, progress)
+    }
+
+    #[test]
+    fn a_long_wait_in_real_time_ends_soon_after_it_is_cancelled_and_is_as_long_as_asked_otherwise() {
+        let hour = 3_600_000_000_000;
+        for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
+            let (mut board, progress) = silent(false, cancel_after);
+            let mut sliced = Sliced::new(&mut board, &progress);
+            assert_eq!(sliced.wait_interrupt(1, hour + 7), Ok(WaitResult::TimedOut));
+            assert_eq!(board.now, waited);
+            let (mut board, progress) = silent(false, cancel_after);
+            let paused = Sliced::new(&mut board, &progress).pause(hour + 7);
+            assert_eq!((paused.is_ok(), board.now), (cancel_after == u64::MAX, waited));
+        }
+        let (mut board, progress) = silent(true, u64::MAX);
+        let waited = Sliced::new(&mut board, &progress).wait_interrupt(1, hour);
+        assert_eq!((waited, board.waits), (Ok(WaitResult::TimedOut), 1));
+    }
+}

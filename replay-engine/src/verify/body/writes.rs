@@ -1,0 +1,290 @@
+//! Writes along the body: registers, roots and modes where they take effect, chains at their submit, cleared words.
+
+use super::Walker;
+use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, RESETS, RewriteKind};
+use crate::verify::chain::follow;
+use crate::verify::doing::InUse;
+use crate::verify::limits::{MOST_CLEARED, budget};
+use crate::verify::{Reason, Refusal};
+use std::collections::{BTreeSet, HashMap};
+use trace_core::jobs::MAX_JOBS;
+use trace_core::recording::MmuFormat;
+use trace_core::registers::{Half, Register, Role};
+use trace_core::{GpuVa, PhysAddr};
+
+/// The mode in the translation-configuration register.
+const MODE: u64 = 0xf;
+const MODE_LEGACY: u64 = 0;
+const MODE_UNMAPPED: u64 = 1;
+const MODE_AARCH64_4K: u64 = 6;
+/// What may stand beside the mode in the newer format: tables cached while they are walked, reads of them allocate.
+/// The drivers of all known recordings set exactly this.
+const BESIDE_MODE: u64 = 0x4200_0000;
+/// Bytes that are cleared in a header before its chain is submitted: status and first incomplete task.
+const STATUS_BYTES: u8 = 8;
+
+impl<'a> Walker<'a> {
+    fn value(&self, offset: u32) -> u64 {
+        self.written.get(&offset).copied().unwrap_or(0)
+    }
+
+    fn pair(&self, r: &Register) -> u64 {
+        pair_in(&self.written, r)
+    }
+
+    /// The low half, or the only part, of the register with a role in the block that `r` belongs to.
+    fn beside(&self, r: &Register, role: Role) -> Option<&'a Register> {
+        self.roles.get(&(role, r.index)).copied()
+    }
+
+    pub(super) fn register_write(&mut self, event: u32, r: &'a Register, value: u64) -> Result<(), Refusal> {
+        let role = r.replay.role;
+        let not = |why: &str| Reason::NotReplayable {
+            register: r.name.clone(),
+            value,
+            why: why.to_owned(),
+        };
+        if !r.replay.write {
+            return self.refuse(1, not(&r.replay.reason));
+        }
+        if role != Some(Role::Root) && !r.replay.allows(value) {
+            let mode = matches!((role, r.pair), (Some(Role::TransCfg), None | Some(Half::Low { .. })));
+            if mode {
+                return self.refuse(
+                    2,
+                    Reason::TranslationMode {
+                        register: r.name.clone(),
+                        mode: value & MODE,
+                    },
+                );
+            }
+            return self.refuse(1, not("the map does not list this value"));
+        }
+        let submits = role == Some(Role::JobCommand) && value == JOB_START;
+        if !submits {
+            self.nothing_cleared()?;
+        }
+        let resets = role == Some(Role::GpuCommand) && RESETS.contains(&value);
+        self.doing.write(r, value, resets).or_else(|e| {
+            let rule = if matches!(e, Reason::SpaceBusy { .. }) { 2 } else { 3 };
+            self.refuse(rule, e)
+        })?;
+        self.untouched.write(r, value);
+        self.written.insert(r.offset, value);
+        match role {
+            Some(Role::Root) => self.root_half(r, value),
+            Some(Role::TransCfg) => self.mode(r, value),
+            Some(Role::AsCommand) if value == AS_UPDATE => self.update(r),
+            Some(Role::JobCommand) if submits => self.submit(event, r),
+            _ if resets => {
+                self.doing.reset();
+                self.written.clear();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn root_half(&mut self, r: &'a Register, value: u64) -> Result<(), Refusal> {
+        self.roots.insert(r.offset, value);
+        self.waiting_roots.entry(r.index).or_insert((r, 0)).1 += 1;
+        let high = matches!(r.pair, Some(Half::High { .. }));
+        let half = |root: u64| if high { root >> 32 } else { root & 0xffff_ffff };
+        if value == 0 || self.plan.spaces.iter().any(|s| half(s.root_register) == value) {
+            return Ok(());
+        }
+        self.refuse(
+            2,
+            Reason::ForeignRoot {
+                register: r.name.clone(),
+                value,
+            },
+        )
+    }
+
+    /// Counts the root rewrites of an address space, or of all: its halves are rewritten when the root that they make
+    /// is not 0.
+    pub(super) fn settle_roots(&mut self, index: Option<Option<u8>>) {
+        let waiting = std::mem::take(&mut self.waiting_roots);
+        for (of, (r, writes)) in waiting {
+            if index.is_some_and(|i| i != of) {
+                self.waiting_roots.insert(of, (r, writes));
+            } else if pair_in(&self.roots, r) != 0 {
+                *self.rewrites.entry(RewriteKind::Root).or_default() += writes;
+            }
+        }
+    }
+
+    /// A configuration is refused as soon as it is written: a mode that no format of the plan's tables has, and
+    /// whatever stands beside the mode and is not known to be harmless. It could change what the tables mean: how many
+    /// bits of an address they translate, where their walk begins, whose rights count.
+    fn mode(&self, r: &Register, value: u64) -> Result<(), Refusal> {
+        let register = r.name.clone();
+        let config = |known| Reason::TranslationConfig {
+            register: r.name.clone(),
+            value,
+            known,
+        };
+        if matches!(r.pair, Some(Half::High { .. })) {
+            return if value == 0 { Ok(()) } else { self.refuse(2, config(0)) };
+        }
+        let mode = value & MODE;
+        let of = |s: &crate::plan::PlanSpace| mode_of(s.format) == mode;
+        if mode != MODE_UNMAPPED && !self.plan.spaces.iter().any(of) {
+            return self.refuse(2, Reason::TranslationMode { register, mode });
+        }
+        let known = if mode == MODE_LEGACY { 0 } else { BESIDE_MODE };
+        match value & !MODE {
+            0 => Ok(()),
+            beside if beside == known => Ok(()),
+            _ => self.refuse(2, config(known)),
+        }
+    }
+
+    /// Root and mode take effect together.
+    fn update(&mut self, command: &Register) -> Result<(), Refusal> {
+        let number = command.index.unwrap_or(0);
+        self.settle_roots(Some(command.index));
+        let root = self.beside(command, Role::Root).map_or(0, |r| self.pair(r));
+        let cfg = self.beside(command, Role::TransCfg);
+        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
+        // In the LPAE format a root of 0 says by its low bits that nothing is translated.
+        let lpae = self.plan.spaces.iter().any(|s| s.format == MmuFormat::MaliLpae);
+        let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
+            InUse::Unmapped
+        } else {
+            let Some((index, space)) = self
+                .plan
+                .spaces
+                .iter()
+                .enumerate()
+                .find(|(_, s)| s.root_register == root)
+            else {
+                if root == 0 {
+                    return self.refuse(2, Reason::NoTables { number });
+                }
+                return self.refuse(
+                    2,
+                    Reason::ForeignRoot {
+                        register: format!("AS{number} root"),
+                        value: root,
+                    },
+                );
+            };
+            if mode == MODE_UNMAPPED {
+                InUse::Unmapped
+            } else if mode == mode_of(space.format) {
+                InUse::Space(index)
+            } else {
+                let register = cfg.map_or_else(|| format!("AS{number}"), |c| c.name.clone());
+                return self.refuse(2, Reason::TranslationMode { register, mode });
+            }
+        };
+        self.doing.update(number, in_use).or_else(|e| self.refuse(2, e))
+    }
+
+    fn submit(&mut self, event: u32, command: &'a Register) -> Result<(), Refusal> {
+        let config = self
+            .beside(command, Role::JobConfig)
+            .map_or(0, |c| self.value(c.offset));
+        let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
+        let (number, slot) = ((config & CONFIG_AS) as u8, command.index.unwrap_or(0));
+        let space = match self.doing.in_use(number) {
+            Some(InUse::Space(index)) => self.plan.spaces.get(index),
+            _ => None,
+        };
+        let Some(space) = space else {
+            return self.refuse(3, Reason::JobWithoutSpace { number });
+        };
+        let gpu = self.memory.gpu(space);
+        let followed = follow(&gpu, GpuVa(head), self.work).or_else(|e| self.refuse(3, e))?;
+        let base = self.plan.arena.base.0;
+        let headers: BTreeSet<u64> = followed.headers.iter().map(|pa| pa.0.saturating_sub(base)).collect();
+        if let Some(offset) = self.cleared.iter().find(|at| !headers.contains(at)) {
+            return self.refuse(3, Reason::NotAStatus { offset: *offset, head });
+        }
+        if !self.cleared.is_empty() {
+            self.cleared.clear();
+            self.count(RewriteKind::JobStatus);
+        }
+        self.same_job(event, head, slot)?;
+        let writable = |pa: &PhysAddr| self.reach.writable.contains(pa.frame());
+        // A first chain of one job is fetched before anything writes.
+        if (self.jobs > 0 || followed.headers.len() > 1) && followed.headers.iter().any(writable) {
+            self.unproved += 1;
+        }
+        self.undecoded += followed.undecoded;
+        self.jobs += 1;
+        self.doing.submit(slot, number);
+        Ok(())
+    }
+
+    /// Rule 5: the job is the one that the plan lists here.
+    fn same_job(&self, event: u32, head: u64, slot: u8) -> Result<(), Refusal> {
+        let tell =
+            |(event, head, slot): (u64, u64, u8)| format!("submit at event {event}, head {head:#x}, slot {slot}");
+        let index = self.jobs;
+        let listed = usize::try_from(index).ok().and_then(|i| self.plan.jobs.get(i));
+        let found = (u64::from(event), head, slot);
+        let said = listed.map(|j| (j.submit_event, j.head_va.0, j.slot));
+        if said != Some(found) {
+            let said = said.map_or_else(|| "no such job".to_owned(), tell);
+            let found = tell(found);
+            return self.refuse(5, Reason::OtherJob { index, said, found });
+        }
+        if let Some(done) = listed.and_then(|j| j.done_event).filter(|d| *d <= u64::from(event)) {
+            let (said, found) = (format!("done at event {done}"), tell(found));
+            return self.refuse(5, Reason::OtherJob { index, said, found });
+        }
+        Ok(())
+    }
+
+    pub(super) fn arena_write(&mut self, offset: u64, width: u8, value: u64) -> Result<(), Refusal> {
+        let aligned = offset.is_multiple_of(u64::from(width.max(1)));
+        let Some(at) = self.plan.arena.base.checked_add(offset).filter(|_| aligned) else {
+            return self.refuse(3, Reason::WriteOutside { offset, width });
+        };
+        if self.reach.tables.contains(&at.frame()) {
+            return self.refuse(3, Reason::WriteIntoTable { offset });
+        }
+        if !self.memory.write(at, width, value) {
+            return self.refuse(3, Reason::WriteOutside { offset, width });
+        }
+        if (width, value) != (STATUS_BYTES, 0) {
+            return self.refuse(3, Reason::ArenaValue { offset, width, value });
+        }
+        let changed = self.memory.changed_frames() as u64;
+        if changed > MOST_CLEARED {
+            return self.refuse(4, budget("frames with cleared status words", changed, MOST_CLEARED));
+        }
+        if self.cleared.len() >= MAX_JOBS {
+            return self.refuse(
+                4,
+                budget(
+                    "status words cleared for one chain",
+                    MAX_JOBS as u64 + 1,
+                    MAX_JOBS as u64,
+                ),
+            );
+        }
+        self.cleared.push(offset);
+        Ok(())
+    }
+}
+
+/// The 64-bit value of the pair that `r` is a half of.
+fn pair_in(values: &HashMap<u32, u64>, r: &Register) -> u64 {
+    let value = |offset: u32| values.get(&offset).copied().unwrap_or(0);
+    match r.pair {
+        Some(Half::Low { high_offset }) => value(r.offset) | value(high_offset) << 32,
+        Some(Half::High { low_offset }) => value(low_offset) | value(r.offset) << 32,
+        None => value(r.offset),
+    }
+}
+
+fn mode_of(format: MmuFormat) -> u64 {
+    match format {
+        MmuFormat::Aarch64_4k => MODE_AARCH64_4K,
+        MmuFormat::MaliLpae => MODE_LEGACY,
+    }
+}

@@ -1,0 +1,55 @@
+//! Rule 3: a job chain, header by header as the hardware fetches them.
+
+use super::Reason;
+use super::work::{HEADER, Work};
+use crate::plan::PlanGpuMemory;
+use std::collections::HashSet;
+use trace_core::jobs::{GpuMemory, HEADER_BYTES, JobHeader, MAX_JOBS};
+use trace_core::{GpuVa, PhysAddr};
+
+/// Alignment of a job header, bytes: the hardware ignores the low bits of the address, or faults on them.
+const ALIGN: u64 = 64;
+
+/// A chain that is mapped and ends.
+pub(super) struct Followed {
+    /// Where its headers lie, in chain order. No header crosses a page: it is half as large as it is aligned.
+    pub headers: Vec<PhysAddr>,
+    /// Headers that no driver would write; what the hardware does at one is not known, so they were read as if they
+    /// were good.
+    pub undecoded: u64,
+}
+
+/// Follows the chain from `head` through memory as it stands.
+///
+/// # Errors
+/// When a header is misaligned or not mapped, or the chain loops or is too long.
+pub(super) fn follow(gpu: &PlanGpuMemory<'_>, head: GpuVa, work: &Work<'_>) -> Result<Followed, Reason> {
+    let mut seen = HashSet::new();
+    let mut followed = Followed {
+        headers: Vec::new(),
+        undecoded: 0,
+    };
+    let mut at = head;
+    loop {
+        work.spend(HEADER)?;
+        if !seen.insert(at) {
+            return Err(Reason::ChainLoops { head: head.0, va: at.0 });
+        }
+        if followed.headers.len() >= MAX_JOBS {
+            return Err(Reason::ChainTooLong { head: head.0 });
+        }
+        if !at.0.is_multiple_of(ALIGN) {
+            return Err(Reason::ChainMisaligned { head: head.0, va: at.0 });
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        let Some(pa) = gpu.physical(at).filter(|_| gpu.read(at, &mut bytes)) else {
+            return Err(Reason::ChainUnmapped { head: head.0, va: at.0 });
+        };
+        followed.headers.push(pa);
+        followed.undecoded += u64::from(JobHeader::decode(&bytes).is_err());
+        match JobHeader::read(&bytes).next {
+            GpuVa(0) => return Ok(followed),
+            next => at = next,
+        }
+    }
+}

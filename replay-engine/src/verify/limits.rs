@@ -1,0 +1,93 @@
+//! Rule 4, but for what the body shows: the plan's budgets are within the agent's, its lists within bounds.
+
+use super::{Reason, Refusal, refuse};
+use crate::plan::{Budgets, Plan};
+use trace_core::registers::RegisterMap;
+
+/// The largest budgets that are accepted; no plan may give itself more.
+pub const MOST: Budgets = Budgets {
+    actions: 1_000_000_000,
+    pages: 1 << 22,
+    time_ns: 3_600_000_000_000,
+    interrupt_ns: 600_000_000_000,
+    poll_ns: 60_000_000_000,
+};
+/// Job slots that a GPU can have.
+const SLOTS: u8 = 16;
+/// Most translations of a plan.
+pub const MOST_SPACES: u64 = 64;
+/// Most ranges that a person can allow.
+pub const MOST_ALLOWED: u64 = 64;
+/// Most outputs.
+pub const MOST_OUTPUTS: u64 = 1024;
+/// Most bytes of all outputs together.
+pub const MOST_OUTPUT_BYTES: u64 = 1 << 30;
+/// Most register accesses and waits of the body: each is an event of the outcome.
+pub const MOST_EVENTS: u64 = 1 << 24;
+/// Most frames with content in which status words are cleared; the check keeps a copy of each.
+pub const MOST_CLEARED: u64 = 1 << 16;
+
+pub(super) fn budget(what: &str, needed: u64, budget: u64) -> Reason {
+    Reason::Budget {
+        what: what.to_owned(),
+        needed,
+        budget,
+    }
+}
+
+fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
+    for (what, needed, most) in limits {
+        if needed > most {
+            return refuse(4, place, budget(what, *needed, *most));
+        }
+    }
+    Ok(())
+}
+
+/// Budgets and counts of the envelope.
+pub(super) fn envelope(plan: &Plan) -> Result<(), Refusal> {
+    let b = &plan.budgets;
+    let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
+    within(
+        "budgets",
+        &[
+            ("job slots", slots, u64::from(SLOTS)),
+            ("actions", b.actions, MOST.actions),
+            ("pages", b.pages, MOST.pages),
+            ("nanoseconds", b.time_ns, MOST.time_ns),
+            ("nanoseconds of one interrupt wait", b.interrupt_ns, MOST.interrupt_ns),
+            ("nanoseconds of one poll", b.poll_ns, MOST.poll_ns),
+            ("actions of the plan", plan.actions, b.actions),
+            ("pages of the plan", plan.used_pages, b.pages),
+            ("pages of the device", plan.used_pages, plan.arena.pages),
+        ],
+    )?;
+    let bytes = plan.outputs.iter().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
+    within(
+        "envelope",
+        &[
+            ("translations", plan.spaces.len() as u64, MOST_SPACES),
+            ("allowed ranges", plan.allowed.len() as u64, MOST_ALLOWED),
+            ("outputs", plan.outputs.len() as u64, MOST_OUTPUTS),
+            ("bytes of all outputs", bytes, MOST_OUTPUT_BYTES),
+        ],
+    )
+}
+
+/// Rule 1: no allowed range covers most of the window, nor do all of them together.
+pub(super) fn allowed(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
+    let most = map.window_bytes() / 4;
+    let mut sum = 0u64;
+    for (start, end) in &plan.allowed {
+        let bytes = u64::from(end.saturating_sub(*start));
+        sum = sum.saturating_add(bytes);
+        if bytes > most {
+            let (start, end) = (*start, *end);
+            return refuse(1, "allowed ranges", Reason::AllowedTooMuch { start, end });
+        }
+    }
+    if sum > most {
+        return refuse(1, "allowed ranges", budget("bytes of allowed ranges", sum, most));
+    }
+    Ok(())
+}
