@@ -348,16 +348,42 @@ fn more_connections_than_allowed_are_told_so() {
         matches!(&e, ClientError::Refused(why) if why.contains("too many")),
         "{e}"
     );
-    // As many again are told so; what comes on top of them is not even listened to.
-    let waiting: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(bench.address).unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(200));
-    let mut dropped = TcpStream::connect(bench.address).unwrap();
-    dropped.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    assert_eq!(dropped.read(&mut [0; 1]).unwrap(), 0);
-    drop((held, waiting));
+    drop(held);
     until("room again", || {
         Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
     });
+}
+
+#[test]
+fn strangers_who_say_nothing_keep_no_client_out() {
+    let bench = Bench::new(Options {
+        strangers: 3,
+        introduction: Duration::from_secs(60),
+        ..Options::default()
+    });
+    let silent = |n: usize| -> Vec<TcpStream> {
+        let open = |_| {
+            let s = TcpStream::connect(bench.address).unwrap();
+            s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            s
+        };
+        (0..n).map(open).collect()
+    };
+    let mut idle = silent(3);
+    lives(&bench);
+    // The client took the place of the oldest.
+    assert_eq!(idle[0].read(&mut [0; 1]).unwrap(), 0);
+    for _ in 0..20 {
+        idle.extend(silent(3));
+        until("room for a client among strangers", || {
+            Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
+        });
+    }
+    // A client that is known is no stranger any more: nobody takes its place.
+    let mut lease = bench.lease();
+    idle.extend(silent(9));
+    let outcome = lease.replay(&plan(20, &images(2)), 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
 }
 
 /// An agent that knows how to shake hands and then says what a test wants.

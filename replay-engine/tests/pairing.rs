@@ -206,6 +206,92 @@ fn a_nonce_other_than_the_one_committed_to_is_refused() {
 }
 
 #[test]
+fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (shown, told) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    // Some hang up, some lie, some say nothing more.
+    let mut held = Vec::new();
+    for n in 0..9 {
+        let mut channel = raw_client(address, &keys, Word::Pair);
+        if n % 3 > 0 {
+            let digest = code::commitment(&channel.hash, &[7; 32]);
+            let name = "x".to_owned();
+            say(&channel, &PairMessage::Commit { digest, name });
+            assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+        }
+        match n % 3 {
+            0 => drop(channel),
+            1 => say(&channel, &PairMessage::Reveal([8; 32])),
+            _ => held.push(channel),
+        }
+    }
+    pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
+    assert_eq!(shown.try_iter().count(), 1, "one person was asked once");
+    assert!(told.recv().unwrap().is_ok());
+    assert!(told.try_recv().is_err(), "and heard of nothing else");
+    drop(held);
+}
+
+#[test]
+fn a_client_that_introduces_itself_too_slowly_is_hung_up_on() {
+    let ends = Ends::strangers();
+    let devices = [Strings::default().factory("board")];
+    let options = Options {
+        introduction: Duration::from_millis(1500),
+        ..Options::default()
+    };
+    let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), options).unwrap();
+    let address = listen(&server);
+    let (shown, _told) = open(&server, true, None);
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, Word::Pair);
+    assert!(channel.receiver.receive().is_err(), "no commitment came");
+    let mut channel = raw_client(address, &keys, Word::Pair);
+    let digest = code::commitment(&channel.hash, &[7; 32]);
+    let name = "x".to_owned();
+    say(&channel, &PairMessage::Commit { digest, name });
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    assert!(channel.receiver.receive().is_err(), "nothing was revealed");
+    assert!(shown.try_recv().is_err());
+    pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
+}
+
+#[test]
+fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, being_asked) = channel();
+    let (tell, told) = channel();
+    let (asked, tell) = (std::sync::Mutex::new(asked), std::sync::Mutex::new(tell));
+    let (_never, answer) = channel::<bool>();
+    let answer = std::sync::Mutex::new(answer);
+    let window = PairingWindow::new(
+        move |_| {
+            asked.lock().unwrap().send(()).unwrap();
+            answer.lock().unwrap().recv().unwrap_or(true)
+        },
+        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    );
+    server.open_pairing(window.answer_within(Duration::from_millis(700)));
+    let client = Arc::clone(&ends.client);
+    let first = std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| true));
+    being_asked.recv().unwrap();
+    let other = Ends::strangers();
+    let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+    assert!(matches!(e, ClientError::Refused(_)), "{e}");
+    let e = first.join().unwrap().unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
+        "{e}"
+    );
+    assert!(told.recv().unwrap().unwrap_err().contains("nobody answered"));
+    assert!(ends.agent.peers().unwrap().is_empty() && ends.client.peers().unwrap().is_empty());
+}
+
+#[test]
 fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
     let ends = Ends::strangers();
     let (_server, address) = agent(&ends);

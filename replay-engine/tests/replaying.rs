@@ -5,13 +5,16 @@ mod support;
 
 use replay_core::Action;
 use replay_engine::client::{Client, ClientError, Endpoint, Lease, Phase, Stage, boards};
+use replay_engine::plan::{Rewrite, RewriteKind};
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Options, Server};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Bench, Ends, HANGS, PANICS, Relay, SLOW, SOUND, Strings, images, plan, plan_of, quick, tcp, until};
+use support::{
+    Bench, Ends, HANGS, PANICS, Relay, SLOW, SOUND, Strings, WAITS, images, plan, plan_of, quick, tcp, until,
+};
 use trace_core::progress::Progress;
 
 #[test]
@@ -219,6 +222,43 @@ fn cancelling_stops_a_run_and_the_lease_lives_on() {
         1,
         "it is the same board all along"
     );
+}
+
+#[test]
+fn a_long_wait_of_a_board_whose_time_is_real_can_be_cancelled() {
+    let bench = Bench::new(quick());
+    let mut lease = bench.lease();
+    bench.strings.set(WAITS);
+    let wait = Action::WaitInterrupt {
+        event: 0,
+        lines: 1,
+        limit_ns: 5_000_000_000,
+    };
+    let mut c = plan_of([wait], &[]);
+    c.plan.interrupts = 1;
+    c.plan.rewrites.push(Rewrite {
+        kind: RewriteKind::WaitAdded,
+        event: Some(0),
+        detail: String::new(),
+    });
+    let progress = Progress::new();
+    let stop = progress.clone();
+    let phases = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&phases);
+    lease.on_phase(move |p| seen.lock().unwrap().push(p));
+    let cancel = std::thread::spawn(move || {
+        until("the run to begin", || phases.lock().unwrap().contains(&Phase::Running));
+        std::thread::sleep(Duration::from_millis(200));
+        stop.cancel();
+    });
+    let e = lease.replay(&c, 1, &progress, false).unwrap_err();
+    assert!(matches!(e, ClientError::Cancelled), "{e}");
+    cancel.join().unwrap();
+    // Within its grace, which is shorter than the wait: it is the same board still.
+    assert_eq!(bench.strings.made.load(Ordering::SeqCst), 1);
+    bench.strings.set(SOUND);
+    let outcome = lease.replay(&plan(100, &[]), 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
 }
 
 #[test]

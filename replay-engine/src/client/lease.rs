@@ -6,7 +6,7 @@ use crate::device::DeviceInfo;
 use crate::plan::{Compiled, PageSource as _, Plan};
 use crate::run::Outcome;
 use crate::serve::MAX_BODY;
-use crate::verify;
+use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
 use crate::wire::message::{PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
 use crate::wire::{BULK, Concern};
@@ -170,7 +170,11 @@ impl Lease {
         let mut meter = Meter { progress, at: 0 };
         if !bypass_check {
             self.enter(Phase::Checking);
-            verify::verify(&compiled.plan, &compiled.pages, &self.info).map_err(ClientError::PlanRefused)?;
+            let work = Work::new(MOST_STEPS, progress);
+            verify::verify_within(&compiled.plan, &compiled.pages, &self.info, &work).map_err(|r| match r.reason {
+                Reason::GivenUp => ClientError::Cancelled,
+                _ => ClientError::PlanRefused(r),
+            })?;
         }
         self.enter(Phase::Uploading);
         let begin = Instant::now();
@@ -222,7 +226,7 @@ impl Lease {
         };
         self.connection.send(stage, Concern::Pages, &offer)?;
         loop {
-            match self.connection.message(stage, Concern::Pages)? {
+            match self.reply(meter)? {
                 PagesReply::LackParts {
                     head: lack_head,
                     body: lack_body,
@@ -252,6 +256,32 @@ impl Lease {
                 }
                 PagesReply::Refused(refusal) => return Err(ClientError::AgentRefusedPlan(refusal)),
                 PagesReply::Unacceptable(why) => return Err(ClientError::Refused(why)),
+                PagesReply::GivenUp => {
+                    return Err(self
+                        .connection
+                        .broken(stage, "it forgets an offer that was not given up"));
+                }
+            }
+        }
+    }
+
+    /// What the agent says of the offer. When the person cancels meanwhile the offer is given up, and the lease lives
+    /// on: whatever the agent said before it heard of it is passed over.
+    fn reply(&self, meter: &Meter<'_>) -> Result<PagesReply, ClientError> {
+        let stage = Stage::Upload;
+        let mut given_up = false;
+        loop {
+            if !given_up && meter.progress.check().is_err() {
+                given_up = true;
+                self.connection.send(stage, Concern::Pages, &PagesRequest::GiveUp)?;
+            }
+            let Some(frame) = self.connection.frame(stage, TICK)? else {
+                continue;
+            };
+            match self.connection.decode(stage, Concern::Pages, &frame)? {
+                PagesReply::GivenUp if given_up => return Err(ClientError::Cancelled),
+                _ if given_up => {}
+                reply => return Ok(reply),
             }
         }
     }

@@ -1,11 +1,10 @@
 //! A new connection: preamble, handshake, and whether the client may come in.
 
 use super::session::Session;
+use super::strangers::Stranger;
 use super::{Shared, pairing};
 use crate::wire::message::{SessionRefusal, SessionReply};
-use crate::wire::{
-    Channel, Concern, HANDSHAKE_LIMIT, Limits, Preamble, PublicKey, Stream, WRITE_LIMIT, WireError, Word, mismatch,
-};
+use crate::wire::{Channel, Concern, Limits, Preamble, PublicKey, Stream, WRITE_LIMIT, WireError, Word, mismatch};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -19,8 +18,17 @@ pub(crate) enum Admit {
     Only(PublicKey),
 }
 
-/// Counts a connection for as long as it lives.
+/// Counts a known client's connection for as long as it lives.
 struct Counted<'a>(&'a Shared);
+
+impl<'a> Counted<'a> {
+    /// `None`: there are as many as may be.
+    fn enter(shared: &'a Shared) -> Option<Self> {
+        let counted = Self(shared);
+        let before = shared.connections.fetch_add(1, Ordering::SeqCst);
+        (before < shared.options.connections).then_some(counted)
+    }
+}
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
@@ -29,19 +37,24 @@ impl Drop for Counted<'_> {
 }
 
 /// Serves one connection to its end.
-pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit) {
+pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit, stranger: Option<Stranger>) {
     let peer = stream.peer();
-    let full = shared.connections.fetch_add(1, Ordering::SeqCst) >= shared.options.connections;
-    let _counted = Counted(shared);
-    match serve(shared, stream, admit, &peer, full) {
+    match serve(shared, stream, admit, &peer, stranger) {
         Ok(()) => tracing::debug!(peer, "connection ended"),
         Err(e) => tracing::info!(peer, "connection ended: {e}"),
     }
 }
 
-fn serve(shared: &Arc<Shared>, mut stream: Stream, admit: &Admit, peer: &str, full: bool) -> Result<(), WireError> {
-    let by = Instant::now() + HANDSHAKE_LIMIT;
-    stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT)?;
+fn serve(
+    shared: &Arc<Shared>,
+    mut stream: Stream,
+    admit: &Admit,
+    peer: &str,
+    stranger: Option<Stranger>,
+) -> Result<(), WireError> {
+    let limit = shared.options.introduction;
+    let by = Instant::now() + limit;
+    stream.set_limits(limit, WRITE_LIMIT)?;
     let (theirs, their_bytes) = match Preamble::receive(&mut stream, by) {
         Ok(p) => p,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
@@ -53,22 +66,16 @@ fn serve(shared: &Arc<Shared>, mut stream: Stream, admit: &Admit, peer: &str, fu
         }
         Err(e) => return Err(e.into()),
     };
-    let mut window = None;
-    let word = if full {
+    let pairs = theirs.known_word() == Some(Word::Pair);
+    let word = if shared.connections.load(Ordering::SeqCst) >= shared.options.connections {
         Word::Full
     } else if Preamble::own(Word::Go).common(&theirs).is_none() {
         Word::NoVersion
     } else {
         match theirs.known_word() {
             Some(Word::Session) => Word::Go,
-            Some(Word::Pair) => {
-                window = shared
-                    .pairing
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .take();
-                if window.is_some() { Word::Go } else { Word::NotPairing }
-            }
+            Some(Word::Pair) if pairing::is_open(shared) => Word::Go,
+            Some(Word::Pair) => Word::NotPairing,
             _ => Word::NoVersion,
         }
     };
@@ -82,14 +89,13 @@ fn serve(shared: &Arc<Shared>, mut stream: Stream, admit: &Admit, peer: &str, fu
             _ => "one connection more than the limit".to_owned(),
         }));
     }
-    // A window that was taken goes back, whatever happens to this client.
-    let mut window = pairing::Taken::new(shared, window);
     let prologue: Vec<u8> = their_bytes.into_iter().chain(our_bytes?).collect();
-    let channel = Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by)?;
-    if let Some(open) = window.get() {
-        let done = pairing::pair(shared, channel, peer, open)?;
-        window.settle(&done);
-        return Ok(());
+    let mut channel = Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by)?;
+    if pairs {
+        // Still a stranger, whom no person has seen: it takes nothing from others until the code can be shown.
+        let request = pairing::introduce(&mut channel, peer, Instant::now() + limit)?;
+        drop(stranger);
+        return pairing::pair(shared, channel, &request);
     }
     let refuse = |why: SessionRefusal| -> Result<(), WireError> {
         tracing::warn!(peer, key = channel.remote.fingerprint(), "client refused: {why}");
@@ -115,5 +121,9 @@ fn serve(shared: &Arc<Shared>, mut stream: Stream, admit: &Admit, peer: &str, fu
             });
         }
     };
+    let Some(_counted) = Counted::enter(shared) else {
+        return refuse(SessionRefusal::Full);
+    };
+    drop(stranger);
     Session::serve(shared, channel, name)
 }

@@ -7,8 +7,9 @@ mod push;
 mod runner;
 mod session;
 mod slot;
+mod strangers;
 
-pub use pairing::{PairingRequest, PairingWindow};
+pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
 
 use crate::device::{Board, BoardError, DeviceInfo};
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use strangers::Strangers;
 
 /// Makes a board, and makes it anew after a panic.
 pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
@@ -41,8 +43,12 @@ pub struct Options {
     pub longest_run: Duration,
     /// How long a cancelled run may take to stop before its board counts as hanging.
     pub grace: Duration,
-    /// Most connections at a time.
+    /// Most connections of known clients at a time.
     pub connections: usize,
+    /// Most connections at a time whose other end has not shown yet who it is; the oldest make room for new ones.
+    pub strangers: usize,
+    /// How long a connection may take to show who is there, and a client that pairs to say what the code is made of.
+    pub introduction: Duration,
 }
 
 impl Default for Options {
@@ -54,6 +60,8 @@ impl Default for Options {
             longest_run: Duration::from_secs(3600),
             grace: Duration::from_secs(10),
             connections: 64,
+            strangers: 16,
+            introduction: Duration::from_secs(5),
         }
     }
 }
@@ -104,7 +112,9 @@ pub(crate) struct Shared {
     cache: Mutex<Cache>,
     pairing: Mutex<Option<PairingWindow>>,
     options: Options,
+    /// Connections of known clients.
     connections: AtomicUsize,
+    strangers: Arc<Strangers>,
     stopping: AtomicBool,
 }
 
@@ -135,6 +145,7 @@ impl Server {
             slots,
             cache: Mutex::new(Cache::new(options.cache_bytes)),
             pairing: Mutex::new(None),
+            strangers: Strangers::new(options.strangers),
             options,
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -197,14 +208,19 @@ impl Server {
     }
 
     fn spawn(&self, stream: Stream, admit: accept::Admit) {
-        // Beyond the limit there is room for as many again that are told so; the rest is not worth a thread.
-        let limit = self.shared.options.connections.saturating_mul(2);
-        if self.shared.connections.load(Ordering::SeqCst) >= limit {
-            tracing::warn!(peer = stream.peer(), "a connection was dropped: there are {limit}");
-            return;
-        }
+        // Counted here, before a thread is made for it.
+        let stranger = match admit {
+            accept::Admit::Only(_) => None,
+            accept::Admit::Pinned => match self.shared.strangers.admit(&stream) {
+                Some(stranger) => Some(stranger),
+                None => {
+                    tracing::warn!(peer = stream.peer(), "a connection was dropped: too many strangers");
+                    return;
+                }
+            },
+        };
         let shared = Arc::clone(&self.shared);
-        let work = move || accept::connection(&shared, stream, &admit);
+        let work = move || accept::connection(&shared, stream, &admit, stranger);
         if let Err(e) = thread::Builder::new().name("kinescope-session".into()).spawn(work) {
             tracing::warn!("no thread for a connection: {e}");
         }

@@ -5,13 +5,14 @@ use super::runner::Ready;
 use super::session::{Quit, Session};
 use crate::device::DeviceInfo;
 use crate::plan::{PLAN_VERSION, Plan};
-use crate::verify;
+use crate::verify::{self, MOST_STEPS, Work};
 use crate::wire::Concern;
 use crate::wire::delta::{Outline, Source, Step, join, new_bytes, resolve};
 use crate::wire::message::{PagesReply, PagesRequest, Part, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use trace_core::encode::{self, MAX_RECORD};
+use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page, zero_digest};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
@@ -117,7 +118,14 @@ impl Session {
             plan,
             pages: Held(wanted.into_iter().zip(pages).collect()),
         };
-        Ok(match verify::verify(&ready.plan, &ready.pages, target) {
+        let check = |progress: &Progress| {
+            let work = Work::new(MOST_STEPS, progress);
+            verify::verify_within(&ready.plan, &ready.pages, target, &work)
+        };
+        let Some(checked) = self.watched(check)? else {
+            return Ok(Pushed::GivenUp);
+        };
+        Ok(match checked {
             Ok(verified) => Pushed::Ready(Box::new(ready), verified),
             Err(refusal) => Pushed::No(PagesReply::Refused(refusal)),
         })
@@ -144,7 +152,7 @@ impl Session {
             return Ok(Parts::Whole(Arc::clone(head), Arc::clone(body)));
         }
         let frame = self.frame()?;
-        if frame.concern == Concern::Bulk && frame.payload.is_empty() {
+        if frame.concern == Concern::Bulk && frame.payload.is_empty() || self.gives_up(&frame)? {
             return Ok(Parts::GivenUp);
         }
         let steps = match (frame.concern, frame.message()) {

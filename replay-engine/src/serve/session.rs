@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
 
 /// How often a run's progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -46,6 +47,8 @@ enum Event {
     Arrived(Arrived),
     /// The run of this number is over.
     Ran(u64, Ended),
+    /// The check of a plan is over.
+    Checked,
 }
 
 /// One client's session.
@@ -129,7 +132,7 @@ impl Session {
                 Ok(Event::Arrived(Arrived::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(Arrived::Ended(e))) => return Err(Quit(e)),
                 // A run that was given up as hanging came back: its board is replaced already.
-                Ok(Event::Ran(..)) => {}
+                Ok(Event::Ran(..) | Event::Checked) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
                     return Err(Quit(WireError::Closed));
                 }
@@ -144,8 +147,65 @@ impl Session {
         let frame = self.frame()?;
         match frame.concern {
             Concern::Bulk => Ok(frame.payload),
+            Concern::Pages if self.gives_up(&frame)? => Ok(Vec::new()),
             other => Err(Quit::protocol(format!("a frame about {other:?} in the middle of bulk"))),
         }
+    }
+
+    /// Whether a frame gives the offer up; the client then has its answer.
+    pub(super) fn gives_up(&self, frame: &Frame) -> Result<bool, Quit> {
+        let given_up = is_give_up(frame);
+        if given_up {
+            self.sender.send(Concern::Pages, &PagesReply::GivenUp)?;
+        }
+        Ok(given_up)
+    }
+
+    /// Does `check` in a thread of its own, which may stop when its progress is cancelled: it is when the client gives
+    /// up or goes, or the agent is stopped. `None`: the client gave up.
+    pub(super) fn watched<T: Send>(&mut self, check: impl FnOnce(&Progress) -> T + Send) -> Result<Option<T>, Quit> {
+        let progress = Progress::new();
+        let tell = OnDrop(self.to_self.clone());
+        let (mut quit, mut given_up) = (None, false);
+        let result = std::thread::scope(|scope| {
+            let checking = scope.spawn(|| {
+                let _told = tell;
+                check(&progress)
+            });
+            loop {
+                match self.events.recv_timeout(TICK) {
+                    Ok(Event::Checked) | Err(RecvTimeoutError::Disconnected) => break,
+                    Ok(Event::Ran(..)) => {}
+                    Ok(Event::Arrived(Arrived::Ended(e))) => {
+                        quit.get_or_insert(Quit(e));
+                    }
+                    Ok(Event::Arrived(Arrived::Frame(frame))) if !given_up && is_give_up(&frame) => given_up = true,
+                    Ok(Event::Arrived(Arrived::Frame(_))) => {
+                        quit.get_or_insert(Quit::protocol("a frame in the middle of a check"));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {
+                        if self.shared.stopping.load(Ordering::SeqCst) {
+                            quit.get_or_insert(Quit(WireError::Closed));
+                        }
+                    }
+                }
+                if quit.is_some() || given_up {
+                    progress.cancel();
+                }
+            }
+            checking.join()
+        });
+        // A panic in a check ends this session and no other.
+        let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let Some(quit) = quit {
+            return Err(quit);
+        }
+        if given_up {
+            // Not before the check has ended: what the client sends next is for a session that listens.
+            self.sender.send(Concern::Pages, &PagesReply::GivenUp)?;
+            return Ok(None);
+        }
+        Ok(Some(result))
     }
 
     fn answer(&mut self, frame: &Frame) -> Result<(), Quit> {
@@ -156,8 +216,16 @@ impl Session {
                 self.sender.send(Concern::Lease, &reply)?;
             }
             Concern::Pages => {
-                let PagesRequest::Offer { head, body } = frame.message()? else {
-                    return Err(Quit::protocol("parts of a plan that nobody asked for"));
+                let (head, body) = match frame.message()? {
+                    PagesRequest::Offer { head, body } => (head, body),
+                    PagesRequest::Parts { .. } => {
+                        return Err(Quit::protocol("parts of a plan that nobody asked for"));
+                    }
+                    // It crossed the answer on its way.
+                    PagesRequest::GiveUp => {
+                        self.ready = None;
+                        return Ok(self.sender.send(Concern::Pages, &PagesReply::GivenUp)?);
+                    }
                 };
                 let Some(target) = self.hold.as_ref().map(|h| h.info().clone()) else {
                     return Err(Quit::protocol("a plan without a lease"));
@@ -289,7 +357,7 @@ impl Session {
                     watched.ended = Some(ended);
                     return watched;
                 }
-                Ok(Event::Ran(..)) => {}
+                Ok(Event::Ran(..) | Event::Checked) => {}
                 Ok(Event::Arrived(Arrived::Ended(e))) => {
                     watched.quit = Some(Quit(e));
                     stop(&mut stop_by);
@@ -344,6 +412,20 @@ impl Session {
             }
         }
         Ok(())
+    }
+}
+
+fn is_give_up(frame: &Frame) -> bool {
+    frame.concern == Concern::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
+}
+
+/// Says that a check is over, however it ended.
+struct OnDrop(SyncSender<Event>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        // A session that is over does not wait for it.
+        let _ = self.0.send(Event::Checked);
     }
 }
 

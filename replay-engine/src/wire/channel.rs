@@ -268,16 +268,33 @@ impl Receiver {
     /// # Errors
     /// When the connection ends or goes silent, bytes do not decrypt, or a frame breaks its limit.
     pub fn receive(&mut self) -> Result<Frame, WireError> {
+        self.next(None)
+    }
+
+    /// As [`Receiver::receive`], but all of the frame has to be there `by` then, however its bytes trickle in.
+    /// Later reads need [`Receiver::set_silence`] again.
+    ///
+    /// # Errors
+    /// As [`Receiver::receive`].
+    pub fn receive_by(&mut self, by: Instant) -> Result<Frame, WireError> {
+        self.next(Some(by))
+    }
+
+    fn next(&mut self, by: Option<Instant>) -> Result<Frame, WireError> {
+        let fill = |stream: &mut Stream, out: &mut [u8]| match by {
+            Some(by) => stream.read_exact_by(out, by),
+            None => stream.read_exact(out),
+        };
         let mut pieces = Pieces::new(self.limits);
         loop {
             let mut head = [0; 2];
-            self.stream.read_exact(&mut head)?;
+            fill(&mut self.stream, &mut head)?;
             let n = usize::from(u16::from_le_bytes(head));
             if n <= TAG {
                 return Err(FrameError::EmptyPiece.into());
             }
             self.cipher.resize(n, 0);
-            self.stream.read_exact(&mut self.cipher)?;
+            fill(&mut self.stream, &mut self.cipher)?;
             let got = self.state.read_message(self.nonce, &self.cipher, &mut self.plain)?;
             self.nonce += 1;
             if let Some(frame) = pieces.push(self.plain.get(..got).unwrap_or_default())? {

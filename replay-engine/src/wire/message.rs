@@ -38,6 +38,9 @@ pub enum SessionRefusal {
     /// The agent cannot read its keys.
     #[error("the agent cannot read its key store; see its log")]
     KeysUnreadable,
+    /// Others took the last places while this client showed who it is.
+    #[error("it has too many connections; try again later")]
+    Full,
 }
 
 /// A device and whether it is free.
@@ -130,6 +133,8 @@ pub enum PagesRequest {
         /// The body.
         body: Vec<Step>,
     },
+    /// The client gives the offer up, at whatever point it is; the agent answers [`PagesReply::GivenUp`].
+    GiveUp,
 }
 
 /// First and count of things in a list that are lacking.
@@ -154,6 +159,8 @@ pub enum PagesReply {
     Refused(Refusal),
     /// The offer is beyond the agent's limits, or its bytes do not have their digests.
     Unacceptable(String),
+    /// The offer is forgotten, as [`PagesRequest::GiveUp`] asked. What the agent said before it may cross that.
+    GivenUp,
 }
 
 /// Client to agent: run.

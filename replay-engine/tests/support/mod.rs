@@ -25,6 +25,8 @@ pub const SOUND: u8 = 0;
 pub const SLOW: u8 = 1;
 pub const PANICS: u8 = 2;
 pub const HANGS: u8 = 3;
+/// Its time is real, and no interrupt ever comes.
+pub const WAITS: u8 = 4;
 
 /// A register file that reads as the GPU id, and misbehaves as it is told.
 pub struct TestBoard {
@@ -81,6 +83,9 @@ impl Device for TestBoard {
     }
 
     fn wait_interrupt(&mut self, _lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        if self.mood.load(Ordering::SeqCst) == WAITS {
+            std::thread::sleep(Duration::from_nanos(limit_ns));
+        }
         self.now += limit_ns;
         Ok(WaitResult::TimedOut)
     }
@@ -109,7 +114,7 @@ impl Board for TestBoard {
                 base: PhysAddr(BASE),
                 pages: FRAMES,
             },
-            virtual_time: true,
+            virtual_time: self.mood.load(Ordering::SeqCst) != WAITS,
             computes: false,
         }
     }
