@@ -2,6 +2,7 @@
 
 use crate::in_folder;
 use kinescope_files::buffers::npy;
+use kinescope_files::changes::{Changes, Recorded};
 use kinescope_files::journal::{self, Of};
 use kinescope_files::values;
 use kinescope_files::workspace::Workspace;
@@ -32,8 +33,27 @@ pub fn workspace(data: &[u8]) -> bool {
     true
 }
 
+/// Two buffers, one of which begins two bytes before the end of a page.
+struct Two;
+
+impl Recorded for Two {
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+        match buffer {
+            "in" => Some((0x1ffe, 64)),
+            "out" => Some((0x3000, 5000)),
+            _ => None,
+        }
+    }
+
+    fn read(&self, _: &str, offset: u64, out: &mut [u8]) {
+        for (b, i) in out.iter_mut().zip(offset..) {
+            *b = i as u8;
+        }
+    }
+}
+
 /// A journal of changes to a recording with two buffers. An input that does not begin as a journal does gets its first
-/// line.
+/// line. Taking every change back leaves what was recorded.
 pub fn journal(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
@@ -43,43 +63,39 @@ pub fn journal(data: &[u8]) -> bool {
         gpu: 1,
         source: "x".into(),
     };
-    let recorded = |name: &str| match name {
-        "in" => Some((0..64).collect::<Vec<u8>>()),
-        "out" => Some(vec![0; 16]),
-        _ => None,
-    };
     let whole = if text.starts_with("{\"of\"") {
         text.to_owned()
     } else {
         format!("{{\"of\":{{\"events\":10,\"gpu\":1,\"source\":\"x\"}}}}\n{text}")
     };
-    let Some(found) = journal::parse(&whole, &of, &recorded) else {
+    let Some(found) = journal::parse(&whole, &of, &Two) else {
         return false;
     };
     let sound = found.unusable == 0;
     let mut changes = found.changes;
-    for (name, bytes) in changes.inputs() {
-        assert_eq!(
-            Some(bytes.len()),
-            recorded(name).map(|b| b.len()),
-            "an edit changed a buffer's size"
-        );
-    }
+    let same_size = |c: &Changes| {
+        for (name, edited) in c.inputs() {
+            let size = Two.extent(name).map(|e| e.1);
+            assert_eq!(Some(edited.len()), size, "an edit changed a buffer's size");
+            for r in edited.ranges() {
+                assert!(
+                    r.start < r.end && Some(r.end) <= size,
+                    "an edit lies outside its buffer"
+                );
+            }
+        }
+    };
+    same_size(&changes);
     let count = changes.len();
     let mut undone = 0;
-    while changes.undo(&recorded).is_some() {
+    while changes.undo().is_some() {
         undone += 1;
     }
     assert_eq!((undone, changes.len()), (count, 0));
-    while changes.redo(&recorded).is_some() {}
+    assert!(changes.inputs().is_empty(), "undo left an edit behind");
+    while changes.redo(&Two).is_some() {}
     assert!(changes.len() >= count);
-    for (name, bytes) in changes.inputs() {
-        assert_eq!(
-            Some(bytes.len()),
-            recorded(name).map(|b| b.len()),
-            "undo changed a buffer's size"
-        );
-    }
+    same_size(&changes);
     sound
 }
 
@@ -110,7 +126,7 @@ pub fn buffer_file(data: &[u8]) -> bool {
     in_folder(|folder| {
         let path = folder.join(name);
         std::fs::write(&path, file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        if let Ok(bytes) = values::load(&path, &buffer) {
+        if let Ok(bytes) = values::load(&path, &buffer, kind & 4 != 0) {
             taken = true;
             assert_eq!(bytes.len() as u64, buffer.bytes);
             for one in bytes.chunks(element.bytes()).take(64) {

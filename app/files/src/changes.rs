@@ -1,8 +1,21 @@
 //! What a person made on top of a recording: edits of buffers, notes, pinned registers. Everything can be undone.
 
+use crate::edited::{Edited, PAGE};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 use trace_core::recording::ElementType;
+
+/// Bytes of a buffer from an offset on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// First byte changed.
+    pub offset: u64,
+    /// Bytes after the change.
+    #[serde(with = "hex_bytes")]
+    pub new: Arc<[u8]>,
+}
 
 /// One thing that the person did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,22 +25,15 @@ pub enum Change {
     Bytes {
         /// The buffer's name.
         buffer: String,
-        /// First byte changed.
-        offset: u64,
-        /// Bytes before, from the recording or an earlier edit.
-        #[serde(with = "hex_bytes")]
-        old: Vec<u8>,
-        /// Bytes after, as many.
-        #[serde(with = "hex_bytes")]
-        new: Vec<u8>,
+        /// What was done, for the undo command: `paint 12 values of input`.
+        title: String,
+        /// The bytes, in rising order.
+        pieces: Vec<Piece>,
     },
-    /// The buffer is as recorded again. `old` is what the person had made of it.
+    /// The buffer is as recorded again.
     Revert {
         /// The buffer's name.
         buffer: String,
-        /// Its whole content before.
-        #[serde(with = "hex_bytes")]
-        old: Vec<u8>,
     },
     /// A note at an event came, changed or went.
     Note {
@@ -61,8 +67,8 @@ impl Change {
     #[must_use]
     pub fn title(&self) -> String {
         match self {
-            Self::Bytes { buffer, new, .. } => format!("edit {} bytes of {buffer}", new.len()),
-            Self::Revert { buffer, .. } => format!("revert {buffer}"),
+            Self::Bytes { title, .. } => title.clone(),
+            Self::Revert { buffer } => format!("revert {buffer}"),
             Self::Note {
                 event, new: Some(_), ..
             } => format!("note at event {event}"),
@@ -72,50 +78,44 @@ impl Change {
             Self::Element { buffer, .. } => format!("type of {buffer}"),
         }
     }
+}
 
-    fn inverse(&self) -> Self {
-        match self.clone() {
-            Self::Bytes {
-                buffer,
-                offset,
-                old,
-                new,
-            } => Self::Bytes {
-                buffer,
-                offset,
-                old: new,
-                new: old,
-            },
-            Self::Revert { buffer, old } => Self::Bytes {
-                buffer,
-                offset: 0,
-                old: Vec::new(),
-                new: old,
-            },
-            Self::Note { event, old, new } => Self::Note {
-                event,
-                old: new,
-                new: old,
-            },
-            Self::Pin { register, on } => Self::Pin { register, on: !on },
-            Self::Element { buffer, old, new } => Self::Element {
-                buffer,
-                old: new,
-                new: old,
-            },
-        }
-    }
+/// What an edit starts from.
+pub trait Recorded {
+    /// A buffer's first address and its size in bytes; `None`: there is no such buffer.
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)>;
+
+    /// Fills `out` with the buffer's bytes as recorded, from `offset` on; what is not known is zero.
+    fn read(&self, buffer: &str, offset: u64, out: &mut [u8]);
+}
+
+/// The way back from a change.
+#[derive(Clone, Debug)]
+enum Before {
+    /// The change says it itself.
+    Told,
+    /// Pages of a buffer as they were; `None`: as recorded.
+    Pages {
+        empty: Edited,
+        pages: Vec<(u64, Option<Arc<[u8]>>)>,
+    },
+    /// All that was edited of a buffer.
+    Whole(Option<Edited>),
+}
+
+#[derive(Clone, Debug)]
+struct Done {
+    change: Change,
+    before: Before,
 }
 
 /// What the changes come to, and the way back.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    done: Vec<Change>,
+    done: Vec<Done>,
     undone: Vec<Change>,
-    /// Whole contents of edited buffers.
-    inputs: BTreeMap<String, Vec<u8>>,
-    /// Contents as recorded of buffers that were edited.
-    recorded: BTreeMap<String, Vec<u8>>,
+    inputs: BTreeMap<String, Edited>,
+    stamps: BTreeMap<String, u64>,
     notes: BTreeMap<u64, String>,
     pins: Vec<u32>,
     elements: BTreeMap<String, ElementType>,
@@ -123,94 +123,160 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Does a change. `recorded` gives a buffer's content as recorded, when it is first edited. `false`: the change
-    /// does not fit the buffer, and nothing was done.
-    pub fn apply(&mut self, change: Change, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> bool {
-        if !self.act(&change, recorded) {
+    /// Does a change. `false`: it does not fit the buffer, and nothing was done.
+    pub fn apply(&mut self, change: Change, recorded: &dyn Recorded) -> bool {
+        let Some(before) = self.act(&change, recorded) else {
             return false;
-        }
-        self.done.push(change);
+        };
+        self.done.push(Done { change, before });
         self.undone.clear();
         true
     }
 
-    fn act(&mut self, change: &Change, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> bool {
+    fn act(&mut self, change: &Change, recorded: &dyn Recorded) -> Option<Before> {
+        let mut before = Before::Told;
         match change {
-            Change::Bytes {
-                buffer, offset, new, ..
-            } => {
-                if !self.recorded.contains_key(buffer) {
-                    let Some(base) = recorded(buffer) else { return false };
-                    self.recorded.insert(buffer.clone(), base);
-                }
-                let Some(base) = self.recorded.get(buffer) else {
-                    return false;
-                };
-                let mut now = self.inputs.get(buffer).unwrap_or(base).clone();
-                let Some(end) = usize::try_from(*offset).ok().and_then(|o| o.checked_add(new.len())) else {
-                    return false;
-                };
-                let Some(part) = now.get_mut(end - new.len()..end) else {
-                    return false;
-                };
-                part.copy_from_slice(new);
-                if now == *base {
-                    self.inputs.remove(buffer);
-                } else {
-                    self.inputs.insert(buffer.clone(), now);
-                }
+            Change::Bytes { buffer, pieces, .. } => before = self.put(buffer, pieces, recorded)?,
+            Change::Revert { buffer } => {
+                before = Before::Whole(self.inputs.remove(buffer));
+                self.stamp_now(buffer);
             }
-            Change::Revert { buffer, .. } => {
-                self.inputs.remove(buffer);
-            }
-            Change::Note { event, new, .. } => match new {
-                Some(t) => {
-                    self.notes.insert(*event, t.clone());
-                }
-                None => {
-                    self.notes.remove(event);
-                }
-            },
-            Change::Pin { register, on } => {
-                self.pins.retain(|r| r != register);
-                if *on {
-                    self.pins.push(*register);
-                }
-            }
-            Change::Element { buffer, new, .. } => {
-                match new
-                    .as_deref()
-                    .and_then(|n| ElementType::ALL.into_iter().find(|e| e.name() == n))
-                {
-                    Some(e) => self.elements.insert(buffer.clone(), e),
-                    None => self.elements.remove(buffer),
-                };
-            }
+            Change::Note { event, new, .. } => self.set_note(*event, new.as_deref()),
+            Change::Pin { register, on } => self.set_pin(*register, *on),
+            Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
         }
         self.revision += 1;
-        true
+        Some(before)
+    }
+
+    fn put(&mut self, buffer: &str, pieces: &[Piece], recorded: &dyn Recorded) -> Option<Before> {
+        let (va, bytes) = recorded.extent(buffer)?;
+        for p in pieces {
+            p.offset.checked_add(p.new.len() as u64).filter(|e| *e <= bytes)?;
+        }
+        let empty = Edited {
+            lead: va % PAGE,
+            bytes,
+            pages: BTreeMap::new(),
+        };
+        let mut now = self.inputs.remove(buffer).unwrap_or_else(|| empty.clone());
+        let mut old: BTreeMap<u64, Option<Arc<[u8]>>> = BTreeMap::new();
+        // Every page that is touched is copied once, however many pieces lie in it.
+        let mut fresh: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        for piece in pieces {
+            let mut done = 0;
+            while let Some(rest) = piece.new.get(done..).filter(|r| !r.is_empty()) {
+                let at = piece.offset + done as u64;
+                let page = now.page_of(at);
+                let span = now.span(page);
+                let take = rest.len().min((span.end - at) as usize).max(1);
+                let content = fresh.entry(page).or_insert_with(|| match now.pages.get(&page) {
+                    Some(c) => c.to_vec(),
+                    None => read_span(recorded, buffer, &span),
+                });
+                old.entry(page).or_insert_with(|| now.pages.get(&page).cloned());
+                let start = (at - span.start) as usize;
+                if let (Some(to), Some(from)) = (content.get_mut(start..start + take), rest.get(..take)) {
+                    to.copy_from_slice(from);
+                }
+                done += take;
+            }
+        }
+        for (page, content) in fresh {
+            // As recorded is not an edit.
+            if content == read_span(recorded, buffer, &now.span(page)) {
+                now.pages.remove(&page);
+            } else {
+                now.pages.insert(page, content.into());
+            }
+        }
+        self.keep(buffer, now);
+        Some(Before::Pages {
+            empty,
+            pages: old.into_iter().collect(),
+        })
+    }
+
+    fn keep(&mut self, buffer: &str, now: Edited) {
+        if now.pages.is_empty() {
+            self.inputs.remove(buffer);
+        } else {
+            self.inputs.insert(buffer.to_owned(), now);
+        }
+        self.stamp_now(buffer);
+    }
+
+    fn stamp_now(&mut self, buffer: &str) {
+        self.stamps.insert(buffer.to_owned(), self.revision + 1);
+    }
+
+    fn set_note(&mut self, event: u64, text: Option<&str>) {
+        match text {
+            Some(t) => self.notes.insert(event, t.to_owned()),
+            None => self.notes.remove(&event),
+        };
+    }
+
+    fn set_pin(&mut self, register: u32, on: bool) {
+        self.pins.retain(|r| *r != register);
+        if on {
+            self.pins.push(register);
+        }
+    }
+
+    fn set_element(&mut self, buffer: &str, name: Option<&str>) {
+        match name.and_then(|n| ElementType::ALL.into_iter().find(|e| e.name() == n)) {
+            Some(e) => self.elements.insert(buffer.to_owned(), e),
+            None => self.elements.remove(buffer),
+        };
     }
 
     /// Takes the last change back.
-    pub fn undo(&mut self, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Change> {
-        let c = self.done.pop()?;
-        self.act(&c.inverse(), recorded);
-        self.undone.push(c.clone());
-        Some(c)
+    pub fn undo(&mut self) -> Option<Change> {
+        let Done { change, before } = self.done.pop()?;
+        match (&change, before) {
+            (Change::Bytes { buffer, .. }, Before::Pages { empty, pages }) => {
+                let mut now = self.inputs.remove(buffer).unwrap_or(empty);
+                for (page, was) in pages {
+                    match was {
+                        Some(w) => now.pages.insert(page, w),
+                        None => now.pages.remove(&page),
+                    };
+                }
+                self.keep(buffer, now);
+            }
+            (Change::Revert { buffer }, Before::Whole(was)) => self.keep(buffer, was.unwrap_or_default()),
+            (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_deref()),
+            (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
+            (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
+            // A change and its way back are made together, so no other pair exists.
+            (Change::Bytes { .. } | Change::Revert { .. }, _) => {}
+        }
+        self.revision += 1;
+        self.undone.push(change.clone());
+        Some(change)
     }
 
     /// Does the change again that was taken back last.
-    pub fn redo(&mut self, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Change> {
-        let c = self.undone.pop()?;
-        self.act(&c, recorded);
-        self.done.push(c.clone());
-        Some(c)
+    pub fn redo(&mut self, recorded: &dyn Recorded) -> Option<Change> {
+        let change = self.undone.pop()?;
+        let before = self.act(&change, recorded)?;
+        self.done.push(Done {
+            change: change.clone(),
+            before,
+        });
+        Some(change)
+    }
+
+    /// The changes that hold, in order.
+    pub fn done(&self) -> impl Iterator<Item = &Change> {
+        self.done.iter().map(|d| &d.change)
     }
 
     /// The change that undo would take back.
     #[must_use]
     pub fn last(&self) -> Option<&Change> {
-        self.done.last()
+        self.done.last().map(|d| &d.change)
     }
 
     /// The change that redo would do again.
@@ -237,9 +303,15 @@ impl Changes {
         self.revision
     }
 
-    /// Whole contents of edited buffers.
+    /// The revision at which a buffer's content changed last, 0 when it never did.
     #[must_use]
-    pub fn inputs(&self) -> &BTreeMap<String, Vec<u8>> {
+    pub fn stamp(&self, buffer: &str) -> u64 {
+        self.stamps.get(buffer).copied().unwrap_or(0)
+    }
+
+    /// The buffers that differ from the recording, by name.
+    #[must_use]
+    pub fn inputs(&self) -> &BTreeMap<String, Edited> {
         &self.inputs
     }
 
@@ -262,86 +334,108 @@ impl Changes {
     }
 }
 
+fn read_span(recorded: &dyn Recorded, buffer: &str, span: &Range<u64>) -> Vec<u8> {
+    let mut out = vec![0; (span.end - span.start) as usize];
+    recorded.read(buffer, span.start, &mut out);
+    out
+}
+
 mod hex_bytes {
     //! Bytes as a string of hex digits.
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+    use std::sync::Arc;
 
-    pub fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
-        use std::fmt::Write as _;
+    pub fn serialize<S: Serializer>(bytes: &Arc<[u8]>, s: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = String::with_capacity(bytes.len() * 2);
-        for b in bytes {
-            let _ = write!(text, "{b:02x}");
+        for b in bytes.iter() {
+            text.push(DIGITS[usize::from(b >> 4)] as char);
+            text.push(DIGITS[usize::from(b & 15)] as char);
         }
         s.serialize_str(&text)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Arc<[u8]>, D::Error> {
         let text = String::deserialize(d)?;
-        crate::values::parse_hex(&text).ok_or_else(|| D::Error::custom("not a string of hex digits"))
+        let bytes = crate::values::parse_hex(&text);
+        bytes
+            .map(Into::into)
+            .ok_or_else(|| D::Error::custom("not a string of hex digits"))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn base(_: &str) -> Option<Vec<u8>> {
-        Some(vec![1, 2, 3, 4])
+    /// A recording with one buffer `in`, at an address that is not the begin of a page.
+    pub struct Base(pub Vec<u8>);
+
+    impl Recorded for Base {
+        fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+            (buffer == "in").then_some((0x1ffe, self.0.len() as u64))
+        }
+
+        fn read(&self, _: &str, offset: u64, out: &mut [u8]) {
+            let at = offset as usize;
+            out.copy_from_slice(&self.0[at..at + out.len()]);
+        }
     }
 
-    fn bytes(offset: u64, old: &[u8], new: &[u8]) -> Change {
+    pub fn bytes(offset: u64, new: &[u8]) -> Change {
         Change::Bytes {
             buffer: "in".into(),
-            offset,
-            old: old.into(),
-            new: new.into(),
+            title: "edit".into(),
+            pieces: vec![Piece {
+                offset,
+                new: new.into(),
+            }],
         }
+    }
+
+    pub fn now(c: &Changes, base: &Base) -> Vec<u8> {
+        let mut out = base.0.clone();
+        if let Some(e) = c.inputs().get("in") {
+            e.overlay(0, &mut out);
+        }
+        out
     }
 
     #[test]
     fn edits_of_every_kind_are_undone_and_done_again() {
+        let base = Base(vec![1, 2, 3, 4]);
         let mut c = Changes::default();
-        assert!(c.apply(bytes(1, &[2, 3], &[9, 8]), &base));
-        assert!(c.apply(
-            Change::Note {
-                event: 3,
-                old: None,
-                new: Some("first".into())
-            },
-            &base
-        ));
-        assert!(c.apply(
-            Change::Pin {
-                register: 0x18c0,
-                on: true
-            },
-            &base
-        ));
-        assert!(c.apply(
-            Change::Element {
-                buffer: "in".into(),
-                old: None,
-                new: Some("f16".into())
-            },
-            &base
-        ));
-        assert_eq!(c.inputs()["in"], [1, 9, 8, 4]);
+        assert!(c.apply(bytes(1, &[9, 8]), &base));
+        let note = Change::Note {
+            event: 3,
+            old: None,
+            new: Some("first".into()),
+        };
+        assert!(c.apply(note, &base));
+        let pin = Change::Pin {
+            register: 0x18c0,
+            on: true,
+        };
+        assert!(c.apply(pin, &base));
+        let element = Change::Element {
+            buffer: "in".into(),
+            old: None,
+            new: Some("f16".into()),
+        };
+        assert!(c.apply(element, &base));
+        assert_eq!(now(&c, &base), [1, 9, 8, 4]);
         assert_eq!(c.element("in"), Some(ElementType::F16));
-        assert!(c.apply(
-            Change::Revert {
-                buffer: "in".into(),
-                old: vec![1, 9, 8, 4]
-            },
-            &base
-        ));
+        assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
         assert!(c.inputs().is_empty());
-        while c.undo(&base).is_some() {}
+        c.undo();
+        assert_eq!(now(&c, &base), [1, 9, 8, 4]);
+        while c.undo().is_some() {}
         assert!(c.inputs().is_empty() && c.notes().is_empty() && c.pins().is_empty() && c.element("in").is_none());
         for _ in 0..4 {
             c.redo(&base);
         }
         assert_eq!(
-            (c.inputs()["in"].as_slice(), c.notes()[&3].as_str(), c.pins()),
+            (now(&c, &base).as_slice(), c.notes()[&3].as_str(), c.pins()),
             (&[1, 9, 8, 4][..], "first", &[0x18c0][..])
         );
         c.redo(&base);
@@ -350,12 +444,37 @@ mod tests {
 
     #[test]
     fn an_edit_past_the_end_is_refused_and_one_that_restores_is_none() {
+        let base = Base(vec![1, 2, 3, 4]);
         let mut c = Changes::default();
-        assert!(!c.apply(bytes(3, &[4, 0], &[9, 9]), &base));
-        assert!(!c.apply(bytes(u64::MAX, &[], &[9]), &base));
+        assert!(!c.apply(bytes(3, &[9, 9]), &base));
+        assert!(!c.apply(bytes(u64::MAX, &[9]), &base));
         assert!(c.is_empty());
-        assert!(c.apply(bytes(0, &[1], &[7]), &base));
-        assert!(c.apply(bytes(0, &[7], &[1]), &base));
+        assert!(c.apply(bytes(0, &[7]), &base));
+        assert!(c.apply(bytes(0, &[1]), &base));
         assert!(c.inputs().is_empty(), "as recorded is not an edit");
+    }
+
+    #[test]
+    fn an_edit_costs_the_pages_that_it_touches() {
+        let base = Base((0..40_000u32).map(|i| i as u8).collect());
+        let mut c = Changes::default();
+        // The first page holds two bytes of the buffer.
+        assert!(c.apply(bytes(0, &[5, 5, 5]), &base));
+        assert_eq!(c.inputs()["in"].pages(), 2);
+        let part: Vec<u8> = vec![77; 9000];
+        assert!(c.apply(bytes(20_000, &part), &base));
+        let mut want = base.0.clone();
+        want[..3].copy_from_slice(&[5, 5, 5]);
+        want[20_000..29_000].fill(77);
+        assert_eq!(now(&c, &base), want);
+        let mut window = base.0[28_990..29_010].to_vec();
+        c.inputs()["in"].overlay(28_990, &mut window);
+        assert_eq!(window, want[28_990..29_010]);
+        let stamp = c.stamp("in");
+        c.undo();
+        assert!(c.stamp("in") > stamp);
+        assert_eq!(c.inputs()["in"].pages(), 2);
+        c.undo();
+        assert!(c.inputs().is_empty());
     }
 }

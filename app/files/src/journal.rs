@@ -1,12 +1,13 @@
 //! The journal of changes beside the recording, `FILE.kine-edits`: a line a change, written as it happens, so that
 //! nothing is lost when the program dies.
 
-use super::changes::{Change, Changes};
+use crate::changes::{Change, Changes, Recorded};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Longest journal that is read, bytes.
@@ -48,6 +49,8 @@ pub struct Found {
     pub closed: bool,
     /// Lines that could not be used.
     pub unusable: usize,
+    /// The journal's file.
+    pub path: PathBuf,
 }
 
 /// The journal's file for a recording.
@@ -62,37 +65,66 @@ pub fn beside(recording: &Path, extension: &str) -> PathBuf {
     let name = recording
         .file_name()
         .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
-    let stem = name
-        .strip_suffix(".kine")
-        .or_else(|| name.strip_suffix(".kine-edits"))
-        .unwrap_or(&name);
+    let stem = name.strip_suffix(".kine").unwrap_or(&name);
     recording.with_file_name(format!("{stem}.{extension}"))
+}
+
+/// Most journals that are kept aside for one recording.
+const MOST_ASIDE: u32 = 99;
+
+fn aside(path: &Path, n: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!("-left-{n}"));
+    name.into()
+}
+
+/// Puts a journal aside, so that a new one can begin in its place, and gives where it went.
+///
+/// # Errors
+/// When the file cannot be renamed.
+pub fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let free = (1..=MOST_ASIDE).map(|n| aside(path, n)).find(|p| !p.exists());
+    let to = free.unwrap_or_else(|| aside(path, MOST_ASIDE));
+    std::fs::rename(path, &to)?;
+    Ok(to)
+}
+
+/// The newest journal that was put aside and holds changes of this recording.
+#[must_use]
+pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
+    (1..=MOST_ASIDE)
+        .rev()
+        .filter_map(|n| read(&aside(path, n), of, recorded))
+        .find(|f| !f.changes.is_empty())
 }
 
 /// Reads a journal. `None`: there is none, or it belongs to another recording.
 #[must_use]
-pub fn read(path: &Path, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Found> {
+pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
     let meta = std::fs::metadata(path).ok()?;
     if meta.len() > MOST_BYTES {
         return None;
     }
-    // A write that a crash tore need not leave text; the lines around it are sound.
-    parse(&String::from_utf8_lossy(&std::fs::read(path).ok()?), of, recorded)
+    // A line that was cut may end inside a character: the others count all the same.
+    let bytes = std::fs::read(path).ok()?;
+    let mut found = parse(&String::from_utf8_lossy(&bytes), of, recorded)?;
+    path.clone_into(&mut found.path);
+    Some(found)
 }
 
 /// The changes that a journal's text tells.
 #[must_use]
-pub fn parse(text: &str, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) -> Option<Found> {
+pub fn parse(text: &str, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
     let mut lines = text.lines();
-    if !begins(lines.next()?, of) {
+    if !belongs(lines.next()?, of) {
         return None;
     }
     let mut found = Found::default();
-    for line in lines {
+    for line in lines.filter(|l| !l.is_empty()) {
         found.closed = false;
         match serde_json::from_str::<Line>(line) {
             Ok(Line::Do(c)) => found.unusable += usize::from(!found.changes.apply(c, recorded)),
-            Ok(Line::Undo) => found.unusable += usize::from(found.changes.undo(recorded).is_none()),
+            Ok(Line::Undo) => found.unusable += usize::from(found.changes.undo().is_none()),
             Ok(Line::Redo) => found.unusable += usize::from(found.changes.redo(recorded).is_none()),
             Ok(Line::Closed) => found.closed = true,
             Ok(Line::Of { .. }) | Err(_) => found.unusable += 1,
@@ -101,40 +133,12 @@ pub fn parse(text: &str, of: &Of, recorded: &dyn Fn(&str) -> Option<Vec<u8>>) ->
     Some(found)
 }
 
-/// Whether this is the first line of a journal of the recording.
-fn begins(line: &str, of: &Of) -> bool {
-    match serde_json::from_str(line) {
-        Ok(Line::Of { events, gpu, source }) => Of { events, gpu, source } == *of,
+/// Whether a journal's first line names this recording.
+fn belongs(line: &str, of: &Of) -> bool {
+    match serde_json::from_str::<Line>(line) {
+        Ok(Line::Of { events, gpu, source }) => (Of { events, gpu, source }) == *of,
         _ => false,
     }
-}
-
-/// Opens the journal to add to it, at the beginning of a line. `true`: it has no first line yet. A file that is not
-/// this recording's journal is moved aside, not added to: what it holds and what comes now would both be lost.
-fn open(path: &Path, of: &Of) -> io::Result<(File, bool)> {
-    let to_add = || OpenOptions::new().append(true).create(true).read(true).open(path);
-    let mut file = to_add()?;
-    let mut first = Vec::new();
-    BufReader::new(&file).take(1 << 20).read_until(b'\n', &mut first)?;
-    if first.is_empty() {
-        return Ok((file, true));
-    }
-    if !begins(String::from_utf8_lossy(&first).trim_end(), of) {
-        let aside = (1..100)
-            .map(|n| beside(path, &format!("kine-edits-other-{n}")))
-            .find(|p| !p.exists())
-            .ok_or_else(|| io::Error::other("there are too many journals of other recordings beside it"))?;
-        std::fs::rename(path, &aside)?;
-        tracing::warn!("{}: of another recording, moved to {}", path.display(), aside.display());
-        return Ok((to_add()?, true));
-    }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    if last != *b"\n" {
-        file.write_all(b"\n")?;
-    }
-    Ok((file, false))
 }
 
 /// Writes the journal, on a thread of its own.
@@ -143,6 +147,42 @@ pub struct Journal {
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
     of: Of,
+    failed: Arc<Mutex<Option<String>>>,
+}
+
+/// Opens the journal for more lines. One that belongs to another recording is put aside; one whose last line was cut
+/// gets a new one.
+fn open(path: &Path, of: &Of) -> std::io::Result<File> {
+    use std::io::{Error, Read as _, Seek as _, SeekFrom};
+    let mut file = match OpenOptions::new().read(true).append(true).open(path) {
+        Ok(mut file) => {
+            let mut first = Vec::new();
+            (&mut file).take(1 << 16).read_to_end(&mut first)?;
+            let line = first.split(|b| *b == b'\n').next().unwrap_or_default();
+            if belongs(&String::from_utf8_lossy(line), of) {
+                file.seek(SeekFrom::End(-1))?;
+                let mut last = [0];
+                file.read_exact(&mut last)?;
+                if last != *b"\n" {
+                    file.write_all(b"\n")?;
+                }
+                return Ok(file);
+            }
+            drop(file);
+            if !first.is_empty() {
+                put_aside(path)?;
+            }
+            OpenOptions::new().append(true).create(true).open(path)?
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            OpenOptions::new().append(true).create(true).open(path)?
+        }
+        Err(e) => return Err(e),
+    };
+    let Of { events, gpu, source } = of.clone();
+    let head = serde_json::to_string(&Line::Of { events, gpu, source }).map_err(Error::other)? + "\n";
+    file.write_all(head.as_bytes())?;
+    Ok(file)
 }
 
 impl Journal {
@@ -154,42 +194,63 @@ impl Journal {
             thread: None,
             path,
             of,
+            failed: Arc::default(),
         }
     }
 
-    fn send(&mut self, line: Line) {
-        if self.to.is_none() {
-            let (to, from) = channel::<Line>();
-            let (path, of) = (self.path.clone(), self.of.clone());
-            self.thread = std::thread::Builder::new()
-                .name("journal".into())
-                .spawn(move || {
-                    let opened = open(&path, &of).inspect_err(|e| tracing::error!("{}: {e}", path.display()));
-                    let Ok((mut file, fresh)) = opened else {
-                        return;
-                    };
-                    let mut put = |line: &Line| {
-                        let text = serde_json::to_string(line).unwrap_or_default() + "\n";
-                        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
-                        if let Err(e) = written {
-                            tracing::error!("{}: {e}", path.display());
-                        }
-                    };
-                    if fresh {
-                        put(&Line::Of {
-                            events: of.events,
-                            gpu: of.gpu,
-                            source: of.source,
-                        });
-                    }
-                    for line in from {
-                        put(&line);
-                    }
-                })
-                .ok();
-            self.to = Some(to);
+    /// Where the journal is, or will be.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether something was written since the program started.
+    #[must_use]
+    pub fn started(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Why the last line could not be written, told once.
+    #[must_use]
+    pub fn take_failure(&self) -> Option<String> {
+        self.failed.lock().ok()?.take()
+    }
+
+    /// Begins to write, so that [`Journal::close`] tells that what stands there was seen.
+    pub fn start(&mut self) {
+        if self.to.is_some() {
+            return;
         }
+        let (to, from) = channel::<Line>();
+        let (path, of, failed) = (self.path.clone(), self.of.clone(), Arc::clone(&self.failed));
+        let write = move || {
+            let tell = |e: &std::io::Error| {
+                let text = format!("{}: {e}", path.display());
+                tracing::error!("{text}");
+                if let Ok(mut f) = failed.lock() {
+                    f.get_or_insert(text);
+                }
+            };
+            let mut file = match open(&path, &of) {
+                Ok(f) => f,
+                Err(e) => return tell(&e),
+            };
+            for line in from {
+                let text = serde_json::to_string(&line).map_err(std::io::Error::other);
+                let written = text.and_then(|t| file.write_all((t + "\n").as_bytes()));
+                if let Err(e) = written.and_then(|()| file.sync_data()) {
+                    tell(&e);
+                }
+            }
+        };
+        self.thread = std::thread::Builder::new().name("journal".into()).spawn(write).ok();
+        self.to = Some(to);
+    }
+
+    fn send(&mut self, line: Line) {
+        self.start();
         if let Some(to) = &self.to {
+            // A thread that ended has told why.
             let _ = to.send(line);
         }
     }
@@ -209,13 +270,8 @@ impl Journal {
         self.send(Line::Redo);
     }
 
-    /// Removes what the journal holds.
-    pub fn discard(&mut self) {
-        self.finish();
-        let _ = std::fs::remove_file(&self.path);
-    }
-
-    fn finish(&mut self) {
+    /// Waits until everything is written.
+    pub fn finish(&mut self) {
         self.to = None;
         if let Some(t) = self.thread.take() {
             let _ = t.join();
@@ -234,113 +290,88 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::tests::{Base, bytes, now};
+
+    fn of() -> Of {
+        Of {
+            events: 10,
+            gpu: 1,
+            source: "x".into(),
+        }
+    }
 
     #[test]
     fn a_journal_comes_back_even_when_its_last_line_was_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = path_for(&dir.path().join("a.kine"));
         assert!(path.ends_with("a.kine-edits"));
-        let of = Of {
-            events: 10,
-            gpu: 1,
-            source: "x".into(),
-        };
-        let base = |_: &str| Some(vec![0u8; 4]);
-        let change = Change::Bytes {
-            buffer: "in".into(),
-            offset: 1,
-            old: vec![0],
-            new: vec![7],
-        };
-        let mut j = Journal::new(path.clone(), of.clone());
-        j.done(&change);
+        let base = Base(vec![0; 4]);
+        let mut j = Journal::new(path.clone(), of());
+        j.done(&bytes(1, &[7]));
         j.done(&Change::Pin { register: 4, on: true });
         j.undone();
         j.finish();
-        let found = read(&path, &of, &base).unwrap();
+        let found = read(&path, &of(), &base).unwrap();
         assert!(!found.closed && found.unusable == 0);
-        assert_eq!(found.changes.inputs()["in"], [0, 7, 0, 0]);
+        assert_eq!(now(&found.changes, &base), [0, 7, 0, 0]);
         assert!(found.changes.pins().is_empty() && found.changes.next().is_some());
         let text = std::fs::read_to_string(&path).unwrap();
         for cut in 0..text.len() {
-            if let Some(f) = parse(&text[..cut], &of, &base) {
+            if let Some(f) = parse(&text[..cut], &of(), &base) {
                 assert!(f.unusable <= 1);
             }
         }
-        assert!(
-            read(
-                &path,
-                &Of {
-                    events: 11,
-                    ..of.clone()
-                },
-                &base
-            )
-            .is_none(),
-            "another recording"
-        );
-        let mut j = Journal::new(path.clone(), of.clone());
+        let other = Of { events: 11, ..of() };
+        assert!(read(&path, &other, &base).is_none(), "another recording");
+        let mut j = Journal::new(path.clone(), of());
         j.redone();
         j.close();
-        assert!(read(&path, &of, &base).unwrap().closed);
+        assert!(read(&path, &of(), &base).unwrap().closed);
     }
 
-    fn note(event: u64) -> Change {
-        Change::Note {
-            event,
+    #[test]
+    fn a_change_after_a_cut_line_is_not_lost_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.kine-edits");
+        let base = Base(vec![0; 4]);
+        let mut j = Journal::new(path.clone(), of());
+        j.done(&bytes(0, &[1]));
+        let note = Change::Note {
+            event: 1,
             old: None,
-            new: Some("n".into()),
-        }
-    }
-
-    fn of(events: u64) -> Of {
-        Of {
-            events,
-            gpu: 1,
-            source: "x".into(),
-        }
-    }
-
-    #[test]
-    fn a_line_that_a_crash_cut_does_not_swallow_the_next_change() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = path_for(&dir.path().join("a.kine"));
-        let nothing = |_: &str| None;
-        // Cut in the middle of a change, torn to bytes that are no text, cut before the first line was written.
-        let torn: [&[u8]; 3] = [b"{\"do\":{\"no", b"\xff\xfe\x80", b""];
-        for tail in torn {
-            let mut j = Journal::new(path.clone(), of(10));
-            j.done(&note(1));
-            j.finish();
-            if tail.is_empty() {
-                std::fs::write(&path, b"").unwrap();
-            } else {
-                let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-                file.write_all(tail).unwrap();
-            }
-            let mut j = Journal::new(path.clone(), of(10));
-            j.done(&note(2));
-            j.finish();
-            let found = read(&path, &of(10), &nothing).unwrap();
-            assert!(found.changes.notes().contains_key(&2), "{tail:?}");
-            assert_eq!(found.changes.notes().contains_key(&1), !tail.is_empty());
-            std::fs::remove_file(&path).unwrap();
-        }
+            new: Some("é".into()),
+        };
+        j.done(&note);
+        j.finish();
+        // The machine stopped inside the character.
+        let whole = std::fs::read(&path).unwrap();
+        let cut = whole.iter().rposition(|b| *b == 0xc3).unwrap() + 1;
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let mut j = Journal::new(path.clone(), of());
+        j.done(&bytes(2, &[3]));
+        j.finish();
+        let found = read(&path, &of(), &base).unwrap();
+        assert_eq!((now(&found.changes, &base), found.unusable), (vec![1, 0, 3, 0], 1));
     }
 
     #[test]
-    fn a_journal_of_another_recording_is_moved_aside_and_not_added_to() {
+    fn a_journal_of_another_recording_is_put_aside_and_a_folder_that_cannot_be_written_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let path = path_for(&dir.path().join("a.kine"));
-        for events in [10, 11, 12] {
-            let mut j = Journal::new(path.clone(), of(events));
-            j.done(&note(events));
-            j.finish();
-            assert_eq!(read(&path, &of(events), &|_| None).unwrap().changes.len(), 1);
-        }
-        for (n, events) in [(1, 10), (2, 11)] {
-            let aside = dir.path().join(format!("a.kine-edits-other-{n}"));
-            assert_eq!(read(&aside, &of(events), &|_| None).unwrap().changes.len(), 1);
-        }
+        let path = dir.path().join("a.kine-edits");
+        let base = Base(vec![0; 4]);
+        let other = Of { events: 11, ..of() };
+        let mut j = Journal::new(path.clone(), other.clone());
+        j.done(&bytes(0, &[1]));
+        j.finish();
+        let mut j = Journal::new(path.clone(), of());
+        j.done(&bytes(0, &[2]));
+        j.finish();
+        assert_eq!(now(&read(&path, &of(), &base).unwrap().changes, &base), [2, 0, 0, 0]);
+        let kept = read_aside(&path, &other, &base).expect("it was put aside");
+        assert_eq!(now(&kept.changes, &base), [1, 0, 0, 0]);
+        let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), of());
+        j.done(&bytes(0, &[2]));
+        j.finish();
+        assert!(j.take_failure().is_some_and(|e| e.contains("none")));
     }
 }

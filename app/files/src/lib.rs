@@ -7,6 +7,8 @@
 
 pub mod buffers;
 pub mod changes;
+pub mod contents;
+pub mod edited;
 pub mod journal;
 pub mod place;
 pub mod values;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use trace_core::recording::{Buffer, ElementType};
 
-pub use trace_core::memory::{f16_to_f32, f32_to_f16};
+pub use trace_core::memory::f16_to_f32;
 
 /// Bytes that a string of hex digits spells; white space between bytes is allowed.
 #[must_use]
@@ -51,97 +51,145 @@ pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, String
     trace_core::memory::parse_element(element, text.trim()).map_err(|e| e.to_string())
 }
 
-fn from_numbers(element: ElementType, values: impl Iterator<Item = f64>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for v in values {
-        match element {
-            ElementType::U8 => out.push(v as u8),
-            ElementType::I8 => out.push(v as i8 as u8),
-            ElementType::U16 => out.extend((v as u16).to_le_bytes()),
-            ElementType::I16 => out.extend((v as i16).to_le_bytes()),
-            ElementType::F16 => out.extend(f32_to_f16(v as f32).to_le_bytes()),
-            ElementType::U32 => out.extend((v as u32).to_le_bytes()),
-            ElementType::I32 => out.extend((v as i32).to_le_bytes()),
-            ElementType::F32 => out.extend((v as f32).to_le_bytes()),
-            ElementType::U64 => out.extend((v as u64).to_le_bytes()),
-            ElementType::I64 => out.extend((v as i64).to_le_bytes()),
-            ElementType::F64 => out.extend(v.to_le_bytes()),
-        }
+/// The bytes of an element of this value, rounded or clamped to what its type holds.
+#[must_use]
+pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
+    let r = v.round();
+    match element {
+        ElementType::U8 => (r as u8).to_le_bytes().to_vec(),
+        ElementType::I8 => (r as i8).to_le_bytes().to_vec(),
+        ElementType::U16 => (r as u16).to_le_bytes().to_vec(),
+        ElementType::I16 => (r as i16).to_le_bytes().to_vec(),
+        ElementType::F16 => trace_core::memory::f64_to_f16(v).to_le_bytes().to_vec(),
+        ElementType::U32 => (r as u32).to_le_bytes().to_vec(),
+        ElementType::I32 => (r as i32).to_le_bytes().to_vec(),
+        ElementType::F32 => (v as f32).to_le_bytes().to_vec(),
+        ElementType::U64 => (r as u64).to_le_bytes().to_vec(),
+        ElementType::I64 => (r as i64).to_le_bytes().to_vec(),
+        ElementType::F64 => v.to_le_bytes().to_vec(),
     }
-    out
+}
+
+/// Whether the elements are floating-point numbers.
+#[must_use]
+pub fn is_float(element: ElementType) -> bool {
+    matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64)
 }
 
 /// Largest file brought into a buffer.
 const MOST_FILE: u64 = 1 << 32;
 
-/// The bytes that a file gives a buffer: `.npy`, `.csv` and `.png` as numbers, anything else as it is.
+/// The bytes that a file gives a buffer: `.npy`, `.csv` and `.png` as numbers, anything else as it is. `planes`: a
+/// picture's channels go one after another, as they lie in the buffer, and not pixel by pixel.
 ///
 /// # Errors
 /// What is wrong with the file, in words: unreadable, another type, another size.
-pub fn load(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, String> {
+pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, String> {
     let told = |what: String| format!("{}: {what}", path.display());
     let extension = path
         .extension()
         .map(|e| e.to_string_lossy().to_lowercase())
         .unwrap_or_default();
     if !matches!(extension.as_str(), "csv" | "png") {
-        return crate::buffers::read_file(path, buffer).map_err(|e| told(e.to_string()));
+        // Its errors name the file.
+        return crate::buffers::read_file(path, buffer).map_err(|e| e.to_string());
     }
     let size = std::fs::metadata(path).map_err(|e| told(e.to_string()))?.len();
     if size > MOST_FILE {
         return Err(told(format!("{size} bytes are more than a buffer can take")));
     }
     let data = std::fs::read(path).map_err(|e| told(e.to_string()))?;
-    let out = if extension == "csv" {
-        csv(&String::from_utf8_lossy(&data), buffer.element)
+    let wanted = buffer.bytes / buffer.element.bytes() as u64;
+    let (out, what) = if extension == "csv" {
+        csv(&data, buffer.element, wanted)
     } else {
-        png(&data, buffer)
-    };
-    let out = out.map_err(told)?;
+        png(&data, buffer.element, planes, wanted)
+    }
+    .map_err(told)?;
     if out.len() as u64 != buffer.bytes {
         return Err(told(format!(
-            "it holds {} bytes, and the buffer takes {}",
-            out.len(),
-            buffer.bytes
+            "{what}, buffer '{}' takes exactly {wanted} of type {}",
+            buffer.name,
+            buffer.element.name()
         )));
     }
     Ok(out)
 }
 
-fn csv(text: &str, element: ElementType) -> Result<Vec<u8>, String> {
+/// The elements of a text with commas, semicolons, tabs or spaces between, and what it holds in words.
+fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, String), String> {
+    let text = std::str::from_utf8(data).map_err(|e| {
+        let line = data.iter().take(e.valid_up_to()).filter(|b| **b == b'\n').count() + 1;
+        format!("line {line}: not text (byte {})", e.valid_up_to())
+    })?;
     let mut out = Vec::new();
+    let mut count = 0u64;
     for (n, line) in text.lines().enumerate() {
-        for cell in line.split([',', ';', '\t', ' ']).filter(|c| !c.trim().is_empty()) {
-            out.extend(parse_element(element, cell).map_err(|e| format!("line {}: {e}", n + 1))?);
+        let cells = line
+            .split([',', ';', '\t', ' '])
+            .map(str::trim)
+            .filter(|c| !c.is_empty());
+        for (i, cell) in cells.enumerate() {
+            let place = || format!("line {}, value {}", n + 1, i + 1);
+            count += 1;
+            if count > wanted {
+                return Err(format!(
+                    "{}: more than the {wanted} values that the buffer takes",
+                    place()
+                ));
+            }
+            out.extend(parse_element(element, cell).map_err(|e| format!("{}: {e}", place()))?);
         }
     }
-    Ok(out)
+    let lines = text.lines().count();
+    Ok((out, format!("holds {count} values in {lines} lines")))
 }
 
-fn png(data: &[u8], buffer: &Buffer) -> Result<Vec<u8>, String> {
-    let element = buffer.element;
-    let reader = || image::ImageReader::with_format(std::io::Cursor::new(data), image::ImageFormat::Png);
-    // A few bytes can tell of a picture that fills the memory: its size is compared before it is unpacked.
-    let (width, height) = reader().into_dimensions().map_err(|e| e.to_string())?;
-    let least = u64::from(width) * u64::from(height);
-    if least.saturating_mul(element.bytes() as u64) > buffer.bytes {
-        return Err(format!(
-            "{width}×{height} pixels are more than the {} bytes of the buffer",
-            buffer.bytes
-        ));
+/// Most pixels of a picture that is brought in.
+const MOST_PIXELS: u64 = 1 << 28;
+
+/// The elements of a picture: grey ones have a channel, others three. Floating-point elements get 0 to 1, integers
+/// 0 to 255.
+fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(Vec<u8>, String), String> {
+    let format = image::ImageFormat::Png;
+    let size = image::ImageReader::with_format(std::io::Cursor::new(data), format)
+        .into_dimensions()
+        .map_err(|e| e.to_string())?;
+    let (w, h) = (u64::from(size.0), u64::from(size.1));
+    let pixels = w.saturating_mul(h);
+    if pixels > MOST_PIXELS {
+        return Err(format!("{w}×{h} pixels are more than a buffer can take"));
     }
-    let image = reader().decode().map_err(|e| e.to_string())?;
-    let channels: Vec<u8> = match image {
-        image::DynamicImage::ImageLuma8(i) => i.into_raw(),
-        other if other.color().has_color() => other.into_rgb8().into_raw(),
-        other => other.into_luma8().into_raw(),
+    let image = image::load_from_memory_with_format(data, format).map_err(|e| e.to_string())?;
+    // A grey buffer takes a coloured picture by its brightness, a coloured one takes a grey picture three times.
+    let channels: u64 = match (image.color().has_color(), wanted) {
+        (true, n) if n == pixels => 1,
+        (false, n) if n == pixels.saturating_mul(3) => 3,
+        (colour, _) => 1 + 2 * u64::from(colour),
     };
-    let float = matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64);
-    let scale = if float { 1.0 / 255.0 } else { 1.0 };
-    Ok(from_numbers(
-        element,
-        channels.into_iter().map(|v| f64::from(v) * scale),
-    ))
+    let samples: Vec<u16> = if channels == 3 {
+        image.into_rgb16().into_raw()
+    } else {
+        image.into_luma16().into_raw()
+    };
+    let scale = if is_float(element) { 65535.0 } else { 257.0 };
+    let told = format!(
+        "holds {w}×{h} pixels of {channels} channels, {} values",
+        pixels * channels
+    );
+    if samples.len() as u64 != wanted {
+        return Ok((Vec::new(), told));
+    }
+    let mut out = Vec::with_capacity(samples.len() * element.bytes());
+    let mut put = |v: Option<&u16>| out.extend(element_bytes(element, f64::from(*v.unwrap_or(&0)) / scale));
+    if planes && channels == 3 {
+        for c in 0..3 {
+            samples.iter().skip(c).step_by(3).for_each(|v| put(Some(v)));
+        }
+    } else {
+        samples.iter().for_each(|v| put(Some(v)));
+    }
+    Ok((out, told))
 }
 
 #[cfg(test)]
@@ -166,52 +214,71 @@ mod tests {
         };
         let f32s = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
         let want = f32s(&[1.0, 2.5, -3.0]);
-        assert_eq!(load(&put("a.bin", &want), &buffer(12)).unwrap(), want);
-        assert_eq!(load(&put("a.csv", b"1, 2.5\n-3"), &buffer(12)).unwrap(), want);
+        assert_eq!(load(&put("a.bin", &want), &buffer(12), false).unwrap(), want);
+        assert_eq!(load(&put("a.csv", b"1, 2.5\n-3"), &buffer(12), false).unwrap(), want);
         let mut npy = b"\x93NUMPY\x01\x00".to_vec();
         let header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
         npy.extend((header.len() as u16).to_le_bytes());
         npy.extend(header);
         npy.extend(&want);
-        assert_eq!(load(&put("a.npy", &npy), &buffer(12)).unwrap(), want);
+        assert_eq!(load(&put("a.npy", &npy), &buffer(12), false).unwrap(), want);
         let image = image::GrayImage::from_raw(3, 1, vec![0, 255, 51]).unwrap();
         image.save(dir.path().join("a.png")).unwrap();
         assert_eq!(
-            load(&dir.path().join("a.png"), &buffer(12)).unwrap(),
+            load(&dir.path().join("a.png"), &buffer(12), false).unwrap(),
             f32s(&[0.0, 1.0, 0.2])
         );
-        let e = load(&put("b.bin", &[0; 8]), &buffer(12)).unwrap_err();
-        assert!(e.contains('8') && e.contains("12"), "{e}");
-        assert!(load(&put("c.csv", b"1\nx"), &buffer(8)).unwrap_err().contains("line 2"));
+        let image = image::RgbImage::from_raw(2, 1, vec![255, 0, 51, 0, 255, 102]).unwrap();
+        image.save(dir.path().join("c.png")).unwrap();
+        let colour = dir.path().join("c.png");
+        assert_eq!(
+            load(&colour, &buffer(24), false).unwrap(),
+            f32s(&[1.0, 0.0, 0.2, 0.0, 1.0, 0.4])
+        );
+        assert_eq!(
+            load(&colour, &buffer(24), true).unwrap(),
+            f32s(&[1.0, 0.0, 0.0, 1.0, 0.2, 0.4])
+        );
     }
 
     #[test]
-    fn a_picture_far_larger_than_the_buffer_is_refused_before_it_is_unpacked() {
-        let mut file = Vec::new();
-        image::GrayImage::new(1, 1)
-            .write_to(&mut std::io::Cursor::new(&mut file), image::ImageFormat::Png)
-            .unwrap();
-        // Width and height of the first chunk, and its checksum (CRC-32, of chunk type and data).
-        file[16..20].copy_from_slice(&60_000u32.to_be_bytes());
-        file[20..24].copy_from_slice(&60_000u32.to_be_bytes());
-        let mut crc = u32::MAX;
-        for byte in &file[12..29] {
-            crc ^= u32::from(*byte);
-            for _ in 0..8 {
-                crc = crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
-            }
-        }
-        file[29..33].copy_from_slice(&(!crc).to_be_bytes());
+    fn files_that_do_not_fit_are_told_by_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, data: &[u8]| {
+            let p = dir.path().join(name);
+            std::fs::write(&p, data).unwrap();
+            p
+        };
         let buffer = Buffer {
             name: "in".into(),
             role: trace_core::recording::BufferRole::Input,
             address_space: 0,
             va: trace_core::GpuVa(0),
-            bytes: 16,
-            element: ElementType::F64,
+            bytes: 12,
+            element: ElementType::F32,
         };
-        let e = png(&file, &buffer).unwrap_err();
-        assert!(e.contains("60000×60000 pixels are more than the 16 bytes"), "{e}");
+        let wrong = |p: std::path::PathBuf| {
+            let e = load(&p, &buffer, false).unwrap_err();
+            let name = p.file_name().unwrap().to_string_lossy().into_owned();
+            assert_eq!(e.matches(&name).count(), 1, "the file is named once: {e}");
+            e
+        };
+        let e = wrong(put("b.bin", &[0; 8]));
+        assert!(e.contains('8') && e.contains("12"), "{e}");
+        let e = wrong(put("c.csv", b"1\n2, x"));
+        assert!(e.contains("line 2, value 2") && e.contains("\"x\""), "{e}");
+        let e = wrong(put("d.csv", b"1,2,3,4"));
+        assert!(e.contains("line 1, value 4") && e.contains('3'), "{e}");
+        let e = wrong(put("e.csv", b"1\n2"));
+        assert!(e.contains("2 values in 2 lines") && e.contains("exactly 3"), "{e}");
+        let e = wrong(put("f.csv", b"1\n\xff"));
+        assert!(e.contains("line 2"), "{e}");
+        let e = wrong(put("g.npy", b"\x93NUMPY\x07\x00"));
+        assert!(e.contains("byte 6"), "{e}");
+        wrong(put("h.png", b"no picture"));
+        image::GrayImage::new(2, 2).save(dir.path().join("i.png")).unwrap();
+        let e = wrong(dir.path().join("i.png"));
+        assert!(e.contains("2×2") && e.contains("exactly 3"), "{e}");
     }
 
     #[test]

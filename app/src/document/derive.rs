@@ -1,10 +1,11 @@
-//! Finds out what the window wants to know of a recording. The only file of the window that asks trace-core's
-//! analyses; runs apart from the interface thread.
+//! Finds out what the window wants to know of a recording. Beside `tables` and `touches`, the only file of the window
+//! that asks trace-core's analyses; runs apart from the interface thread.
 
 use super::facts::{
     Chain, ChainJob, Content, Facts, Fold, Interrupt, JobFact, Part, PhaseFact, RegisterFact, Run, SpaceFact, Stage,
     TimelinePart,
 };
+use super::tables::Marks;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use trace_core::jobs::{self, ChainEnd, GpuMemory};
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu::{self, Found, Scan};
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{Buffer, PageId, Recording};
+use trace_core::recording::{PageId, Recording};
 use trace_core::registers::{Register, RegisterMap};
 use trace_core::timeline::{Pyramid, Timeline};
 use trace_core::{GpuVa, check, timeline};
 
+/// Most pages and blocks that are compared to find what is mapped twice.
+const MOST_LEAVES: usize = 1 << 20;
 /// Most runs of pages that are kept, all address spaces together: three million pages that differ from their neighbours
 /// are no picture any more, and a file can claim billions.
 const MOST_RUNS: usize = 3 << 20;
@@ -42,12 +45,6 @@ pub fn register_of(recording: &Recording, offset: u32) -> Option<&'static Regist
 pub fn memory_at(recording: &Recording, space: u32, event: u64) -> Option<GpuMemoryView<'_>> {
     let s = recording.facts.address_spaces.get(space as usize)?;
     Some(GpuMemoryView::new(recording.memory.at(event), s))
-}
-
-/// A buffer's bytes as recorded; those without content are zero. `None`: its address space is not there.
-#[must_use]
-pub fn buffer_bytes(recording: &Recording, buffer: &Buffer) -> Option<Vec<u8>> {
-    Some(memory_at(recording, buffer.address_space, 0)?.read_buffer(buffer).bytes)
 }
 
 /// A line of memory: a byte, or what is known instead.
@@ -308,10 +305,14 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     };
     progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
     let (mut steps, mut gib, mut problems) = (0u64, 0, 0);
-    // Leaves are not kept: a small file can map millions of blocks, each with its content in pieces.
+    let (mut tables, mut leaves, mut too_many) = (Vec::new(), Vec::new(), false);
+    // Leaves are kept up to a bound: a small file can map millions of blocks, each with its content in pieces.
     let _ = mmu::visit_all(s.format, s.root, &view, &mut |found| {
         let leaf = match found {
-            Found::Table(_) => return ControlFlow::Continue(()),
+            Found::Table(t) => {
+                tables.push(t);
+                return ControlFlow::Continue(());
+            }
             Found::Leaf(leaf) => leaf,
             Found::Problem(e) => {
                 out.problem.get_or_insert_with(|| e.to_string());
@@ -328,6 +329,11 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
             return ControlFlow::Break(());
         }
         gib = done;
+        if leaves.len() < MOST_LEAVES {
+            leaves.push(leaf);
+        } else {
+            too_many = true;
+        }
         let rights = rights_bits(leaf.rights);
         let whole = Run {
             va: leaf.va.0,
@@ -371,6 +377,12 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
         ControlFlow::Continue(())
     });
     progress.check()?;
+    out.marks = Marks::of(
+        &out.mappings,
+        &out.runs,
+        (!too_many).then_some(leaves.as_slice()),
+        &tables,
+    );
     Ok(out)
 }
 

@@ -5,6 +5,8 @@
 //! summed up when the facts come in.
 
 use super::axis::Axis;
+use super::tables::Marks;
+use super::uses::Uses;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -158,6 +160,8 @@ pub struct SpaceFact {
     pub(super) pages: u64,
     /// Pages and runs by content.
     pub(super) with: [(u64, usize); 3],
+    /// What stands out, and where the tables lie.
+    pub marks: Marks,
 }
 
 impl SpaceFact {
@@ -335,6 +339,8 @@ pub struct Facts {
     pub findings: Vec<Finding>,
     /// Findings by severity: errors, warnings, notes.
     pub severe: [Severe; 3],
+    /// Named places of GPU memory.
+    pub uses: Uses,
     /// What could not be found out, and why.
     pub gaps_in_knowledge: Vec<String>,
 }
@@ -391,6 +397,7 @@ impl Facts {
         self.longest_ns = t.jobs.iter().filter_map(|j| j.duration_ns).max().unwrap_or(0);
         self.heads = t.jobs.iter().map(|j| (j.head_va, j.index)).collect();
         self.heads.sort_unstable();
+        self.uses.take_jobs(&t.jobs);
         self.polls = t.polls;
         self.interrupts = t.interrupts;
         self.jobs = t.jobs;
@@ -414,6 +421,7 @@ impl Facts {
         }
         self.shaders.sort_unstable();
         self.shaders.dedup();
+        self.uses.take_jobs(&self.jobs);
     }
 
     fn take_findings(&mut self, mut findings: Vec<Finding>) {
@@ -437,6 +445,7 @@ impl Facts {
         };
         self.buffers = (0..recording.facts.buffers.len() as u32).collect();
         self.buffers.sort_by_key(rank);
+        self.uses.take_buffers(&recording.facts.buffers);
     }
 
     /// Jobs whose header begins at these addresses, with the address.

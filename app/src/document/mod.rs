@@ -6,13 +6,17 @@ pub mod facts;
 pub mod filter;
 pub mod moment;
 pub mod replay;
+pub mod tables;
 pub mod tasks;
+pub mod touches;
+pub mod uses;
 pub mod words;
 
-pub use kinescope_files::{changes, journal, values, workspace};
+pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
 use crate::panels;
-use changes::{Change, Changes};
+use changes::{Change, Changes, Piece};
+use contents::Contents;
 use facts::{Facts, Part};
 use journal::{Found, Journal, Of};
 use moment::{History, Place, Selection};
@@ -44,6 +48,8 @@ pub struct Document {
     pub timeline: panels::timeline::View,
     /// State of the Events panel.
     pub events: panels::events::View,
+    /// State of the Register panel.
+    pub registers: panels::register::View,
     /// State of the Memory panel.
     pub memory: panels::memory::View,
     /// State of the Page tables panel.
@@ -72,12 +78,14 @@ impl Document {
             source: recording.facts.identity.source.clone(),
         };
         let journal_path = journal::path_for(&path);
-        let base = |name: &str| derive::buffer_bytes(&recording, recording.buffer(name)?);
         let (mut changes, mut offered) = (Changes::default(), None);
-        match journal::read(&journal_path, &of, &base) {
+        match journal::read(&journal_path, &of, &*recording) {
             Some(found) if found.closed => changes = found.changes,
             Some(found) if !found.changes.is_empty() => offered = Some(found),
             _ => {}
+        }
+        if offered.is_none() {
+            offered = journal::read_aside(&journal_path, &of, &*recording);
         }
         let moment = 0;
         Self {
@@ -94,6 +102,7 @@ impl Document {
             jumps: 0,
             timeline: panels::timeline::View::default(),
             events: panels::events::View::default(),
+            registers: panels::register::View::default(),
             memory: panels::memory::View::default(),
             tables: panels::page_tables::View::default(),
             jobs: panels::jobs::View::default(),
@@ -233,6 +242,13 @@ impl Document {
         events.get(at).map(|e| u64::from(*e))
     }
 
+    /// What a buffer holds. `None`: there is no such buffer, or its address space is not in the recording.
+    #[must_use]
+    pub fn contents(&self, buffer: &str) -> Option<Contents> {
+        let edited = self.changes.inputs().get(buffer).cloned();
+        Contents::new(Arc::clone(&self.recording), buffer, edited)
+    }
+
     /// What the person made.
     #[must_use]
     pub fn changes(&self) -> &Changes {
@@ -242,20 +258,33 @@ impl Document {
     /// Does a change, and journals it. `false`: it does not fit, and nothing was done.
     pub fn change(&mut self, change: Change) -> bool {
         let recording = Arc::clone(&self.recording);
-        let base = move |name: &str| derive::buffer_bytes(&recording, recording.buffer(name)?);
-        if !self.changes.apply(change.clone(), &base) {
+        if !self.changes.apply(change.clone(), &*recording) {
             return false;
         }
+        self.before_journal();
         self.journal.done(&change);
         true
     }
 
+    /// Changes that are offered are kept out of the way of new ones, until the person decides about them.
+    fn before_journal(&mut self) {
+        if self.journal.started() {
+            return;
+        }
+        if let Some(found) = &mut self.offered
+            && found.path == self.journal.path()
+        {
+            match journal::put_aside(&found.path) {
+                Ok(to) => found.path = to,
+                Err(e) => tracing::error!("{}: {e}", found.path.display()),
+            }
+        }
+    }
+
     /// Takes the last change back.
     pub fn undo(&mut self) -> Option<Change> {
-        let recording = Arc::clone(&self.recording);
-        let c = self
-            .changes
-            .undo(&move |name| derive::buffer_bytes(&recording, recording.buffer(name)?))?;
+        let c = self.changes.undo()?;
+        self.before_journal();
         self.journal.undone();
         Some(c)
     }
@@ -263,25 +292,42 @@ impl Document {
     /// Does the change again that was taken back last.
     pub fn redo(&mut self) -> Option<Change> {
         let recording = Arc::clone(&self.recording);
-        let c = self
-            .changes
-            .redo(&move |name| derive::buffer_bytes(&recording, recording.buffer(name)?))?;
+        let c = self.changes.redo(&*recording)?;
+        self.before_journal();
         self.journal.redone();
         Some(c)
     }
 
-    /// Takes up the changes that are offered.
+    /// Takes up the changes that are offered, on top of those that were made since.
     pub fn accept_offered(&mut self) {
-        if let Some(found) = self.offered.take() {
+        let Some(found) = self.offered.take() else { return };
+        if found.path == self.journal.path() {
+            // They stand in the journal already, and nothing was added to it.
             self.changes = found.changes;
+            self.journal.start();
+            return;
         }
+        let list: Vec<Change> = found.changes.done().cloned().collect();
+        for change in list {
+            self.change(change);
+        }
+        // The file goes when its changes stand in the journal, not before.
+        self.journal.finish();
+        let _ = std::fs::remove_file(&found.path);
+        self.journal.start();
     }
 
     /// Forgets the changes that are offered, their file too.
     pub fn discard_offered(&mut self) {
-        if self.offered.take().is_some() {
-            self.journal.discard();
+        if let Some(found) = self.offered.take() {
+            let _ = std::fs::remove_file(&found.path);
         }
+    }
+
+    /// Why changes could not be kept beside the recording, told once.
+    #[must_use]
+    pub fn journal_failure(&self) -> Option<String> {
+        self.journal.take_failure()
     }
 
     /// The type that a buffer's elements are read as.
@@ -290,47 +336,50 @@ impl Document {
         self.changes.element(&buffer.name).unwrap_or(buffer.element)
     }
 
-    /// A buffer's bytes as the person left them, and whether they differ from the recording.
+    /// A buffer's bytes as the person left them, and whether they differ from the recording. Takes time by the size of
+    /// the buffer; [`Document::contents`] reads parts.
     #[must_use]
     pub fn buffer_now(&self, name: &str) -> Option<(Vec<u8>, bool)> {
-        if let Some(edited) = self.changes.inputs().get(name) {
-            return Some((edited.clone(), true));
-        }
-        derive::buffer_bytes(&self.recording, self.recording.buffer(name)?).map(|b| (b, false))
+        let contents = self.contents(name)?;
+        Some((contents.whole(), contents.edited().is_some()))
     }
 
-    /// Gives a buffer new content from `offset` on.
+    /// Gives a buffer new content from `offset` on. `false`: it does not fit.
     pub fn edit(&mut self, buffer: &str, offset: u64, new: Vec<u8>) -> bool {
-        let Some((now, _)) = self.buffer_now(buffer) else {
+        let title = format!("edit {} bytes of {buffer}", new.len());
+        let new = new.into();
+        self.edit_pieces(buffer, title, vec![Piece { offset, new }])
+    }
+
+    /// Gives a buffer new content in several places, as one change. `false`: a place does not fit, and nothing was
+    /// done.
+    pub fn edit_pieces(&mut self, buffer: &str, title: String, pieces: Vec<Piece>) -> bool {
+        let Some(contents) = self.contents(buffer) else {
             return false;
         };
-        let Some(at) = usize::try_from(offset).ok() else {
-            return false;
+        let fits = |p: &Piece| {
+            let end = p.offset.checked_add(p.new.len() as u64);
+            end.is_some_and(|e| e <= contents.buffer().bytes)
         };
-        let Some(old) = at.checked_add(new.len()).and_then(|end| now.get(at..end)) else {
+        if !pieces.iter().all(fits) {
             return false;
-        };
-        if old == new {
+        }
+        if pieces.iter().all(|p| *contents.part(p.offset, p.new.len()) == *p.new) {
             return true;
         }
-        let old = old.to_vec();
         self.change(Change::Bytes {
             buffer: buffer.to_owned(),
-            offset,
-            old,
-            new,
+            title,
+            pieces,
         })
     }
 
     /// Makes a buffer as recorded again.
     pub fn revert(&mut self, buffer: &str) -> bool {
-        let Some(old) = self.changes.inputs().get(buffer).cloned() else {
-            return false;
-        };
-        self.change(Change::Revert {
-            buffer: buffer.to_owned(),
-            old,
-        })
+        self.changes.inputs().contains_key(buffer)
+            && self.change(Change::Revert {
+                buffer: buffer.to_owned(),
+            })
     }
 
     /// Puts a note at an event, changes it, or takes it away.

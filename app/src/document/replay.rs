@@ -1,6 +1,7 @@
 //! Replays from the window: the board, the plan, the run and what came of it.
 
 use super::Document;
+use super::contents::Contents;
 use crate::theme::text;
 use replay_engine::client::boards::{Board, Factories};
 use replay_engine::client::{Phase, boards};
@@ -110,7 +111,7 @@ pub fn keys() -> Result<KeyStore, String> {
 /// What a plan is made of, taken from the document so that it can be made on another thread.
 pub struct Order {
     recording: Arc<Recording>,
-    edits: Edits,
+    edited: Vec<Contents>,
     board: String,
     pace: Pace,
     repeat: u32,
@@ -138,10 +139,12 @@ impl Document {
     pub fn order(&self) -> Order {
         Order {
             recording: Arc::clone(&self.recording),
-            edits: Edits {
-                inputs: self.changes().inputs().clone(),
-                ..Default::default()
-            },
+            edited: self
+                .changes()
+                .inputs()
+                .keys()
+                .filter_map(|n| self.contents(n))
+                .collect(),
             board: self.replay.board().to_owned(),
             pace: if self.replay.keep_gaps {
                 Pace::Recorded
@@ -179,7 +182,15 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
         pace: order.pace,
         ..Default::default()
     };
-    let compiled = compile(&order.recording, &order.edits, device, &options, progress).map_err(|e| e.to_string())?;
+    let edits = Edits {
+        inputs: order
+            .edited
+            .iter()
+            .map(|c| (c.buffer().name.clone(), c.whole()))
+            .collect(),
+        ..Default::default()
+    };
+    let compiled = compile(&order.recording, &edits, device, &options, progress).map_err(|e| e.to_string())?;
     let verified = replay_engine::verify::verify(&compiled.plan, &compiled.pages, device).map_err(|r| r.to_string());
     Ok(Planned {
         compiled: Arc::new(compiled),

@@ -2,7 +2,7 @@
 
 use super::{jobs, problems, register};
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, facts, values, words};
+use crate::document::{Document, derive, facts, touches, values, words};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
 use crate::window::Asks;
@@ -50,7 +50,8 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     ui.label(RichText::new(&b.name).font(mono()));
     ui.label(RichText::new(format!("{} · {}", b.role.name(), words::buffer_kind(doc, &b))).color(p.quiet));
     ui.add_space(4.0);
-    if widgets::key_link(ui, "address", &b.va.to_string()).clicked() {
+    let at = widgets::key_link(ui, "address", &b.va.to_string());
+    if widgets::copies(&at, &[("address", b.va.to_string()), ("name", b.name.clone())]).clicked() {
         doc.show_memory(b.address_space, b.va.0, b.bytes.min(16));
         asks.command("show-memory");
     }
@@ -77,6 +78,7 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
             asks.command("show-inputs");
         }
         if ui.button("Show pages").clicked() {
+            doc.tables.space = b.address_space;
             doc.tables.frame(b.va.0, b.bytes.div_ceil(4096));
             asks.command("show-page-tables");
         }
@@ -86,9 +88,18 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
 fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64, bytes: u64) {
     let p = palette(ui);
     widgets::section(ui, "Memory");
-    ui.label(RichText::new(format!("{va:#x}")).font(mono()));
+    let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
+    widgets::copies(
+        &at,
+        &[("address", format!("{va:#x}")), ("address in decimal", va.to_string())],
+    );
     let told = format!(
-        "{bytes} bytes · AS {}",
+        "{} · AS {}",
+        if bytes == 1 {
+            "1 byte".to_owned()
+        } else {
+            format!("{} bytes", text::count(bytes))
+        },
         doc.facts.spaces.get(space as usize).map_or(0, |s| s.number)
     );
     ui.label(RichText::new(told).color(p.quiet));
@@ -106,45 +117,102 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
         .copied()
     {
         let told = format!("{} · {} pages", facts::rights_text(m.rights), text::count(m.pages));
-        widgets::key_value(ui, "mapping", Part::mono(told));
-    }
-    let uses = page_uses(doc, va);
-    if !uses.is_empty() {
-        widgets::key_value(ui, "page holds", Part::words(uses));
-    }
-    widgets::section(ui, "As");
-    let line = derive::read(&doc.recording, space, va, doc.moment(), 8);
-    for e in ElementType::ALL {
-        let known: Option<Vec<u8>> = line.iter().take(e.bytes()).map(|b| b.ok()).collect();
-        let shown = known.map_or_else(|| "not recorded".into(), |b| values::element_text(e, &b));
-        widgets::key_value(ui, e.name(), Part::mono(shown));
-    }
-    ui.add_space(8.0);
-    if ui.button("Walk the page tables").clicked() {
-        doc.tables.at = Some(va);
-        asks.command("show-page-tables");
-    }
-}
-
-/// What a page is used for, as far as the recording tells.
-fn page_uses(doc: &Document, va: u64) -> String {
-    let page = va >> 12;
-    let mut out = Vec::new();
-    let bytes = page << 12..(page << 12).saturating_add(4096);
-    let heads = doc.facts.headers_in(bytes.clone()).iter().take(4);
-    let heads: Vec<String> = heads.map(|(_, job)| format!("job {job}")).collect();
-    if !heads.is_empty() {
-        out.push(format!("header of {}", heads.join(", ")));
-    }
-    if doc.facts.shader_in(bytes) {
-        out.push("shader code".into());
-    }
-    for b in &doc.recording.facts.buffers {
-        if b.va.0 >> 12 <= page && b.va.0.saturating_add(b.bytes.max(1) - 1) >> 12 >= page && out.len() < 4 {
-            out.push(b.name.clone());
+        let mapping = widgets::key_link(ui, "mapping", &told);
+        let range = format!("{:#x}..{:#x}", m.va, m.end());
+        if widgets::copies(&mapping, &[("range", range)]).clicked() {
+            doc.tables.space = space;
+            doc.tables.frame(m.va, m.pages);
+            doc.tables.at = Some(va);
+            asks.command("show-page-tables");
         }
     }
-    out.join(" · ")
+    let uses = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+    let shown = widgets::key_value(ui, "page holds", Part::words(&uses));
+    widgets::copies(&shown, &[("use", uses)]);
+    if let Ok(leaf) =
+        derive::walk(&doc.recording, space, va, doc.moment()).map_or(Err(()), |w| w.result.map_err(|_| ()))
+        && let Some(pa) = leaf.target(trace_core::GpuVa(va))
+    {
+        let at = widgets::key_value(ui, "physical", Part::mono(pa.to_string()));
+        widgets::copies(&at, &[("physical address", pa.to_string())]);
+    }
+    let line = derive::read(&doc.recording, space, va, doc.moment(), 8);
+    let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
+    let edited = edited_bytes(doc, space, va, &mut now);
+    widgets::section(ui, "As, little-endian");
+    if edited {
+        widgets::key_value(ui, "content", Part::words("● edited by you").colour(p.edited));
+        let was: Vec<String> = line
+            .iter()
+            .map(|b| b.map_or("··".into(), |b| format!("{b:02x}")))
+            .collect();
+        widgets::key_value(ui, "recorded", Part::mono(was.join(" ")));
+    }
+    let hex: Vec<String> = now
+        .iter()
+        .map(|b| b.map_or("··".into(), |b| format!("{b:02x}")))
+        .collect();
+    let mut rows = vec![("hex", hex.join(" "))];
+    if let Some(Some(b)) = now.first() {
+        let c = if (0x20..0x7f).contains(b) {
+            format!("'{}'  ", *b as char)
+        } else {
+            String::new()
+        };
+        rows.push(("bits", format!("{c}{b:#010b}")));
+    }
+    for e in ElementType::ALL {
+        let known: Option<Vec<u8>> = now.iter().take(e.bytes()).copied().collect();
+        rows.push((
+            e.name(),
+            known.map_or_else(|| "not recorded".into(), |b| values::element_text(e, &b)),
+        ));
+    }
+    for (name, shown) in rows {
+        let mut part = Part::mono(&shown);
+        if edited {
+            part = part.colour(p.edited);
+        }
+        widgets::copies(&widgets::key_value(ui, name, part), &[("value", shown)]);
+    }
+    ui.add_space(8.0);
+    ui.horizontal_wrapped(|ui| {
+        if ui
+            .button("What touches it")
+            .on_hover_text("double-click a byte in Memory does the same")
+            .clicked()
+        {
+            super::memory::touch(doc, asks, space, va);
+            asks.command("show-memory");
+        }
+        if ui.button("Walk the page tables").clicked() {
+            doc.tables.at = Some(va);
+            asks.command("show-page-tables");
+        }
+    });
+}
+
+/// Puts what the person edited over bytes of memory. `true`: there was something.
+fn edited_bytes(doc: &Document, space: u32, va: u64, bytes: &mut [Option<u8>]) -> bool {
+    let mut any = false;
+    for (i, b) in bytes.iter_mut().enumerate() {
+        let at = va.saturating_add(i as u64);
+        for (name, edited) in doc.changes().inputs() {
+            let Some(buffer) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
+                continue;
+            };
+            let Some(offset) = at.checked_sub(buffer.va.0).filter(|o| *o < buffer.bytes) else {
+                continue;
+            };
+            let mut one = [b.unwrap_or(0)];
+            edited.overlay(offset, &mut one);
+            if b.unwrap_or(0) != one[0] {
+                *b = Some(one[0]);
+                any = true;
+            }
+        }
+    }
+    any
 }
 
 fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
@@ -244,7 +312,7 @@ fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     widgets::section(ui, "Edits");
-    let inputs: Vec<(String, usize)> = doc
+    let inputs: Vec<(String, u64)> = doc
         .changes()
         .inputs()
         .iter()
@@ -258,7 +326,7 @@ fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             false,
             0.0,
             left,
-            Part::mono(text::bytes(len as u64)),
+            Part::mono(text::bytes(len)),
         );
         if row.clicked() {
             doc.select(Selection::Buffer(name));

@@ -247,3 +247,16 @@ pub fn rule(ui: &mut Ui) {
         .hline(rect.x_range(), rect.center().y, Stroke::new(1.0, p.line));
     ui.add_space(6.0);
 }
+
+/// Gives a thing a context menu that copies it in each of its forms: what the form is, and the text.
+pub fn copies(response: &Response, forms: &[(&str, String)]) -> Response {
+    response.context_menu(|ui| {
+        for (what, text) in forms {
+            if ui.button(format!("Copy {what}")).clicked() {
+                ui.ctx().copy_text(text.clone());
+                ui.close();
+            }
+        }
+    });
+    response.clone()
+}

@@ -415,6 +415,9 @@ impl App {
         for done in self.tasks.finished() {
             done(self);
         }
+        if let Some(e) = self.doc.as_ref().and_then(Document::journal_failure) {
+            self.error("the changes could not be kept beside the recording", &e);
+        }
         self.dropped(&ctx);
         commands::keys(self, &ctx);
         shell::draw(self, ui);

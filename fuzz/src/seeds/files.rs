@@ -33,13 +33,13 @@ active = 1
 children = [{ kind = "panel", id = "events" }, { kind = "row", shares = [1.0], children = [{ kind = "panel", id = "jobs" }] }]
 "#;
 
-const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","offset":1,"old":"0102","new":"0708"}}}
+const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","title":"edit","pieces":[{"offset":1,"new":"0708"},{"offset":9,"new":"ff"}]}}}
 {"do":{"note":{"event":3,"old":null,"new":"first"}}}
 "undo"
 "redo"
 {"do":{"pin":{"register":6336,"on":true}}}
 {"do":{"element":{"buffer":"in","old":null,"new":"f16"}}}
-{"do":{"revert":{"buffer":"in","old":"0007"}}}
+{"do":{"revert":{"buffer":"in"}}}
 "closed"
 "#;
 

@@ -1,4 +1,4 @@
-//! Register: the meant register bit by bit, and every access to it.
+//! A register bit by bit: its fields, what they were before, its accesses over the recording.
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
@@ -6,42 +6,11 @@ use crate::document::{Document, derive, words};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
 use crate::window::Asks;
-use egui::accesskit::Role;
-use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::accesskit::Role as AccessRole;
+use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::Access;
-
-/// Draws the panel: the register on the left, its accesses on the right where there is room.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
-    let Some(register) = doc.register() else {
-        widgets::empty(
-            ui,
-            icons::CPU,
-            "Select an event or a register to see its fields and every access to it.",
-            None,
-        );
-        return;
-    };
-    let wide = ui.available_width() > 560.0;
-    let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
-    let left = if wide {
-        Rect::from_min_max(full.min, pos2(full.left() + 340.0, full.bottom()))
-    } else {
-        full
-    };
-    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
-    egui::ScrollArea::vertical()
-        .id_salt("register")
-        .auto_shrink(false)
-        .show(&mut child, |ui| {
-            details(doc, asks, ui, register);
-        });
-    if wide {
-        let right = Rect::from_min_max(pos2(left.right() + 16.0, full.top()), full.max);
-        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
-        accesses(doc, &mut child, register);
-    }
-}
+use trace_core::registers::{Field, FieldKind, Half, Role};
 
 /// The access that decides what is shown: the event at the moment, or the last access before it.
 fn access_now(doc: &Document, register: u32) -> Option<(u64, Access)> {
@@ -56,7 +25,9 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     let p = palette(ui);
     let def = derive::register_of(&doc.recording, register);
     widgets::section(ui, "Register");
-    ui.label(RichText::new(doc.facts.register_name(register)).font(mono()));
+    let name = doc.facts.register_name(register);
+    let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
+    widgets::copies(&r, &[("name", name), ("offset", format!("{register:#x}"))]);
     let place = match def {
         Some(r) => format!(
             "{} · offset {register:#06x} · {}",
@@ -87,23 +58,30 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     if let Some(r) = def {
         let decoded = r.layout.decode(access.value);
         for f in &decoded.fields {
-            let range = if f.field.hi == f.field.lo {
-                format!("[{}]", f.field.lo)
-            } else {
-                format!("[{}:{}]", f.field.hi, f.field.lo)
-            };
-            let changed = before.is_some_and(|b| f.field.extract(b) != f.value);
-            field_row(ui, &range, &f.field.name, &f.text, changed, &f.field.doc);
-        }
-        if decoded.unknown_mask() != 0 && decoded.unknown_value() != 0 {
-            let rest = format!("{:#x}", decoded.unknown_value());
+            let range = bit_range(f.field.lo, f.field.hi);
+            let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
+            let was = changed.map(|b| f.field.text(b));
             field_row(
                 ui,
-                "",
-                "unknown bits",
-                &rest,
-                false,
-                "bits that the register map does not name",
+                &range,
+                &f.field.name,
+                &f.text,
+                was.as_deref(),
+                &field_help(f.field, f.value),
+            );
+        }
+        if decoded.unknown_mask() != 0 {
+            let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
+            let was = before.map(|b| b & mask).filter(|b| *b != value);
+            let help = format!("bits {mask:#x} are not named by the register map");
+            let was = was.map(|b| format!("{b:#x}"));
+            field_row(
+                ui,
+                &mask_ranges(mask),
+                "not named",
+                &format!("{value:#x}"),
+                was.as_deref(),
+                &help,
             );
         }
     }
@@ -116,7 +94,14 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go_with(event, Selection::Register(register));
     }
-    widgets::key_value(ui, "value", Part::mono(text::hex(access.value, access.width)));
+    let value = widgets::key_value(ui, "value", Part::mono(text::hex(access.value, access.width)));
+    let forms = [
+        ("as hex", format!("{:#x}", access.value)),
+        ("as decimal", access.value.to_string()),
+        ("as binary", format!("{:#b}", access.value)),
+    ];
+    widgets::copies(&value, &forms);
+    addresses(doc, asks, ui, register, event, access);
     let means = words::means(doc, event);
     if !means.is_empty() {
         widgets::key_value(ui, "means", Part::words(means));
@@ -149,6 +134,49 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     history(doc, asks, ui, register);
 }
 
+/// The address that a register and its other half hold together, as a link.
+fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, event: u64, access: Access) {
+    let Some(r) = derive::register_of(&doc.recording, register) else {
+        return;
+    };
+    let Some(wide) = &r.wide else { return };
+    let physical = matches!(r.replay.role, Some(Role::Root | Role::GpuFaultAddress));
+    let (half, other, low) = match r.pair {
+        Some(Half::Low { high_offset }) => (access.value & 0xffff_ffff, high_offset, true),
+        Some(Half::High { low_offset }) => (access.value & 0xffff_ffff, low_offset, false),
+        None => return,
+    };
+    // The other half as it stood, or as the same driver's next write makes it.
+    let Some(fact) = doc.facts.registers.get(&other) else {
+        return;
+    };
+    let n = fact.events.partition_point(|e| u64::from(*e) < event);
+    let near = fact.events.get(n).filter(|e| u64::from(**e) - event <= 2);
+    let before = n.checked_sub(1).and_then(|n| fact.events.get(n));
+    let Some(e) = near.or(before) else { return };
+    let Some(rest) = doc.recording.events.access(*e as usize).map(|a| a.value & 0xffff_ffff) else {
+        return;
+    };
+    let value = if low { rest << 32 | half } else { half << 32 | rest };
+    for f in wide.decode(value).fields {
+        if !matches!(f.field.kind, FieldKind::Address { .. }) || f.value == 0 {
+            continue;
+        }
+        if physical {
+            widgets::key_value(ui, "both halves", Part::mono(f.text));
+            continue;
+        }
+        let at = widgets::key_link(ui, "both halves", &f.text);
+        if let Some(va) = text::parse_number(&f.text)
+            && widgets::copies(&at, &[("address", f.text.clone())]).clicked()
+        {
+            let space = doc.memory.space;
+            doc.show_memory(space, va, 32);
+            asks.command("show-memory");
+        }
+    }
+}
+
 fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
     let events = &doc.facts.registers.get(&register)?.events;
     let n = events.partition_point(|e| u64::from(*e) < event);
@@ -156,32 +184,70 @@ fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
     doc.recording.events.access(e as usize).map(|a| a.value)
 }
 
-fn field_row(ui: &mut Ui, range: &str, name: &str, value: &str, changed: bool, help: &str) {
+fn bit_range(lo: u32, hi: u32) -> String {
+    if hi == lo {
+        format!("[{lo}]")
+    } else {
+        format!("[{hi}:{lo}]")
+    }
+}
+
+/// The runs of bits of a mask: `[31:12]`, or the first of several with `…`.
+fn mask_ranges(mask: u64) -> String {
+    let lo = mask.trailing_zeros();
+    let run = (mask.checked_shr(lo).unwrap_or(0)).trailing_ones();
+    let first = bit_range(lo, lo + run.max(1) - 1);
+    let more = mask.checked_shr(lo + run).unwrap_or(0) != 0;
+    if more { format!("{first}…") } else { first }
+}
+
+/// What a field is, and what else it could be.
+fn field_help(field: &Field, value: u64) -> String {
+    let mut out = field.doc.clone();
+    if let FieldKind::Enum(names) = &field.kind {
+        for (v, name) in names.iter().filter(|(_, n)| !n.is_empty()).take(24) {
+            let mark = if *v == value { "●" } else { "  " };
+            out += &format!("\n{mark} {v:#x} {name}");
+        }
+    }
+    out.trim_start().to_owned()
+}
+
+fn field_row(ui: &mut Ui, range: &str, name: &str, value: &str, was: Option<&str>, help: &str) {
     let p = palette(ui);
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), crate::theme::ROW), Sense::hover());
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("field {name} {value}")));
-    let y = rect.center().y;
-    ui.painter()
-        .text(pos2(rect.left(), y), Align2::LEFT_CENTER, range, mono(), p.quiet);
-    let right = Rect::from_min_max(pos2(rect.left() + rect.width() * 0.5, rect.top()), rect.max);
-    let ink = if changed { p.write } else { p.text };
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), crate::theme::ROW), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(AccessRole::Label, true, format!("field {name} {value}")));
+    if response.hovered() {
+        ui.painter().rect_filled(rect.expand2(vec2(4.0, 0.0)), 0.0, p.raised);
+    }
+    let cell = |from: f32, to: f32| Rect::from_min_max(pos2(from, rect.top()), pos2(to.max(from), rect.bottom()));
+    let numbers = cell(rect.left(), rect.left() + 56.0);
+    widgets::paint_text(ui, numbers, Align2::LEFT_CENTER, range, mono(), p.quiet);
+    let right = cell(rect.left() + rect.width() * 0.45, rect.right());
+    let ink = if was.is_some() { p.write } else { p.text };
     let used = widgets::paint_text(ui, right, Align2::RIGHT_CENTER, value, mono(), ink);
-    let names = Rect::from_min_max(
-        pos2(rect.left() + 58.0, rect.top()),
-        pos2(rect.right() - used - 6.0, rect.bottom()),
-    );
+    let names = cell(rect.left() + 58.0, rect.right() - used - 6.0);
     let shown = name.replace('_', " ").to_lowercase();
     widgets::paint_text(ui, names, Align2::LEFT_CENTER, &shown, crate::theme::body(), p.text);
-    if !help.is_empty() {
-        response.on_hover_text(help);
+    let mut told = format!("{shown} {value}");
+    if let Some(w) = was {
+        told += &format!(", was {w}");
     }
+    if !help.is_empty() {
+        told += &format!("\n{help}");
+    }
+    let forms = [
+        ("value", value.to_owned()),
+        ("name and value", format!("{name} {value}")),
+    ];
+    widgets::copies(&response, &forms).on_hover_text(told);
 }
 
 fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::Color32) {
     let p = palette(ui);
     let count = count.clamp(8, 64);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width().min(340.0), 16.0), Sense::hover());
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("bits {value:#b}")));
+    response.widget_info(|| WidgetInfo::labeled(AccessRole::Label, true, format!("bits {value:#b}")));
     ui.painter().rect_filled(rect, 2.0, p.raised);
     let w = rect.width() / count as f32;
     for i in 0..count {
@@ -263,7 +329,7 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let n = fact.events.len();
     widgets::section(ui, &format!("All {} accesses", text::count(n as u64)));
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 26.0), Sense::click());
-    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Accesses to this register"));
+    response.widget_info(|| WidgetInfo::labeled(AccessRole::Button, true, "Accesses to this register"));
     ui.painter().rect_filled(rect, 2.0, p.raised);
     let total = doc.len().max(1);
     let mut mesh = Mesh::default();
@@ -308,86 +374,16 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
             };
             let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
             let title = if forward { "Next write" } else { "Previous write" };
-            r.widget_info(|| WidgetInfo::labeled(Role::Button, to.is_some(), title));
+            r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
             if r.on_hover_text(title).clicked() {
                 asks.command(id);
             }
         }
         let pinned = doc.changes().pins().contains(&register);
         let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
-        r.widget_info(|| WidgetInfo::selected(Role::Button, true, pinned, "Pin to timeline"));
+        r.widget_info(|| WidgetInfo::selected(AccessRole::Button, true, pinned, "Pin to timeline"));
         if r.on_hover_text("a lane with its values in the timeline").clicked() {
             doc.pin(register);
         }
     });
-}
-
-fn accesses(doc: &mut Document, ui: &mut Ui, register: u32) {
-    let p = palette(ui);
-    let Some(fact) = doc.facts.registers.get(&register) else {
-        return;
-    };
-    let events = &fact.events;
-    let mut go = None;
-    widgets::section(ui, "Accesses");
-    let n = events
-        .partition_point(|e| u64::from(*e) <= doc.moment())
-        .saturating_sub(1) as u64;
-    let mut rows = crate::theme::rows::Rows::default();
-    let fits = (ui.available_height() / crate::theme::ROW).max(2.0) as u64;
-    rows.top = n.saturating_sub(fits / 2) as f64;
-    let len = events.len() as u64;
-    rows.show(ui, "Accesses", len, |ui, row, rect| {
-        let Some(e) = events.get(row as usize).map(|e| u64::from(*e)) else {
-            return;
-        };
-        let Some(a) = doc.recording.events.access(e as usize) else {
-            return;
-        };
-        let r = ui.interact(rect, ui.scope_id().with(("access", e)), Sense::click());
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("access at event {e}")));
-        if e == doc.moment() {
-            ui.painter().rect_filled(rect, 0.0, p.selection);
-        } else if r.hovered() {
-            ui.painter().rect_filled(rect, 0.0, p.raised);
-        }
-        let y = rect.center().y;
-        ui.painter().text(
-            pos2(rect.left() + 56.0, y),
-            Align2::RIGHT_CENTER,
-            text::count(e),
-            mono(),
-            p.quiet,
-        );
-        let colour = if a.write { p.write } else { p.read };
-        let m = Rect::from_center_size(pos2(rect.left() + 72.0, y), vec2(8.0, 8.0));
-        if a.write {
-            ui.painter().rect_filled(m, 1.0, colour);
-        } else {
-            ui.painter()
-                .rect_stroke(m, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
-        }
-        ui.painter().text(
-            pos2(rect.left() + 84.0, y),
-            Align2::LEFT_CENTER,
-            text::hex(a.value, a.width),
-            mono(),
-            p.text,
-        );
-        let rest = Rect::from_min_max(pos2(rect.left() + 180.0, rect.top()), rect.max);
-        widgets::paint_text(
-            ui,
-            rest,
-            Align2::LEFT_CENTER,
-            &words::means(doc, e),
-            crate::theme::body(),
-            p.quiet,
-        );
-        if r.clicked() {
-            go = Some(e);
-        }
-    });
-    if let Some(e) = go {
-        doc.go_with(e, Selection::Register(register));
-    }
 }

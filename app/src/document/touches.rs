@@ -1,0 +1,332 @@
+//! Everything in a recording that is known to touch a byte: register writes that carried its address, jobs whose
+//! headers, descriptors or shaders stand there or point there, page-table entries, snapshots, buffers, findings.
+
+use super::derive;
+use super::facts::{Facts, JobFact};
+use super::moment::Selection;
+use super::tables::{Mark, entry_words};
+use super::uses;
+use crate::theme::text;
+use trace_core::GpuVa;
+use trace_core::memory::GpuMemoryView;
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::Recording;
+use trace_core::registers::{FieldKind, Half, Register, Role};
+
+/// A thing that touches a byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// What kind of thing it is: `register`, `job`, `page table`, `snapshot`, `buffer`, `finding`.
+    pub kind: &'static str,
+    /// What it does, in words.
+    pub what: String,
+    /// The event it happened at, when it did at one.
+    pub event: Option<u64>,
+    /// Where it is looked at.
+    pub go: Selection,
+}
+
+/// Most things that are told.
+const MOST: usize = 10_000;
+/// Bytes of a descriptor, and of what it points at, that are looked through for addresses.
+const DESCRIPTOR: usize = 256;
+const BEHIND: usize = 1024;
+
+/// Finds what touches the byte at `va`. Takes time by the events and jobs of the recording.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn find(
+    recording: &Recording,
+    facts: &Facts,
+    space: u32,
+    va: u64,
+    event: u64,
+    progress: &Progress,
+) -> Result<Vec<Touch>, Cancelled> {
+    let mut out = Vec::new();
+    progress.set_total(facts.registers.len() as u64 + facts.jobs.len() as u64);
+    buffers(recording, space, va, &mut out);
+    tables(recording, facts, space, va, event, &mut out);
+    snapshots(recording, space, va, &mut out);
+    let physical = derive::memory_at(recording, space, event)
+        .and_then(|m| m.physical_address(GpuVa(va)))
+        .map(|p| p.0);
+    for offset in facts.registers.keys() {
+        if let Some(r) = derive::register_of(recording, *offset) {
+            register(recording, facts, r, va, physical, &mut out);
+        }
+        progress.advance(1)?;
+    }
+    for j in &facts.jobs {
+        job(recording, j, space, va, &mut out);
+        progress.advance(1)?;
+    }
+    for (i, f) in facts.findings.iter().enumerate() {
+        let place = text::parse_number(&f.place).filter(|_| f.place.starts_with("0x"));
+        if place.is_some_and(|p| p >> 12 == va >> 12) {
+            out.push(Touch {
+                kind: "finding",
+                what: f.message.clone(),
+                event: f.event,
+                go: Selection::Finding(i as u32),
+            });
+        }
+    }
+    // What happened comes first, in order; how it stands there comes after.
+    out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
+    out.truncate(MOST);
+    Ok(out)
+}
+
+fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
+    for b in &recording.facts.buffers {
+        if b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes {
+            out.push(Touch {
+                kind: "buffer",
+                what: format!("{} {} + {:#x}", b.role.name(), b.name, va - b.va.0),
+                event: None,
+                go: Selection::Buffer(b.name.clone()),
+            });
+        }
+    }
+}
+
+fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64, out: &mut Vec<Touch>) {
+    let memory = |va: u64, bytes: u64| Selection::Memory { space, va, bytes };
+    let Some(walk) = derive::walk(recording, space, va, event) else {
+        return;
+    };
+    for s in &walk.steps {
+        let (word, to) = entry_words(s.kind);
+        out.push(Touch {
+            kind: "page table",
+            what: format!("level {} entry {} at {}: {word} {to}", s.level, s.index, s.entry_at),
+            event: None,
+            go: memory(va & !4095, 4096),
+        });
+    }
+    let marks = facts.spaces.get(space as usize).map(|s| &s.marks);
+    if let Some(other) = marks.and_then(|m| m.within(Mark::Twice, va, va.saturating_add(1))) {
+        let alias = other.other.map(|o| o.saturating_add(va - other.va));
+        if let Some(o) = alias {
+            out.push(Touch {
+                kind: "page table",
+                what: format!("the same memory is mapped at {o:#x} too"),
+                event: None,
+                go: memory(o, 1),
+            });
+        }
+    }
+    let Ok(pa) = walk.result.map(|l| l.target(GpuVa(va))) else {
+        return;
+    };
+    for (i, s) in facts.spaces.iter().enumerate() {
+        for t in pa.map(|p| s.marks.tables_in(p.frame())).unwrap_or_default() {
+            out.push(Touch {
+                kind: "page table",
+                what: format!(
+                    "this page is the level {} table of AS {} for {:#x}",
+                    t.level, s.number, t.va
+                ),
+                event: None,
+                go: Selection::Memory {
+                    space: i as u32,
+                    va: t.va,
+                    bytes: 4096,
+                },
+            });
+        }
+    }
+}
+
+fn snapshots(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
+    let mut last = None;
+    for s in recording.memory.snapshots.iter() {
+        let Some(view) = derive::memory_at(recording, space, s.event) else {
+            return;
+        };
+        let page = view
+            .physical_address(GpuVa(va))
+            .and_then(|pa| view.physical().page_id(pa.frame()));
+        if page == last {
+            continue;
+        }
+        let what = match (last, page) {
+            (None, Some(_)) => "a snapshot holds this page from here on",
+            (_, None) => "from this snapshot on, the page is not held",
+            _ => "the page has other content from this snapshot on",
+        };
+        last = page;
+        out.push(Touch {
+            kind: "snapshot",
+            what: what.into(),
+            event: Some(s.event.min((recording.events.len() as u64).saturating_sub(1))),
+            go: Selection::Memory { space, va, bytes: 1 },
+        });
+    }
+}
+
+/// Whether a register holds an address of memory that the GPU works on, and of which kind.
+fn carries(r: &Register) -> Option<bool> {
+    let physical = match r.replay.role? {
+        Role::Root | Role::GpuFaultAddress => true,
+        Role::JobHead | Role::JobCurrent | Role::JobTail | Role::FaultAddress | Role::LockAddr | Role::PerfBase => {
+            false
+        }
+        _ => return None,
+    };
+    let layout = r.wide.as_ref()?;
+    let addresses = layout
+        .fields
+        .iter()
+        .any(|f| matches!(f.kind, FieldKind::Address { .. }));
+    addresses.then_some(physical)
+}
+
+fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Option<u64>, out: &mut Vec<Touch>) {
+    let Some(Half::Low { high_offset }) = r.pair else {
+        return;
+    };
+    let Some(physical) = carries(r) else { return };
+    let Some(target) = (if physical { pa } else { Some(va) }) else {
+        return;
+    };
+    let of = |offset: u32| {
+        facts
+            .registers
+            .get(&offset)
+            .map(|f| f.events.as_slice())
+            .unwrap_or_default()
+    };
+    // Both halves in the order of events.
+    let mut events: Vec<(u32, bool)> = of(r.offset).iter().map(|e| (*e, false)).collect();
+    events.extend(of(high_offset).iter().map(|e| (*e, true)));
+    events.sort_unstable();
+    let (mut low, mut high) = (0, 0);
+    let mut told: Option<u64> = None;
+    for (e, is_high) in events {
+        let Some(a) = recording.events.access(e as usize) else {
+            continue;
+        };
+        let half = a.value & 0xffff_ffff;
+        if is_high {
+            high = half;
+        } else {
+            low = half;
+        }
+        let value = high << 32 | low;
+        let Some(what) = says(r, value, target) else {
+            told = None;
+            continue;
+        };
+        // The two halves of one value are one thing.
+        if told.replace(value) == Some(value) && is_high {
+            continue;
+        }
+        let name = r.name.strip_suffix("_LO").unwrap_or(&r.name);
+        let verb = if a.write { "set to" } else { "read as" };
+        out.push(Touch {
+            kind: "register",
+            what: format!("{name} {verb} {value:#x}{what}"),
+            event: Some(u64::from(e)),
+            go: Selection::Register(a.offset),
+        });
+    }
+}
+
+/// Whether a register's value names the byte, and how.
+fn says(r: &Register, value: u64, target: u64) -> Option<&'static str> {
+    if value == 0 {
+        return None;
+    }
+    match r.replay.role {
+        Some(Role::LockAddr) => {
+            let layout = r.wide.as_ref()?;
+            let decoded = layout.decode(value);
+            let size = 1u64.checked_shl(decoded.text("size_log2")?.parse().ok()?)?;
+            let base = decoded.value("base")? << 12;
+            (base <= target && target - base < size).then_some(", a range that covers it")
+        }
+        _ if value == target => Some(""),
+        _ if value >> 12 == target >> 12 => Some(", on this page"),
+        _ => None,
+    }
+}
+
+fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<Touch>) {
+    let Some(memory) = derive::memory_at(recording, space, j.submit) else {
+        return;
+    };
+    let target = recording
+        .facts
+        .buffers
+        .iter()
+        .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
+        .min_by_key(|b| b.bytes)
+        // Outside of buffers, what begins shortly before the byte may reach it.
+        .map_or((va.saturating_sub(255), 256), |b| (b.va.0, b.bytes));
+    let mut tell = |what: String| {
+        out.push(Touch {
+            kind: "job",
+            what,
+            event: Some(j.submit),
+            go: Selection::Job(j.index),
+        });
+    };
+    for (n, c) in j.chain.iter().enumerate() {
+        let name = match j.chain.len() {
+            1 => format!("job {}", j.index),
+            _ => format!("job {}, {} of its chain", j.index, n + 1),
+        };
+        if (c.va..c.va.saturating_add(32)).contains(&va) {
+            tell(format!("header of {name}"));
+        } else if c.va >> 12 == va >> 12 {
+            tell(format!("{name} has its header on this page, at {:#x}", c.va));
+        }
+        match c.shader {
+            Some(s) if s == va => tell(format!("shader of {name} starts here")),
+            Some(s) if s >> 12 == va >> 12 => tell(format!("shader of {name} starts on this page, at {s:#x}")),
+            _ => {}
+        }
+        if let Some(told) = points(&memory, c.va, va, target) {
+            tell(format!("{name} {told}"));
+        }
+    }
+}
+
+/// Whether the descriptors at `head`, or what they point at, hold an address in the target.
+fn points(memory: &GpuMemoryView<'_>, head: u64, va: u64, (from, bytes): (u64, u64)) -> Option<String> {
+    let words = |at: u64, len: usize| -> Vec<u64> {
+        let read = memory.read_range(GpuVa(at), len as u64).bytes;
+        read.chunks_exact(8)
+            .filter_map(|w| Some(u64::from_le_bytes(w.try_into().ok()?)))
+            .collect()
+    };
+    let hits = |p: u64| from <= p && p - from < bytes && p <= va;
+    let first = words(head & !7, DESCRIPTOR);
+    if let Some(p) = first.iter().copied().find(|p| hits(*p)) {
+        return Some(format!("points at {p:#x}"));
+    }
+    first
+        .into_iter()
+        // Pointers of descriptors hold sizes and flags in their lowest bits.
+        .map(|p| p & !63)
+        .filter(|p| *p >= 4096 && *p >> 48 == 0 && *p >> 12 != va >> 12)
+        .filter(|p| memory.page(GpuVa(*p)).0.is_some())
+        .find_map(|p| {
+            let found = words(p, BEHIND).into_iter().find(|q| hits(*q))?;
+            Some(format!("points at {found:#x} through {p:#x}"))
+        })
+}
+
+/// What the page of a byte is used for, in words; `unknown` when nothing tells.
+#[must_use]
+pub fn page_words(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64) -> String {
+    let list = uses::of_page(recording, &facts.uses, &facts.spaces, space, va, event);
+    if list.is_empty() {
+        "unknown".into()
+    } else {
+        uses::line(recording, &list)
+    }
+}

@@ -1,0 +1,191 @@
+//! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
+
+use super::derive;
+use super::facts::{ChainJob, JobFact, SpaceFact};
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::recording::{Buffer, BufferRole, Recording};
+
+/// Named places by address, so that a page is looked up and not searched for.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    /// Job headers: address, job.
+    heads: Vec<(u64, u32)>,
+    /// Shader code: address, job.
+    shaders: Vec<(u64, u32)>,
+    /// Buffers: address, one past the last byte, index.
+    buffers: Vec<(u64, u64, u32)>,
+    /// Longest buffer.
+    longest: u64,
+}
+
+/// A use of a page or range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A page table of this level; the first address that it translates.
+    Table {
+        /// Level, 0 to 3.
+        level: u8,
+        /// First address.
+        va: u64,
+    },
+    /// Headers of these jobs, of a few when there are many; how many there are.
+    Heads(Vec<u32>, usize),
+    /// Shader code that these jobs start at; how many there are.
+    Shaders(Vec<u32>, usize),
+    /// A buffer, by index.
+    Buffer(u32),
+}
+
+/// Jobs that are named one by one.
+const NAMED: usize = 4;
+
+impl Uses {
+    /// Puts the places that jobs name in order.
+    pub fn take_jobs(&mut self, jobs: &[JobFact]) {
+        self.heads.clear();
+        self.shaders.clear();
+        let mut last: Option<&Arc<[ChainJob]>> = None;
+        for j in jobs {
+            self.heads.push((j.head_va, j.index));
+            // Jobs that run the same chain again share it.
+            if !last.is_some_and(|l| Arc::ptr_eq(l, &j.chain)) {
+                self.heads.extend(j.chain.iter().map(|c| (c.va, j.index)));
+                let shaders = j.chain.iter().filter_map(|c| Some((c.shader?, j.index)));
+                self.shaders.extend(shaders);
+            }
+            last = Some(&j.chain);
+        }
+        for list in [&mut self.heads, &mut self.shaders] {
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+
+    /// Puts the buffers in order.
+    pub fn take_buffers(&mut self, buffers: &[Buffer]) {
+        self.longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
+        let places = buffers.iter().zip(0u32..);
+        self.buffers = places
+            .map(|(b, i)| (b.va.0, b.va.0.saturating_add(b.bytes), i))
+            .collect();
+        self.buffers.sort_unstable();
+    }
+
+    /// What an address range is used for, by what stands in it.
+    #[must_use]
+    pub fn within(&self, from: u64, to: u64) -> Vec<Use> {
+        let mut out = Vec::new();
+        let named = |list: &[(u64, u32)]| {
+            let a = list.partition_point(|h| h.0 < from);
+            let b = list.partition_point(|h| h.0 < to);
+            let part = &list[a.min(b)..b];
+            let mut jobs: Vec<u32> = part.iter().take(NAMED).map(|h| h.1).collect();
+            jobs.dedup();
+            (jobs, part.len())
+        };
+        let (jobs, n) = named(&self.heads);
+        if n > 0 {
+            out.push(Use::Heads(jobs, n));
+        }
+        let (jobs, n) = named(&self.shaders);
+        if n > 0 {
+            out.push(Use::Shaders(jobs, n));
+        }
+        let first = self
+            .buffers
+            .partition_point(|b| b.0 < from.saturating_sub(self.longest));
+        let last = self.buffers.partition_point(|b| b.0 < to);
+        let reach = self.buffers[first.min(last)..last].iter().filter(|b| b.1 > from);
+        out.extend(reach.take(NAMED).map(|b| Use::Buffer(b.2)));
+        out
+    }
+}
+
+/// What the page of an address is used for, page tables included. Empty: unknown.
+#[must_use]
+pub fn of_page(recording: &Recording, uses: &Uses, spaces: &[SpaceFact], space: u32, va: u64, event: u64) -> Vec<Use> {
+    let page = va & !4095;
+    let mut out = Vec::new();
+    let at = derive::memory_at(recording, space, event).and_then(|m| m.physical_address(GpuVa(page)));
+    if let Some(frame) = at.map(|a| a.frame()) {
+        for s in spaces {
+            out.extend(s.marks.tables_in(frame).iter().take(NAMED).map(|t| Use::Table {
+                level: t.level,
+                va: t.va,
+            }));
+        }
+    }
+    out.extend(uses.within(page, page.saturating_add(4096)));
+    out
+}
+
+/// A use in words.
+#[must_use]
+pub fn words(recording: &Recording, used: &Use) -> String {
+    let jobs = |list: &[u32], n: usize, what: &str| {
+        let named: Vec<String> = list.iter().map(|j| format!("job {j}")).collect();
+        let more = if n > list.len() {
+            format!(" and {} more", n - list.len())
+        } else {
+            String::new()
+        };
+        format!("{what} of {}{more}", named.join(", "))
+    };
+    match used {
+        Use::Table { level, va } => format!("level {level} page table of {va:#x}"),
+        Use::Heads(list, n) => jobs(list, *n, if *n == 1 { "header" } else { "headers" }),
+        Use::Shaders(list, n) => jobs(list, *n, "shader code"),
+        Use::Buffer(i) => recording
+            .facts
+            .buffers
+            .get(*i as usize)
+            .map_or_else(String::new, |b| match b.role {
+                BufferRole::Shared => b.name.clone(),
+                r if r.name() == b.name => b.name.clone(),
+                r => format!("{} {}", r.name(), b.name),
+            }),
+    }
+}
+
+/// Several uses on one line; empty when there are none.
+#[must_use]
+pub fn line(recording: &Recording, list: &[Use]) -> String {
+    let parts: Vec<String> = list.iter().map(|u| words(recording, u)).collect();
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::ElementType;
+
+    #[test]
+    fn a_page_is_known_by_what_stands_in_it() {
+        let job = |index: u32, head_va: u64| JobFact {
+            index,
+            slot: 1,
+            submit: 0,
+            done: None,
+            head_va,
+            duration_ns: None,
+            failed: false,
+            chain: Arc::default(),
+            end: None,
+        };
+        let buffer = |va: u64, bytes: u64| Buffer {
+            name: format!("b{va:x}"),
+            role: BufferRole::Input,
+            address_space: 0,
+            va: GpuVa(va),
+            bytes,
+            element: ElementType::F32,
+        };
+        let mut uses = Uses::default();
+        uses.take_buffers(&[buffer(0x1000, 0x5000), buffer(0x9000, 16)]);
+        uses.take_jobs(&[job(0, 0x9100), job(1, 0x9140)]);
+        assert_eq!(uses.within(0x5000, 0x6000), [Use::Buffer(0)]);
+        assert_eq!(uses.within(0x6000, 0x7000), []);
+        assert_eq!(uses.within(0x9000, 0xa000), [Use::Heads(vec![0, 1], 2), Use::Buffer(1)]);
+    }
+}

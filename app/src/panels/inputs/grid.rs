@@ -1,0 +1,245 @@
+//! The elements as a table of numbers or hex digits, and the field that edits them.
+
+use crate::document::contents::Contents;
+use crate::document::moment::Selection;
+use crate::document::{Document, values};
+use crate::theme::widgets::paint_text;
+use crate::theme::{mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use trace_core::recording::ElementType;
+
+/// A value in few characters.
+#[must_use]
+pub fn short(v: f64) -> String {
+    if v == 0.0 {
+        "0".into()
+    } else if v.abs() >= 1e6 || v.abs() < 1e-3 {
+        format!("{v:.3e}")
+    } else if v.fract() == 0.0 {
+        format!("{v}")
+    } else {
+        format!("{v:.4}")
+    }
+}
+
+fn shown(hex: bool, element: ElementType, b: &[u8]) -> String {
+    if hex {
+        return field_text(true, element, b);
+    }
+    if values::is_float(element) {
+        values::element_f64(element, b).map(short).unwrap_or_default()
+    } else {
+        values::element_text(element, b)
+    }
+}
+
+fn field_text(hex: bool, element: ElementType, b: &[u8]) -> String {
+    if hex {
+        b.iter().map(|x| format!("{x:02x}")).collect::<Vec<_>>().join(" ")
+    } else {
+        values::element_text(element, b)
+    }
+}
+
+/// Puts an element in the field, and selects its bytes everywhere.
+pub fn start_editing(doc: &mut Document, contents: &Contents, element: ElementType, index: u64) {
+    let size = element.bytes();
+    let Some(offset) = index.checked_mul(size as u64) else {
+        return;
+    };
+    let b = contents.part(offset, size);
+    if b.len() != size {
+        return;
+    }
+    doc.inputs.editing = Some(index);
+    doc.inputs.field = field_text(doc.inputs.hex, element, &b);
+    doc.inputs.wrong = None;
+    doc.inputs.focus = true;
+    doc.inputs.seen = Some(index);
+    let buffer = contents.buffer();
+    doc.select(Selection::Memory {
+        space: buffer.address_space,
+        va: buffer.va.0.saturating_add(offset),
+        bytes: size as u64,
+    });
+    doc.inputs.seen_jump = doc.jumps;
+}
+
+/// The field of the element that is edited.
+pub fn field(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: ElementType) {
+    let p = palette(ui);
+    let Some(index) = doc.inputs.editing else {
+        ui.horizontal(|ui| {
+            ui.set_height(24.0);
+            let told = "Click a value to edit it; write several with spaces between.";
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        });
+        return;
+    };
+    ui.horizontal(|ui| {
+        ui.set_height(24.0);
+        let place = format!("[{}]", text::count(index));
+        ui.label(RichText::new(place).font(mono()).color(p.quiet));
+        let edit = egui::TextEdit::singleline(&mut doc.inputs.field)
+            .font(mono())
+            .desired_width(160.0);
+        let r = ui.add(edit).accessible_name("Value");
+        if std::mem::take(&mut doc.inputs.focus) {
+            r.request_focus();
+        }
+        let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
+        if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Escape)) {
+            doc.inputs.editing = None;
+        }
+        let set = ui
+            .button("Set")
+            .on_hover_text("Enter sets it and goes to the next")
+            .clicked();
+        if set || enter {
+            match parse_field(doc.inputs.hex, element, &doc.inputs.field) {
+                Ok(new) => {
+                    let offset = index.saturating_mul(element.bytes() as u64);
+                    let written = (new.len() / element.bytes()).max(1) as u64;
+                    let fits = doc.edit(&contents.buffer().name, offset, new);
+                    doc.inputs.wrong = (!fits).then(|| "that reaches past the end of the buffer".into());
+                    if let Some(now) = doc.contents(&contents.buffer().name).filter(|_| enter && fits) {
+                        start_editing(doc, &now, element, index.saturating_add(written));
+                    }
+                }
+                Err(e) => doc.inputs.wrong = Some(e),
+            }
+        }
+        if ui.button("Done").clicked() {
+            doc.inputs.editing = None;
+            doc.inputs.wrong = None;
+        }
+        if let Some(w) = &doc.inputs.wrong {
+            ui.add(egui::Label::new(RichText::new(format!("▲ {w}")).font(small()).color(p.error)).truncate());
+        }
+    });
+}
+
+/// The bytes that a field's text means: hex digits, or elements with spaces between.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_field(hex: bool, element: ElementType, field: &str) -> Result<Vec<u8>, String> {
+    if hex {
+        return values::parse_hex(field)
+            .filter(|b| !b.is_empty())
+            .ok_or_else(|| "write whole bytes as hex digits".into());
+    }
+    let mut out = Vec::new();
+    for word in field.split([' ', ',', '\t']).filter(|w| !w.is_empty()) {
+        out.extend(values::parse_element(element, word)?);
+    }
+    if out.is_empty() {
+        Err("write a value".into())
+    } else {
+        Ok(out)
+    }
+}
+
+fn cell_width(hex: bool, element: ElementType) -> f32 {
+    match (hex, element.bytes()) {
+        (true, 1) => 28.0,
+        (true, 2) => 52.0,
+        (true, 4) => 92.0,
+        (true, _) => 180.0,
+        (false, 1) => 38.0,
+        (false, 2) => 66.0,
+        (false, 8) if element != ElementType::F64 => 164.0,
+        _ => 86.0,
+    }
+}
+
+/// The table. Reads the rows in view and nothing else.
+pub fn table(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: ElementType) {
+    let p = palette(ui);
+    let size = element.bytes();
+    let n = contents.buffer().bytes / size as u64;
+    let (hex, editing, seen) = (doc.inputs.hex, doc.inputs.editing, doc.inputs.seen);
+    let cell_w = cell_width(hex, element);
+    let digits = text::count(n.saturating_sub(1)).chars().count() as f32;
+    let gutter = (digits * 7.4 + 14.0).max(40.0);
+    let fit = ((ui.available_width() - gutter - 16.0) / cell_w).floor().max(1.0) as u64;
+    let columns = [32u64, 16, 8, 4, 2, 1].into_iter().find(|c| *c <= fit).unwrap_or(1);
+    let mut rows = doc.inputs.grid;
+    if let Some(i) = doc.inputs.reveal.take() {
+        rows.reveal(i / columns);
+    }
+    let mut start = None;
+    let edited = contents.edited().is_some();
+    rows.show(ui, "Values", n.div_ceil(columns), |ui, row, rect| {
+        let y = rect.center().y;
+        let at = row * columns;
+        let place = pos2(rect.left() + gutter - 8.0, y);
+        ui.painter()
+            .text(place, Align2::RIGHT_CENTER, text::count(at), mono(), p.quiet);
+        let (offset, len) = (at * size as u64, columns.min(n - at) as usize * size);
+        let bytes = contents.part(offset, len);
+        let mut was = Vec::new();
+        if edited {
+            was.resize(len, 0);
+            contents.recorded(offset, &mut was);
+        }
+        for (c, b) in bytes.chunks_exact(size).enumerate() {
+            let index = at + c as u64;
+            let left = rect.left() + gutter + c as f32 * cell_w;
+            let cell = Rect::from_min_max(pos2(left, rect.top()), pos2(left + cell_w - 2.0, rect.bottom()));
+            let r = ui.interact(cell, ui.scope_id().with(("value", index)), Sense::click());
+            r.widget_info(|| WidgetInfo::labeled(Role::Cell, true, format!("value {index}")));
+            if editing == Some(index) || seen == Some(index) {
+                ui.painter().rect_filled(cell, 2.0, p.selection);
+            } else if r.hovered() {
+                ui.painter().rect_filled(cell, 2.0, p.raised);
+            }
+            let old = was.get(c * size..(c + 1) * size).filter(|o| *o != b);
+            let ink = match (old, b.iter().all(|x| *x == 0)) {
+                (Some(_), _) => p.edited,
+                (None, true) => p.poll,
+                _ => p.text,
+            };
+            let inner = cell.shrink2(vec2(4.0, 0.0));
+            paint_text(ui, inner, Align2::RIGHT_CENTER, &shown(hex, element, b), mono(), ink);
+            if r.clicked() {
+                start = Some(index);
+            }
+            if r.hovered() {
+                let now = values::element_text(element, b);
+                let told = old.map_or_else(
+                    || format!("[{}] {now}", text::count(index)),
+                    |o| {
+                        format!(
+                            "[{}] {now}, recorded {}",
+                            text::count(index),
+                            values::element_text(element, o)
+                        )
+                    },
+                );
+                r.on_hover_text(told);
+            }
+        }
+    });
+    doc.inputs.grid = rows;
+    if let Some(i) = start {
+        start_editing(doc, contents, element, i);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_holds_one_value_or_several_or_bytes() {
+        assert_eq!(
+            parse_field(false, ElementType::U16, "1 0x2,3").unwrap(),
+            [1, 0, 2, 0, 3, 0]
+        );
+        assert_eq!(parse_field(true, ElementType::U16, "0a0b").unwrap(), [10, 11]);
+        assert!(parse_field(false, ElementType::U8, "").is_err());
+        assert!(parse_field(true, ElementType::U8, "0").is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! Bringing whole contents in and out: files, and filling with zeros. Nothing here takes time by the size of the
+//! buffer on the interface thread but the taking of the pages that changed.
+
+use super::shape::Layout;
+use crate::document::changes::Change;
+use crate::document::contents::Contents;
+use crate::document::{Document, values};
+use crate::window::{App, Asks, Pick};
+use egui::Context;
+use std::sync::Arc;
+use trace_core::recording::ElementType;
+
+/// Asks for a file and takes it into the buffer.
+pub fn load(doc: &Document, asks: &mut Asks, contents: &Contents) {
+    let mut buffer = contents.buffer().clone();
+    buffer.element = doc.element(&buffer);
+    let planes = doc
+        .inputs
+        .shape_of(&buffer, buffer.element)
+        .is_some_and(|s| s.layout == Layout::Planes);
+    asks.pick(Pick::Buffer, move |app, ctx, path| {
+        let (name, again) = (buffer.name.clone(), ctx.clone());
+        let title = format!("loading {}", path.display());
+        app.tasks.spawn(ctx, title, move |_| {
+            let loaded = values::load(&path, &buffer, planes);
+            Box::new(move |app| match loaded {
+                Ok(bytes) => {
+                    let file = path.file_name().map(|n| n.to_string_lossy().into_owned());
+                    let title = format!("load {} into {name}", file.unwrap_or_default());
+                    replace(app, &again, &name, title, bytes.into());
+                }
+                Err(e) => app.error("the file was not taken", &e),
+            })
+        });
+    });
+}
+
+/// Makes every byte zero.
+pub fn clear(asks: &mut Asks, contents: &Contents) {
+    let (name, bytes) = (contents.buffer().name.clone(), contents.buffer().bytes);
+    asks.then(move |app, ctx| {
+        let again = ctx.clone();
+        app.tasks.spawn(ctx, format!("clearing {name}"), move |_| {
+            let zero: Arc<[u8]> = vec![0; usize::try_from(bytes).unwrap_or(0)].into();
+            Box::new(move |app| {
+                let title = format!("clear {name}");
+                replace(app, &again, &name, title, zero);
+            })
+        });
+    });
+}
+
+/// Gives a buffer new content, of which only what differs is kept; found out apart from the interface thread.
+fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8]>) {
+    let Some(doc) = &app.doc else { return };
+    let Some(contents) = doc.contents(name) else { return };
+    let (name, stamp) = (name.to_owned(), doc.changes().stamp(name));
+    let (path, again) = (doc.path.clone(), ctx.clone());
+    app.tasks.spawn(ctx, format!("comparing with {name}"), move |progress| {
+        let found = contents.differences(&new, progress);
+        Box::new(move |app| {
+            let Some(doc) = app.doc.as_mut().filter(|d| d.path == path) else {
+                return;
+            };
+            let Ok(pieces) = found else {
+                app.info(format!("{title} was stopped"));
+                return;
+            };
+            if doc.changes().stamp(&name) != stamp {
+                // It was edited meanwhile: what differs is something else now.
+                replace(app, &again, &name, title, new);
+            } else if pieces.is_empty() {
+                app.info(format!("{title} changed nothing"));
+            } else {
+                let buffer = name.clone();
+                let told = title.clone();
+                if doc.change(Change::Bytes { buffer, title, pieces }) {
+                    app.info(told);
+                } else {
+                    app.error("the buffer was not changed", &format!("{told}: it does not fit"));
+                }
+            }
+        })
+    });
+}
+
+/// Asks for a place and saves the buffer there as the person left it.
+pub fn save(asks: &mut Asks, contents: &Contents, element: ElementType) {
+    let (contents, name) = (contents.clone(), contents.buffer().name.clone());
+    asks.pick(Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let done = crate::buffers::write_file(&path, element, &contents.whole()).map_err(|e| e.to_string());
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("{name} saved as {}", path.display())),
+                Err(e) => app.error("the buffer was not saved", &e),
+            })
+        });
+    });
+}

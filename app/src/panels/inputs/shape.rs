@@ -1,0 +1,200 @@
+//! How the elements of a buffer lie in a picture: which shapes suggest themselves, and which element a pixel is.
+
+/// Sides that a picture may have without a person asking for it.
+const SIDES: std::ops::RangeInclusive<u64> = 4..=4096;
+/// Most shapes that are offered.
+const MOST: usize = 8;
+
+/// How channels lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Grey pictures one after another, shown side by side.
+    Tiles,
+    /// Red, green and blue, one picture each.
+    Planes,
+    /// Red, green and blue of each pixel together.
+    Interleaved,
+}
+
+/// A picture of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pixels across, of one tile.
+    pub width: u64,
+    /// Pixels down, of one tile.
+    pub height: u64,
+    /// Number of tiles, 1 for colour.
+    pub tiles: u64,
+    /// How channels lie.
+    pub layout: Layout,
+}
+
+fn square(n: u64) -> Option<u64> {
+    let s = (n as f64).sqrt().round() as u64;
+    (s.checked_mul(s) == Some(n) && SIDES.contains(&s)).then_some(s)
+}
+
+/// The shapes that a number of elements suggests, the likeliest first.
+#[must_use]
+pub fn candidates(elements: u64) -> Vec<Shape> {
+    let mut out = Vec::new();
+    let of = |s: u64, tiles: u64, layout: Layout| Shape {
+        width: s,
+        height: s,
+        tiles,
+        layout,
+    };
+    for k in (1..=1024).filter(|k| elements.is_multiple_of(*k)) {
+        let Some(s) = square(elements / k) else { continue };
+        if k == 3 {
+            // Planes first, as the frameworks of GPU recordings lay images out.
+            out.push(of(s, 1, Layout::Planes));
+            out.push(of(s, 1, Layout::Interleaved));
+        }
+        out.push(of(s, k, Layout::Tiles));
+        if out.len() >= MOST {
+            break;
+        }
+    }
+    out
+}
+
+/// Rows of a width that a person chose.
+#[must_use]
+pub fn rows(elements: u64, width: u64) -> Shape {
+    let width = width.clamp(1, elements.max(1));
+    Shape {
+        width,
+        height: elements.div_ceil(width),
+        tiles: 1,
+        layout: Layout::Tiles,
+    }
+}
+
+impl Shape {
+    /// What it is, in words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let size = format!("{}×{}", self.width, self.height);
+        match (self.layout, self.tiles) {
+            (Layout::Planes, _) => format!("{size} colour, in planes"),
+            (Layout::Interleaved, _) => format!("{size} colour, by pixel"),
+            (Layout::Tiles, 1) => format!("{size} grey"),
+            (Layout::Tiles, n) => format!("{n} of {size}"),
+        }
+    }
+
+    /// Whether a pixel has three elements.
+    #[must_use]
+    pub fn colour(&self) -> bool {
+        self.layout != Layout::Tiles
+    }
+
+    /// Tiles across.
+    fn across(&self) -> u64 {
+        ((self.tiles as f64).sqrt().ceil() as u64).max(1)
+    }
+
+    /// Pixels of the whole picture, with a pixel between tiles.
+    #[must_use]
+    pub fn size(&self) -> [u64; 2] {
+        let (x, y) = (self.across(), self.tiles.div_ceil(self.across()).max(1));
+        let side = |n: u64, s: u64| n.saturating_mul(s.saturating_add(1)).saturating_sub(1);
+        [side(x, self.width), side(y, self.height)]
+    }
+
+    /// The elements of a pixel: one, or three of a coloured picture. `None`: between tiles, or outside.
+    #[must_use]
+    pub fn elements(&self, x: u64, y: u64) -> Option<[u64; 3]> {
+        let (w, h) = (self.width.saturating_add(1), self.height.saturating_add(1));
+        let (tx, ty) = (x / w, y / h);
+        let (x, y) = (x % w, y % h);
+        let tile = ty.checked_mul(self.across())?.checked_add(tx)?;
+        if x >= self.width || y >= self.height || tx >= self.across() || tile >= self.tiles {
+            return None;
+        }
+        let plane = self.width.checked_mul(self.height)?;
+        let at = y * self.width + x;
+        Some(match self.layout {
+            Layout::Tiles => [tile.checked_mul(plane)?.checked_add(at)?; 3],
+            Layout::Planes => [at, at.checked_add(plane)?, at.checked_add(plane.checked_mul(2)?)?],
+            Layout::Interleaved => {
+                let first = at.checked_mul(3)?;
+                [first, first.checked_add(1)?, first.checked_add(2)?]
+            }
+        })
+    }
+
+    /// The pixel of an element.
+    #[must_use]
+    pub fn pixel(&self, element: u64) -> Option<[u64; 2]> {
+        let plane = self.width.checked_mul(self.height).filter(|p| *p > 0)?;
+        let (tile, at) = match self.layout {
+            Layout::Tiles => (element / plane, element % plane),
+            Layout::Planes => (0, element % plane),
+            Layout::Interleaved => (0, element / 3),
+        };
+        if tile >= self.tiles || at >= plane {
+            return None;
+        }
+        let (tx, ty) = (tile % self.across(), tile / self.across());
+        Some([
+            tx * (self.width + 1) + at % self.width,
+            ty * (self.height + 1) + at / self.width,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_of_one_and_of_three_channels_suggest_themselves() {
+        let first = |n: u64| candidates(n).first().copied();
+        assert_eq!(
+            first(784).map(|s| (s.width, s.tiles, s.layout)),
+            Some((28, 1, Layout::Tiles))
+        );
+        assert_eq!(
+            first(227 * 227 * 3).map(|s| (s.width, s.layout)),
+            Some((227, Layout::Planes))
+        );
+        // Two pictures, as in the recording of mnist.
+        assert_eq!(first(1568).map(|s| (s.width, s.tiles)), Some((28, 2)));
+        assert!(first(1).is_none());
+        assert!(first(17).is_none());
+    }
+
+    #[test]
+    fn pixels_and_elements_lead_to_each_other() {
+        let shapes = [
+            candidates(1568)[0],
+            Shape {
+                layout: Layout::Planes,
+                ..rows(12, 4)
+            },
+            Shape {
+                layout: Layout::Interleaved,
+                ..rows(12, 4)
+            },
+            rows(10, 4),
+        ];
+        for s in shapes {
+            let [w, h] = s.size();
+            let mut seen = 0;
+            for y in 0..h {
+                for x in 0..w {
+                    let Some(e) = s.elements(x, y) else { continue };
+                    seen += 1;
+                    for i in e {
+                        assert_eq!(s.pixel(i), Some([x, y]), "{s:?} element {i}");
+                    }
+                }
+            }
+            assert_eq!(seen, s.width * s.height * s.tiles);
+        }
+        assert_eq!(rows(10, 4).size(), [4, 3]);
+        assert_eq!(candidates(1568)[0].size(), [57, 28]);
+    }
+}

@@ -1,0 +1,255 @@
+//! What stands under the lines: everything that touches a byte, or the selected values as a plot.
+
+use super::{Touched, selected};
+use crate::document::moment::Selection;
+use crate::document::touches::{self, Touch};
+use crate::document::{Document, derive, values};
+use crate::panels::inputs::views::{around, plot_range, quiet_plot};
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, icons, mono, palette, small, text};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2};
+use egui_plot::{HoverPosition, Line, PlotPoints};
+use std::sync::Arc;
+use trace_core::recording::ElementType;
+
+/// Most values that a plot draws; of more, every so-and-so-manieth is drawn.
+const MOST_POINTS: u64 = 2048;
+
+/// Looks for everything that touches a byte, and shows it under the lines.
+pub fn touch(doc: &mut Document, asks: &mut Asks, space: u32, va: u64) {
+    doc.memory.touched = Some(Touched {
+        space,
+        va,
+        ..Default::default()
+    });
+    doc.memory.list = Default::default();
+    let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
+    let path = doc.path.clone();
+    asks.task("looking for what touches the byte", move |progress| {
+        let found = touches::find(&recording, &facts, space, va, moment, progress);
+        Box::new(move |app| {
+            let Some(doc) = app.doc.as_mut().filter(|d| d.path == path) else {
+                return;
+            };
+            let mine = |t: &&mut Touched| t.space == space && t.va == va;
+            if let Some(t) = doc.memory.touched.as_mut().filter(mine) {
+                match found {
+                    Ok(list) => t.list = Some(Arc::new(list)),
+                    Err(_) => t.stopped = true,
+                }
+            }
+        })
+    });
+}
+
+/// Draws what touches the byte that was asked about.
+pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(t) = doc.memory.touched.clone() else { return };
+    let mut close = false;
+    ui.horizontal(|ui| {
+        ui.set_height(26.0);
+        ui.add_space(8.0);
+        let told = match &t.list {
+            Some(l) if l.len() == 1 => "is touched by 1 thing".to_owned(),
+            Some(l) => format!("is touched by {} things", text::count(l.len() as u64)),
+            None if t.stopped => "looking was stopped".into(),
+            None => "looking for what touches it".into(),
+        };
+        let at = format!("{:#x}", t.va);
+        let r = widgets::link(ui, "the byte asked about", &at);
+        if widgets::copies(&r, &[("address", at)]).clicked() {
+            doc.show_memory(t.space, t.va, 1);
+        }
+        ui.label(RichText::new(told).color(p.quiet));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(4.0);
+            close = widgets::icon_button(ui, icons::X, "Close what touches it").clicked();
+        });
+    });
+    if close {
+        doc.memory.touched = None;
+        return;
+    }
+    let Some(list) = t.list else { return };
+    let mut rows = doc.memory.list;
+    let mut go: Option<Touch> = None;
+    rows.show(ui, "What touches it", list.len() as u64, |ui, row, rect| {
+        let Some(t) = list.get(row as usize) else { return };
+        let r = ui.interact(rect, ui.scope_id().with(("touch", row)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.what)));
+        let here = t.event.is_some_and(|e| e == doc.moment());
+        if here {
+            ui.painter().rect_filled(rect, 0.0, p.selection);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let cell = |from: f32, to: f32| {
+            Rect::from_min_max(
+                pos2(rect.left() + from, rect.top()),
+                pos2((rect.left() + to).min(rect.right()), rect.bottom()),
+            )
+        };
+        let ink = match t.kind {
+            "register" => p.write,
+            "job" => p.job,
+            "finding" => p.warning,
+            _ => p.quiet,
+        };
+        let event = t.event.map_or_else(String::new, text::count);
+        paint_text(ui, cell(8.0, 68.0), Align2::RIGHT_CENTER, &event, mono(), p.read);
+        paint_text(ui, cell(84.0, 164.0), Align2::LEFT_CENTER, t.kind, body(), ink);
+        paint_text(
+            ui,
+            cell(168.0, rect.width() - 4.0),
+            Align2::LEFT_CENTER,
+            &t.what,
+            body(),
+            p.text,
+        );
+        if r.clicked() {
+            go = Some(t.clone());
+        }
+        let mut forms = vec![("row", format!("{event}\t{}\t{}", t.kind, t.what))];
+        if let Some(e) = t.event {
+            forms.push(("event", e.to_string()));
+        }
+        widgets::copies(&r, &forms).on_hover_text(&t.what);
+    });
+    doc.memory.list = rows;
+    if let Some(t) = go {
+        let event = t.event.unwrap_or(doc.moment());
+        if matches!(t.go, Selection::Buffer(_)) {
+            asks.command("show-inputs");
+        } else if t.kind == "page table" {
+            asks.command("show-page-tables");
+        }
+        doc.go_with(event, t.go);
+    }
+}
+
+/// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.
+type Made = (u32, u64, u64, ElementType, u64, u64);
+
+/// The values of a plot, kept until what it was made of changes.
+#[derive(Clone)]
+pub struct Plotted {
+    made: Made,
+    points: Arc<Vec<[f64; 2]>>,
+    every: u64,
+}
+
+/// The values of a range, every so-and-so-manieth so that there are at most [`MOST_POINTS`].
+fn points(doc: &Document, made: Made) -> Plotted {
+    let (space, va, bytes, element, moment, _) = made;
+    let size = element.bytes() as u64;
+    let count = bytes / size;
+    let every = count.div_ceil(MOST_POINTS).max(1);
+    let value = |b: &[Result<u8, trace_core::memory::ByteState>]| {
+        let known: Option<Vec<u8>> = b.iter().map(|b| b.ok()).collect();
+        values::element_f64(element, &known?).filter(|v| v.is_finite())
+    };
+    let mut out = Vec::new();
+    if every == 1 {
+        let read = derive::read(&doc.recording, space, va, moment, (count * size) as usize);
+        let parts = read.chunks_exact(size as usize).enumerate();
+        out.extend(parts.filter_map(|(i, b)| Some([i as f64, value(b)?])));
+    } else {
+        for i in (0..count).step_by(every as usize) {
+            let at = va.saturating_add(i * size);
+            let read = derive::read(&doc.recording, space, at, moment, size as usize);
+            out.extend(value(&read).map(|v| [i as f64, v]));
+        }
+    }
+    Plotted {
+        made,
+        points: Arc::new(out),
+        every,
+    }
+}
+
+/// Draws the selected values, or those in view.
+pub fn plot(doc: &mut Document, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(element) = doc.memory.element else { return };
+    let size = element.bytes() as u64;
+    let chosen = selected(doc).filter(|s| s.1 > size);
+    let (va, bytes) = chosen.unwrap_or((doc.memory.top, doc.memory.shown_rows * 16));
+    let made = (
+        doc.memory.space,
+        va,
+        bytes,
+        element,
+        doc.moment(),
+        doc.changes().revision(),
+    );
+    let held = match doc.memory.plotted.clone().filter(|h| h.made == made) {
+        Some(h) => h,
+        None => {
+            let h = points(doc, made);
+            doc.memory.plotted = Some(h.clone());
+            h
+        }
+    };
+    ui.horizontal(|ui| {
+        ui.set_height(22.0);
+        ui.add_space(12.0);
+        let what = if chosen.is_some() { "selected" } else { "in view" };
+        let mut told = format!(
+            "{} values of {} {what}, from {va:#x}",
+            text::count(bytes / size),
+            element.name()
+        );
+        if held.every > 1 {
+            told += &format!(", one in {} drawn", text::count(held.every));
+        }
+        ui.label(RichText::new(told).font(small()).color(p.quiet));
+    });
+    if held.points.is_empty() {
+        let none = "None of these values is in the recording, or none is finite.";
+        widgets::empty(ui, icons::CHART_BAR, none, None);
+        return;
+    }
+    let room = ui.available_size();
+    let list = Arc::clone(&held.points);
+    let ends = list
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(a, b), q| (a.min(q[1]), b.max(q[1])));
+    let (low, high) = around(ends.0, ends.1);
+    let label = |h: &HoverPosition<'_>| match h {
+        HoverPosition::NearDataPoint { position, .. } => Some(format!(
+            "[{}] {}",
+            text::count(position.x.max(0.0).round() as u64),
+            position.y
+        )),
+        HoverPosition::Elsewhere { .. } => None,
+    };
+    let out = quiet_plot(ui, ("memory values", va, bytes))
+        .width(room.x - 8.0)
+        .height((room.y - 4.0).max(40.0))
+        .label_formatter(label)
+        .include_y(low)
+        .include_y(high)
+        .include_x(0.0)
+        .include_x((bytes / size).max(1) as f64)
+        .show(ui, |plot| {
+            plot_range(plot, bytes / size);
+            let line = Line::new(
+                "value",
+                PlotPoints::new(list.iter().map(|q| [q[0], q[1].clamp(low, high)]).collect()),
+            );
+            plot.line(line.stroke(Stroke::new(1.2, p.read)));
+        });
+    let r = out.response;
+    r.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Plot of memory"));
+    if let Some(q) = r.interact_pointer_pos().filter(|_| r.clicked()) {
+        let index = out.transform.value_from_position(q).x.round().max(0.0) as u64;
+        if index < bytes / size {
+            let space = doc.memory.space;
+            doc.memory.top = va.saturating_add(index * size) & !15;
+            doc.show_memory(space, va.saturating_add(index * size), size);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Memory line by line: sixteen bytes each, as hex and ASCII or as elements.
+
+use super::{copy, pane, selected};
+use crate::document::moment::Selection;
+use crate::document::{Document, derive, values};
+use crate::theme::widgets::paint_text;
+use crate::theme::{ROW, mono, palette, small};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use trace_core::memory::ByteState;
+use trace_core::recording::ElementType;
+
+/// Most bytes that are copied at once.
+const MOST_COPY: u64 = 1 << 16;
+/// One past the last address.
+const END: u64 = 1 << 48;
+
+/// Where things stand in a line.
+#[derive(Clone, Copy)]
+struct Columns {
+    left: f32,
+    hex: f32,
+    digit: f32,
+    ascii: f32,
+    element: Option<ElementType>,
+    /// Width of an element.
+    width: f32,
+}
+
+impl Columns {
+    fn new(area: Rect, digit: f32, element: Option<ElementType>) -> Self {
+        let hex = 132.0;
+        let n = element.map_or(16, |e| 16 / e.bytes());
+        Self {
+            left: area.left(),
+            hex,
+            digit,
+            ascii: hex + digit * 51.0,
+            element,
+            width: ((area.width() - hex - 12.0) / n as f32).min(132.0),
+        }
+    }
+
+    /// Bytes that go together.
+    fn step(&self) -> u64 {
+        self.element.map_or(1, |e| e.bytes() as u64)
+    }
+
+    /// The byte of a line at a place.
+    fn byte_at(&self, x: f32) -> u64 {
+        let x = x - self.left - self.hex;
+        let (n, last) = match self.element {
+            Some(e) => ((x / self.width).floor(), 16 / e.bytes() as u64 - 1),
+            None if x > self.ascii - self.hex - self.digit => (((x - self.ascii + self.hex) / self.digit).floor(), 15),
+            None => ((x / (self.digit * 3.0) + 0.16).floor(), 15),
+        };
+        (n.max(0.0) as u64).min(last) * self.step()
+    }
+
+    /// The places of the bytes `from..to` of a line.
+    fn span(&self, from: u64, to: u64) -> (f32, f32) {
+        if self.element.is_some() {
+            let (a, b) = (from / self.step(), to.div_ceil(self.step()));
+            let x = self.left + self.hex;
+            return (x + a as f32 * self.width, x + b as f32 * self.width);
+        }
+        let x = |v: u64| self.left + self.hex + v as f32 * self.digit * 3.0 - self.digit * 0.5;
+        (x(from), x(to))
+    }
+}
+
+/// A byte of a line: as the person left it, and whether they did.
+type Cell = (Result<u8, ByteState>, bool);
+
+/// The bytes in view, edits on top.
+fn cells(doc: &Document, top: u64, len: usize) -> Vec<Cell> {
+    let space = doc.memory.space;
+    let read = derive::read(&doc.recording, space, top, doc.moment(), len);
+    let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
+    let end = top.saturating_add(len as u64);
+    for (name, edited) in doc.changes().inputs() {
+        let Some(b) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
+            continue;
+        };
+        let (from, to) = (b.va.0.max(top), b.va.0.saturating_add(b.bytes).min(end));
+        if from >= to {
+            continue;
+        }
+        let part = &mut out[(from - top) as usize..(to - top) as usize];
+        let was: Vec<u8> = part.iter().map(|c| c.0.unwrap_or(0)).collect();
+        let mut now = was.clone();
+        edited.overlay(from - b.va.0, &mut now);
+        for ((cell, was), now) in part.iter_mut().zip(was).zip(now) {
+            if was != now {
+                *cell = (Ok(now), true);
+            }
+        }
+    }
+    out
+}
+
+/// Draws the lines that fit.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let size = ui.available_size_before_wrap();
+    let (area, response) = ui.allocate_exact_size(size, Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory"));
+    wheel(doc, ui, &response);
+    let n = (area.height() / ROW).ceil().max(1.0) as u64;
+    doc.memory.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;
+    doc.memory.top = doc.memory.top.min(END - 16 * n.min(1 << 20)) & !15;
+    if response.has_focus() {
+        keys(doc, ui, &response);
+    }
+    let (space, top) = (doc.memory.space, doc.memory.top);
+    let clip = ui.clip_rect();
+    ui.set_clip_rect(clip.intersect(area));
+    let bytes = cells(doc, top, (n * 16) as usize);
+    let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
+    let columns = Columns::new(area, digit, doc.memory.element);
+    let byte_at = |q: Pos2| {
+        let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, n as f32 - 1.0) as u64;
+        top.saturating_add(line * 16 + columns.byte_at(q.x))
+    };
+    let mut pressed = None;
+    let mut released = None;
+    let mut asked = None;
+    let chosen = selected(doc);
+    for i in 0..n {
+        let va = top.saturating_add(i * 16);
+        let y = area.top() + i as f32 * ROW;
+        let row = Rect::from_min_size(pos2(area.left(), y), egui::vec2(area.width(), ROW));
+        let r = ui.interact(row, ui.scope_id().with(("mem", i)), Sense::click_and_drag());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}")));
+        if r.hovered() {
+            ui.painter().rect_filled(row, 0.0, p.raised);
+        }
+        let line = &bytes[(i * 16) as usize..((i + 1) * 16) as usize];
+        highlights(doc, ui, va, row, &columns);
+        line_ui(ui, va, line, row, &columns);
+        if let Some(q) = r.interact_pointer_pos() {
+            if r.drag_started() {
+                pressed = Some(ui.input(|i| i.pointer.press_origin()).unwrap_or(q));
+            }
+            if r.dragged() {
+                let to = byte_at(q);
+                if let Some(d) = &mut doc.memory.drag {
+                    d.1 = to;
+                }
+            }
+            if r.clicked() {
+                released = Some(byte_at(q));
+            }
+            if r.double_clicked() {
+                asked = Some(byte_at(q));
+            }
+        }
+        if r.drag_stopped()
+            && let Some((a, b)) = doc.memory.drag.take()
+        {
+            let (from, to) = (a.min(b), a.max(b).saturating_add(columns.step()));
+            doc.select(Selection::Memory {
+                space,
+                va: from,
+                bytes: to - from,
+            });
+            doc.memory.seen_jump = doc.jumps;
+        }
+        if r.secondary_clicked()
+            && let Some(q) = r.interact_pointer_pos()
+        {
+            ui.data_mut(|d| d.insert_temp(egui::Id::unique("memory-menu"), byte_at(q)));
+        }
+        r.context_menu(|ui| {
+            let byte = ui
+                .data(|d| d.get_temp::<u64>(egui::Id::unique("memory-menu")))
+                .unwrap_or(va);
+            menu(doc, asks, ui, byte, chosen);
+        });
+    }
+    ui.set_clip_rect(clip);
+    if let Some(q) = pressed {
+        let at = byte_at(q);
+        doc.memory.drag = Some((at, at));
+    }
+    if let Some(va) = released {
+        response.request_focus();
+        let shift = ui.input(|i| i.modifiers.shift);
+        let step = columns.step();
+        let (from, bytes) = match chosen {
+            Some((from, n)) if shift => (
+                from.min(va),
+                va.saturating_add(step).max(from.saturating_add(n)) - from.min(va),
+            ),
+            _ => (va, step),
+        };
+        doc.select(Selection::Memory { space, va: from, bytes });
+        doc.memory.seen_jump = doc.jumps;
+    }
+    if let Some(va) = asked {
+        pane::touch(doc, asks, space, va);
+    }
+}
+
+fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
+    let space = doc.memory.space;
+    let (from, len) = match chosen {
+        Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MOST_COPY)),
+        _ => (byte & !15, 16),
+    };
+    let known: Vec<Option<u8>> = cells(doc, from, len as usize).iter().map(|c| c.0.ok()).collect();
+    ui.label(
+        egui::RichText::new(format!("{len} bytes from {from:#x}"))
+            .font(small())
+            .color(palette(ui).quiet),
+    );
+    for (what, text) in copy::forms(from, &known, doc.memory.element) {
+        if ui.button(format!("Copy {what}")).clicked() {
+            ui.ctx().copy_text(text);
+            ui.close();
+        }
+    }
+    ui.separator();
+    if ui.button("What touches this byte").clicked() {
+        pane::touch(doc, asks, space, byte);
+        ui.close();
+    }
+    if ui.button("Walk the page tables").clicked() {
+        doc.select(Selection::Memory {
+            space,
+            va: byte,
+            bytes: 1,
+        });
+        asks.command("show-page-tables");
+        ui.close();
+    }
+}
+
+fn wheel(doc: &mut Document, ui: &Ui, response: &egui::Response) {
+    if !response.contains_pointer() {
+        return;
+    }
+    doc.memory.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
+    let lines = (doc.memory.scroll / ROW).trunc();
+    doc.memory.scroll -= lines * ROW;
+    let by = (lines.abs() as u64).saturating_mul(16);
+    let top = doc.memory.top;
+    doc.memory.top = if lines < 0.0 {
+        top.saturating_sub(by)
+    } else {
+        top.saturating_add(by)
+    };
+}
+
+/// Arrows move the selected byte, Page Up and Page Down by what fits.
+fn keys(doc: &mut Document, ui: &Ui, response: &egui::Response) {
+    let filter = EventFilter {
+        horizontal_arrows: true,
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
+    let step = doc.memory.element.map_or(1, |e| e.bytes() as i64);
+    let page = doc.memory.shown_rows as i64 * 16;
+    let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
+    let moves = [
+        (Key::ArrowLeft, -step),
+        (Key::ArrowRight, step),
+        (Key::ArrowUp, -16),
+        (Key::ArrowDown, 16),
+        (Key::PageUp, -page),
+        (Key::PageDown, page),
+    ];
+    let Some((_, by)) = moves.into_iter().find(|(k, _)| pressed(*k)) else {
+        return;
+    };
+    let at = selected(doc).map_or(doc.memory.top, |s| s.0);
+    if let Some(to) = at.checked_add_signed(by).filter(|t| *t < END) {
+        let space = doc.memory.space;
+        doc.show_memory(space, to, step as u64);
+        doc.memory.seen_jump = doc.jumps;
+    }
+}
+
+fn highlights(doc: &Document, ui: &Ui, va: u64, row: Rect, c: &Columns) {
+    let p = palette(ui);
+    let fill = |from: u64, len: u64, ink: egui::Color32, frame: bool| {
+        let (a, b) = (from.max(va), from.saturating_add(len).min(va.saturating_add(16)));
+        if a >= b {
+            return;
+        }
+        let (x0, x1) = c.span(a - va, b - va);
+        let r = Rect::from_min_max(pos2(x0, row.top() + 1.0), pos2(x1, row.bottom() - 1.0));
+        if frame {
+            ui.painter()
+                .rect_stroke(r, 2.0, Stroke::new(1.0, ink), egui::StrokeKind::Inside);
+        } else {
+            ui.painter().rect_filled(r, 2.0, ink);
+        }
+        if c.element.is_none() {
+            let x = |v: u64| c.left + c.ascii + (v - va) as f32 * c.digit;
+            let r = Rect::from_min_max(pos2(x(a), row.top() + 1.0), pos2(x(b), row.bottom() - 1.0));
+            ui.painter().rect_filled(r, 2.0, if frame { p.raised } else { ink });
+        }
+    };
+    match doc.memory.drag {
+        Some((a, b)) => fill(a.min(b), a.max(b) - a.min(b) + c.step(), p.selection, false),
+        None => {
+            if let Some((from, len)) = selected(doc) {
+                fill(from, len, p.selection, false);
+            }
+        }
+    }
+    if let Some(hits) = &doc.memory.hits {
+        let len = doc.memory.hit_bytes.max(1);
+        let first = hits.partition_point(|h| h.saturating_add(len) <= va);
+        for h in hits[first..].iter().take_while(|h| **h < va.saturating_add(16)) {
+            fill(*h, len, p.read, true);
+        }
+    }
+    if let Some(t) = doc.memory.touched.as_ref().filter(|t| t.space == doc.memory.space) {
+        fill(t.va, 1, p.text, true);
+    }
+}
+
+fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
+    let p = palette(ui);
+    let y = row.center().y;
+    let at = pos2(row.left() + 16.0, y);
+    ui.painter()
+        .text(at, Align2::LEFT_CENTER, format!("{va:#014x}"), mono(), p.quiet);
+    if line.iter().any(|c| c.1) {
+        ui.painter().circle_filled(pos2(row.left() + 8.0, y), 2.5, p.edited);
+    }
+    if line.iter().all(|c| c.0.is_err()) {
+        let none = line.iter().any(|c| c.0 == Err(ByteState::NoContent));
+        let what = if none { "mapped, not recorded" } else { "not mapped" };
+        let at = pos2(row.left() + c.hex, y);
+        ui.painter().text(at, Align2::LEFT_CENTER, what, small(), p.poll);
+        return;
+    }
+    if let Some(e) = c.element {
+        for (i, part) in line.chunks(e.bytes()).enumerate() {
+            let left = row.left() + c.hex + i as f32 * c.width;
+            let cell = Rect::from_min_max(pos2(left + 6.0, row.top()), pos2(left + c.width - 6.0, row.bottom()));
+            let known: Option<Vec<u8>> = part.iter().map(|b| b.0.ok()).collect();
+            let (t, ink) = match known {
+                Some(b) if part.iter().any(|c| c.1) => (values::element_text(e, &b), p.edited),
+                Some(b) if b.iter().all(|x| *x == 0) => (values::element_text(e, &b), p.poll),
+                Some(b) => (values::element_text(e, &b), p.text),
+                None => ("·".into(), p.poll),
+            };
+            paint_text(ui, cell, Align2::RIGHT_CENTER, &t, mono(), ink);
+        }
+        return;
+    }
+    for (i, (b, edited)) in line.iter().enumerate() {
+        let x = row.left() + c.hex + i as f32 * c.digit * 3.0;
+        let (t, ink) = match b {
+            Ok(v) if *edited => (format!("{v:02x}"), p.edited),
+            Ok(0) => ("00".into(), p.poll),
+            Ok(v) => (format!("{v:02x}"), p.text),
+            Err(ByteState::NoContent) => ("··".into(), p.poll),
+            Err(_) => ("  ".into(), p.poll),
+        };
+        ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, t, mono(), ink);
+    }
+    let ascii: String = line
+        .iter()
+        .map(|(b, _)| match b {
+            Ok(c) if (0x20..0x7f).contains(c) => *c as char,
+            Ok(_) => '.',
+            Err(_) => ' ',
+        })
+        .collect();
+    let at = pos2(row.left() + c.ascii, y);
+    ui.painter().text(at, Align2::LEFT_CENTER, ascii, mono(), p.quiet);
+}

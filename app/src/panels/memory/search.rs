@@ -1,0 +1,169 @@
+//! Searching memory for bytes, text or a value, apart from the interface thread.
+
+use crate::document::moment::Selection;
+use crate::document::{Document, derive, values};
+use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use crate::window::Asks;
+use egui::{RichText, Ui};
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::memory::SearchError;
+use trace_core::recording::ElementType;
+
+/// Places that a search gives at most.
+const MOST: usize = 100_000;
+
+/// The search field and what was found.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
+    let hint = "search: 0a ff, \"text\", f32:1.5";
+    let r = ui
+        .add(
+            egui::TextEdit::singleline(&mut doc.memory.search)
+                .font(mono())
+                .desired_width(width)
+                .hint_text(RichText::new(hint).font(body()).color(p.quiet)),
+        )
+        .accessible_name("Search memory");
+    if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
+        start(doc, asks);
+    }
+    if let Some(w) = &doc.memory.wrong {
+        let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+        ui.add(egui::Label::new(told).truncate()).on_hover_text(w);
+    } else if let Some((_, progress)) = doc.memory.searching.clone() {
+        ui.label(RichText::new("searching").font(small()).color(p.quiet));
+        if widgets::icon_button(ui, icons::X, "Stop searching").clicked() {
+            progress.cancel();
+        }
+    } else if let Some(hits) = doc.memory.hits.clone() {
+        if hits.is_empty() {
+            ui.label(RichText::new("not found").font(small()).color(p.warning));
+            return;
+        }
+        if widgets::icon_button(ui, icons::CARET_UP, "Previous hit").clicked() {
+            go_hit(doc, &hits, false);
+        }
+        if widgets::icon_button(ui, icons::CARET_DOWN, "Next hit").clicked() {
+            go_hit(doc, &hits, true);
+        }
+        let n = hits.len();
+        let at = match doc.selection() {
+            Selection::Memory { va, .. } => hits.binary_search(va).ok(),
+            _ => None,
+        };
+        let more = if n >= MOST { "the first " } else { "" };
+        let told = match at {
+            Some(i) => format!("{} of {more}{}", text::count(i as u64 + 1), text::count(n as u64)),
+            None => format!("{more}{} found", text::count(n as u64)),
+        };
+        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+    }
+}
+
+fn go_hit(doc: &mut Document, hits: &[u64], forward: bool) {
+    let from = match doc.selection() {
+        Selection::Memory { va, .. } => *va,
+        _ => doc.memory.top,
+    };
+    let hit = if forward {
+        let n = hits.partition_point(|h| *h <= from);
+        hits.get(n).or(hits.first())
+    } else {
+        let n = hits.partition_point(|h| *h < from);
+        n.checked_sub(1).and_then(|n| hits.get(n)).or(hits.last())
+    };
+    if let Some(h) = hit.copied() {
+        let (space, bytes) = (doc.memory.space, doc.memory.hit_bytes.max(1));
+        doc.show_memory(space, h, bytes);
+    }
+}
+
+/// The bytes that a search's text means: `"text"` in quotes, `TYPE:VALUE`, a value where memory is viewed as elements,
+/// else hex digits.
+#[must_use]
+pub fn pattern(text: &str, element: Option<ElementType>) -> Option<Vec<u8>> {
+    let t = text.trim();
+    let typed = t.split_once(':').and_then(|(name, value)| {
+        let e = ElementType::ALL.into_iter().find(|e| e.name() == name.trim())?;
+        Some((e, value))
+    });
+    let out = match (t.strip_prefix('"'), typed, element) {
+        (Some(rest), ..) => rest.strip_suffix('"').unwrap_or(rest).as_bytes().to_vec(),
+        (None, Some((e, value)), _) => values::parse_element(e, value).ok()?,
+        (None, None, Some(e)) => values::parse_element(e, t).ok()?,
+        (None, None, None) => values::parse_hex(t.strip_prefix("0x").unwrap_or(t))?,
+    };
+    Some(out).filter(|b| !b.is_empty())
+}
+
+fn start(doc: &mut Document, asks: &mut Asks) {
+    let Some(bytes) = pattern(&doc.memory.search, doc.memory.element) else {
+        let told = match doc.memory.element {
+            Some(e) => format!("write a value of type {}, or text in quotes", e.name()),
+            None => "write bytes as hex digits, or text in quotes".into(),
+        };
+        doc.memory.wrong = Some(told);
+        return;
+    };
+    if let Some((_, old)) = doc.memory.searching.take() {
+        old.cancel();
+    }
+    doc.memory.searches += 1;
+    let id = doc.memory.searches;
+    doc.memory.wrong = None;
+    doc.memory.hits = None;
+    doc.memory.hit_bytes = bytes.len() as u64;
+    let (recording, space, moment) = (Arc::clone(&doc.recording), doc.memory.space, doc.moment());
+    let path = doc.path.clone();
+    asks.then(move |app, ctx| {
+        let progress = app.tasks.spawn(ctx, "searching memory", move |progress| {
+            let found = match derive::memory_at(&recording, space, moment) {
+                Some(view) => view.search(&bytes, GpuVa(0)..GpuVa(u64::MAX), progress),
+                None => Ok(Vec::new()),
+            };
+            Box::new(move |app| {
+                let Some(doc) = app.doc.as_mut().filter(|d| d.path == path) else {
+                    return;
+                };
+                // A search that another one took the place of has nothing to tell.
+                if doc.memory.searching.as_ref().is_none_or(|s| s.0 != id) {
+                    return;
+                }
+                doc.memory.searching = None;
+                match found {
+                    Ok(hits) => {
+                        let hits: Arc<Vec<u64>> = Arc::new(hits.into_iter().map(|h| h.0).collect());
+                        doc.memory.hits = Some(Arc::clone(&hits));
+                        go_hit(doc, &hits, true);
+                    }
+                    Err(SearchError::Cancelled(_)) => doc.memory.wrong = Some("the search was stopped".into()),
+                    Err(e) => doc.memory.wrong = Some(e.to_string()),
+                }
+            })
+        });
+        if let Some(doc) = &mut app.doc {
+            doc.memory.searching = Some((id, progress));
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_for_bytes_text_or_a_value() {
+        assert_eq!(pattern("0a ff", None), Some(vec![10, 255]));
+        assert_eq!(pattern("\"ab\"", None), Some(b"ab".to_vec()));
+        assert_eq!(pattern("0x10", None), Some(vec![16]));
+        assert_eq!(pattern("f32:1", None), Some(1f32.to_le_bytes().to_vec()));
+        assert_eq!(pattern("f16: -2", None), Some(vec![0, 0xc0]));
+        assert_eq!(pattern("10", Some(ElementType::U16)), Some(vec![10, 0]));
+        assert_eq!(pattern("\"10\"", Some(ElementType::U16)), Some(b"10".to_vec()));
+        assert_eq!(pattern("", None), None);
+        assert_eq!(pattern("xyz", None), None);
+        assert_eq!(pattern("300", Some(ElementType::U8)), None);
+    }
+}

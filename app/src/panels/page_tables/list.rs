@@ -1,0 +1,261 @@
+//! The mappings of an address space, or the pages with a mark, as a table.
+
+use super::{ColourBy, colour, holds, mark_colour, pick};
+use crate::document::Document;
+use crate::document::facts::{Content, Run, SpaceFact, rights_text};
+use crate::document::tables::Mark;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Mesh, Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
+
+/// Pixels of a span: one a page up to 220, then compressed.
+fn span_pixels(pages: u64, most: f32) -> f32 {
+    let linear = 220.0_f32.min(most * 0.6);
+    if pages as f32 <= linear {
+        return (pages as f32).max(2.0);
+    }
+    let over = (pages as f32 / linear).log2() / 10.0;
+    linear + (most - linear) * over.min(1.0)
+}
+
+/// A row: pages of one mapping, and another address of theirs.
+struct Row {
+    run: Run,
+    other: Option<u64>,
+}
+
+/// A row of the list. What a marked span is, the mapping that holds it tells.
+fn row_at(space: &SpaceFact, mark: Option<Mark>, row: usize) -> Option<Row> {
+    match mark {
+        None => space.mappings.get(row).map(|m| Row { run: *m, other: None }),
+        Some(mark) => {
+            let s = space.marks.spans(mark).get(row)?;
+            let rights = space.mapping_at(s.va).map_or(0, |m| m.rights);
+            Some(Row {
+                run: Run {
+                    va: s.va,
+                    pages: s.pages,
+                    rights,
+                    content: Content::None,
+                },
+                other: s.other,
+            })
+        }
+    }
+}
+
+/// The row that holds an address.
+fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
+    match mark {
+        None => space.mappings.partition_point(|m| m.va <= va).checked_sub(1),
+        Some(m) => space.marks.spans(m).partition_point(|s| s.va <= va).checked_sub(1),
+    }
+}
+
+/// Draws the table and the legend under it.
+pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
+    let p = palette(ui);
+    let mark = doc.tables.mark;
+    let full = ui.available_rect_before_wrap();
+    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
+    let span_x = 236.0;
+    let names_x = (full.width() - 130.0).max(span_x + 80.0);
+    let columns = [("start", 12.0, false), ("pages", 176.0, true), ("rights", 188.0, false)];
+    for (name, x, right) in columns {
+        let align = if right {
+            Align2::RIGHT_CENTER
+        } else {
+            Align2::LEFT_CENTER
+        };
+        let at = pos2(full.left() + x, head.center().y);
+        ui.painter().text(at, align, name, small(), p.quiet);
+    }
+    let cell = |from: f32, to: f32| {
+        Rect::from_min_max(
+            pos2(full.left() + from, head.top()),
+            pos2(full.left() + to, head.bottom()),
+        )
+    };
+    let hint = if names_x - span_x > 210.0 {
+        "span, compressed beyond 220 pages"
+    } else {
+        "span"
+    };
+    paint_text(
+        ui,
+        cell(span_x, names_x - 8.0),
+        Align2::LEFT_CENTER,
+        hint,
+        small(),
+        p.quiet,
+    );
+    let last = if mark == Some(Mark::Twice) {
+        "the same memory as"
+    } else {
+        "holds"
+    };
+    let names = cell(names_x, full.width() - 4.0);
+    paint_text(ui, names, Align2::LEFT_CENTER, last, small(), p.quiet);
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let legend = 26.0;
+    let area = Rect::from_min_max(pos2(full.left(), head.bottom() + 1.0), full.max - vec2(0.0, legend));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
+    let mut list = doc.tables.list;
+    let at = doc.tables.at;
+    let shown = row_of(space, mark, at.unwrap_or(0));
+    if std::mem::take(&mut doc.tables.reveal)
+        && let Some(row) = shown.filter(|_| at.is_some())
+    {
+        list.reveal(row as u64);
+    }
+    let count = mark.map_or(space.mappings.len(), |m| space.marks.spans(m).len());
+    let mut chosen = None;
+    list.show(&mut child, "Mappings", count as u64, |ui, row, rect| {
+        let Some(Row { run: m, other }) = row_at(space, mark, row as usize) else {
+            return;
+        };
+        let r = ui.interact(rect, ui.scope_id().with(("mapping", row)), Sense::click());
+        let selected = shown == Some(row as usize) && at.is_some_and(|v| m.va <= v && v < m.end());
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("mapping {:#x}", m.va)));
+        if selected {
+            ui.painter().rect_filled(rect, 0.0, p.selection);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let (x, y) = (rect.left(), rect.center().y);
+        let put = |x: f32, align: Align2, t: String, ink: Color32| {
+            ui.painter().text(pos2(x, y), align, t, mono(), ink);
+        };
+        put(x + 12.0, Align2::LEFT_CENTER, format!("{:#x}", m.va), p.text);
+        put(x + 176.0, Align2::RIGHT_CENTER, text::count(m.pages), p.quiet);
+        let whole = Run {
+            content: Content::Data,
+            ..m
+        };
+        let ink = colour(p, ColourBy::Rights, &whole);
+        put(x + 188.0, Align2::LEFT_CENTER, rights_text(m.rights), ink);
+        let most = (names_x - span_x - 16.0).max(30.0);
+        let wide = span_pixels(m.pages, most);
+        let bar = Rect::from_min_size(pos2(x + span_x, y - 5.0), vec2(wide, 10.0));
+        spans(doc, ui, space, &m, bar);
+        if m.pages as f32 > 220.0_f32.min(most * 0.6) {
+            let cut = bar.left() + wide * 0.85;
+            let ground = if selected { p.selection } else { p.panel };
+            ui.painter().line_segment(
+                [pos2(cut - 2.0, bar.bottom() + 1.0), pos2(cut + 3.0, bar.top() - 1.0)],
+                Stroke::new(3.0, ground),
+            );
+        }
+        let names = Rect::from_min_max(pos2(x + names_x, rect.top()), pos2(rect.right() - 4.0, rect.bottom()));
+        let held = match other {
+            Some(o) => format!("{o:#x}"),
+            None => holds(doc, m.va, m.end()),
+        };
+        let (font, ink) = if other.is_some() {
+            (mono(), mark_colour(p, Mark::Twice))
+        } else {
+            (body(), p.quiet)
+        };
+        paint_text(ui, names, Align2::LEFT_CENTER, &held, font, ink);
+        if r.clicked() {
+            chosen = Some(m);
+        }
+        let range = format!("{:#x}..{:#x}", m.va, m.end());
+        let r = widgets::copies(
+            &r,
+            &[
+                ("start", format!("{:#x}", m.va)),
+                ("range", range.clone()),
+                ("size in bytes", (m.pages * 4096).to_string()),
+                ("row", format!("{range} {} {held}", super::run_words(&m))),
+            ],
+        );
+        if !held.is_empty() {
+            r.on_hover_text(format!("{range}\n{held}"));
+        }
+    });
+    doc.tables.list = list;
+    if let Some(m) = chosen {
+        doc.tables.frame(m.va, m.pages);
+        pick(doc, m.va, 1);
+    }
+    let rect = Rect::from_min_max(pos2(full.left(), full.bottom() - legend), full.max);
+    legend_row(doc, ui, rect);
+}
+
+fn spans(doc: &Document, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
+    let p = palette(ui);
+    let from = space.runs.partition_point(|r| r.end() <= m.va);
+    let to = space.runs.partition_point(|r| r.va < m.end());
+    let list = &space.runs[from.min(to)..to];
+    let x = |va: u64| bar.left() + bar.width() * ((va - m.va) as f64 / (m.pages * 4096) as f64) as f32;
+    let mut mesh = Mesh::default();
+    let mut draw = |want: Content, least: f32| {
+        let mut last = f32::MIN;
+        let mut next = 0;
+        // A pixel is painted once, however many runs fall on it: the next run looked at is the one a pixel on.
+        while let Some(r) = list.get(next) {
+            next += 1;
+            if r.content != want {
+                continue;
+            }
+            let x0 = x(r.va.max(m.va));
+            let x1 = x(r.end().min(m.end())).max(x0 + least);
+            if x1 - last >= 0.5 {
+                mesh.add_colored_rect(
+                    Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom())),
+                    colour(p, doc.tables.colour_by, r),
+                );
+                last = x1;
+            } else {
+                let pixel = (m.pages * 4096) as f64 / f64::from(bar.width().max(1.0));
+                let on = r.end().saturating_add(pixel as u64);
+                next = next.max(list.partition_point(|r| r.va < on));
+            }
+        }
+    };
+    // What there is most of first, so that a single page with data is not painted over.
+    draw(Content::None, 0.0);
+    draw(Content::Zero, 1.0);
+    draw(Content::Data, 2.0);
+    ui.painter().add(Shape::mesh(mesh));
+}
+
+fn legend_row(doc: &Document, ui: &Ui, rect: Rect) {
+    let p = palette(ui);
+    ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
+    let run = |rights, content| Run {
+        va: 0,
+        pages: 1,
+        rights,
+        content,
+    };
+    let by = doc.tables.colour_by;
+    let items: Vec<(&str, Color32)> = match by {
+        ColourBy::Rights => vec![
+            ("rw-", colour(p, by, &run(3, Content::Data))),
+            ("r--", colour(p, by, &run(1, Content::Data))),
+            ("r-x", colour(p, by, &run(5, Content::Data))),
+            ("rwx", colour(p, by, &run(7, Content::Data))),
+            ("all zero", colour(p, by, &run(3, Content::Zero))),
+            ("not recorded", colour(p, by, &run(3, Content::None))),
+        ],
+        ColourBy::Content => vec![
+            ("data", colour(p, by, &run(3, Content::Data))),
+            ("all zero", colour(p, by, &run(3, Content::Zero))),
+            ("not recorded", colour(p, by, &run(3, Content::None))),
+        ],
+    };
+    let mut x = rect.left() + 12.0;
+    for (word, c) in items {
+        let mark = Rect::from_center_size(pos2(x + 5.0, rect.center().y), vec2(10.0, 10.0));
+        ui.painter().rect_filled(mark, 1.0, c);
+        let galley = ui.painter().layout_no_wrap(word.to_owned(), small(), p.quiet);
+        let w = galley.size().x;
+        let at = pos2(x + 16.0, rect.center().y - galley.size().y / 2.0);
+        ui.painter().galley(at, galley, p.quiet);
+        x += 16.0 + w + 16.0;
+    }
+}

@@ -1,0 +1,154 @@
+//! The walk of an address, level by level: where each entry stands, what it is, what its bits mean.
+
+use crate::document::tables::{entry_bits, entry_words};
+use crate::document::{Document, derive, touches};
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{ROW, mono, palette, small};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use trace_core::mmu::EntryKind;
+use trace_core::recording::MmuFormat;
+
+fn format_of(doc: &Document) -> MmuFormat {
+    let s = doc.recording.facts.address_spaces.get(doc.tables.space as usize);
+    s.map_or(MmuFormat::Aarch64_4k, |s| s.format)
+}
+
+/// The bits of the walk's last entry, on one line.
+fn bits_line(doc: &Document, step: &trace_core::mmu::WalkStep) -> String {
+    let bits = entry_bits(&doc.recording, format_of(doc), step);
+    let spaces = &doc.recording.facts.address_spaces;
+    let attributes = spaces.get(doc.tables.space as usize).map_or(0, |s| s.memattr);
+    let parts: Vec<String> = bits
+        .iter()
+        .map(|(name, value)| match (name.as_str(), value.as_str()) {
+            ("access" | "share", v) => v.to_owned(),
+            // The byte of AS_MEMATTR that the index names.
+            ("attr index", i) => match i.parse::<u32>().ok().and_then(|i| attributes.checked_shr(i * 8)) {
+                Some(m) => format!("attributes {i} ({:#04x})", m & 0xff),
+                None => format!("attributes {i}"),
+            },
+            (n, "yes") => n.to_owned(),
+            (n, "no") => format!("no {n}").replace("no not ", ""),
+            (n, v) => format!("{n} {v}"),
+        })
+        .collect();
+    parts.join(" · ")
+}
+
+/// The walk as lines of text.
+#[must_use]
+pub fn words(doc: &Document, va: u64) -> String {
+    let space = doc.tables.space;
+    let mut out = format!("{va:#x}");
+    if let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) {
+        for s in &w.steps {
+            let (word, to) = entry_words(s.kind);
+            out += &format!(
+                "\nL{} [{:>3}] at {:<13} {word:<7} {to}",
+                s.level,
+                s.index,
+                s.entry_at.to_string()
+            );
+        }
+        match (&w.result, w.steps.last()) {
+            (Ok(_), Some(s)) => out += &format!("\n{:#018x}  {}", s.raw, bits_line(doc, s)),
+            (Err(e), _) => out += &format!("\n{e}"),
+            _ => {}
+        }
+        if w.result.is_ok() {
+            out += "\nholds ";
+            out += &touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+        }
+    }
+    out
+}
+
+/// Draws the walk of the address that is shown.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let Some(va) = doc.tables.at else { return };
+    ui.add_space(4.0);
+    egui::ScrollArea::vertical()
+        .id_salt("walk")
+        .auto_shrink(false)
+        .show(ui, |ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            steps(doc, asks, ui, va);
+        });
+}
+
+fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
+    let p = palette(ui);
+    let space = doc.tables.space;
+    let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) else {
+        return;
+    };
+    ui.horizontal(|ui| {
+        ui.set_height(ROW);
+        ui.label(RichText::new("walk of").font(small()).color(p.quiet));
+        let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
+        let r = widgets::copies(&r, &[("address", format!("{va:#x}")), ("walk", words(doc, va))]);
+        if r.on_hover_text("shows it in Memory").clicked() {
+            doc.show_memory(space, va, 16);
+            doc.memory.top = va & !15;
+            asks.command("show-memory");
+        }
+    });
+    for s in &w.steps {
+        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+        let (word, to) = entry_words(s.kind);
+        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("level {} {word}", s.level)));
+        if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let c = match s.kind {
+            EntryKind::Table(_) => p.job,
+            EntryKind::Page(_) | EntryKind::Block(_) => p.write,
+            _ => p.error,
+        };
+        let mark = Rect::from_min_size(rect.left_top() + vec2(0.0, 3.0), vec2(3.0, 14.0));
+        ui.painter().rect_filled(mark, 0.0, c);
+        let put = |from: f32, to: f32, text: &str, ink| {
+            let cell = Rect::from_min_max(
+                pos2(rect.left() + from, rect.top()),
+                pos2((rect.left() + to).min(rect.right()), rect.bottom()),
+            );
+            paint_text(ui, cell, Align2::LEFT_CENTER, text, mono(), ink)
+        };
+        let at = s.entry_at.to_string();
+        put(9.0, 78.0, &format!("L{} [{:>3}]", s.level, s.index), p.quiet);
+        // Where the entry stands comes with room only; the pointer tells it always.
+        let wide = rect.width() > 330.0;
+        if wide {
+            put(80.0, 176.0, &at, p.quiet);
+        }
+        let x = if wide { 178.0 } else { 82.0 };
+        put(x, rect.width(), &format!("{word} {to}"), c);
+        let mut told = format!("the entry stands at {at} and is {:#018x}", s.raw);
+        let bits = entry_bits(&doc.recording, format_of(doc), s);
+        for (name, value) in &bits {
+            told += &format!("\n{name}: {value}");
+        }
+        let target = to.trim_start_matches("→ ").to_owned();
+        let forms = [
+            ("entry", format!("{:#018x}", s.raw)),
+            ("its address", at),
+            ("where it leads", target),
+        ];
+        widgets::copies(&r, &forms).on_hover_text(told);
+    }
+    match (&w.result, w.steps.last()) {
+        (Ok(_), Some(s)) => {
+            let told = RichText::new(bits_line(doc, s)).font(small()).color(p.quiet);
+            ui.add(egui::Label::new(told).wrap());
+            let holds = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+            ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
+        }
+        (Err(e), _) => {
+            let told = RichText::new(format!("▲ {e}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(told).wrap());
+        }
+        _ => {}
+    }
+}
