@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("buffer_file", files::buffer_file),
     ("container", recordings::container),
     ("container_resealed", recordings::container_resealed),
+    ("derived", recordings::derived),
     ("device_mali", machine::device_mali),
     ("gpureplay_integrated", recordings::gpureplay_integrated),
     ("gpureplay_io", recordings::gpureplay_io),

@@ -3,12 +3,13 @@
 use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
-use trace_core::container::KineFile;
+use trace_core::container::{KineFile, MemorySink, Writer};
 use trace_core::import::{gpureplay, raw_memory as raw};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, PageId};
 use trace_core::registers::RegisterMap;
+use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, export, jobs, mmu, timeline};
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -122,6 +123,51 @@ pub fn container(data: &[u8]) -> bool {
     true
 }
 
+/// What a file keeps of what was derived from it: the first byte says which, the rest is the section's content. The
+/// recording is a small sound one.
+pub fn derived(data: &[u8]) -> bool {
+    let Some((which, content)) = data.split_first() else {
+        return false;
+    };
+    let recording = seeds::recording();
+    let map = RegisterMap::by_name("mali-jm");
+    let (name, version) = if which & 1 == 0 {
+        (timeline::SECTION, timeline::ANALYSIS_VERSION)
+    } else {
+        (timeline::PYRAMID_SECTION, timeline::PYRAMID_VERSION)
+    };
+    let with_it = || {
+        let mut writer = Writer::begin(MemorySink::default())?;
+        writer.put(&recording)?;
+        writer.derived(name, version, content)?;
+        writer.commit()?;
+        KineFile::from_bytes(writer.into_sink().bytes)
+    };
+    let file = with_it().unwrap_or_else(|e| panic!("the small recording cannot be written: {e}"));
+    if let Ok(Some(kept)) = Timeline::stored(&file) {
+        assert_eq!(Timeline::from_bytes(&kept.to_bytes()).as_ref(), Some(&kept));
+        return true;
+    }
+    let Ok(Some(kept)) = Pyramid::stored(&file, &recording, map) else {
+        return false;
+    };
+    for kind in AxisKind::ALL {
+        let end = kept.axis().end(kind);
+        for range in [(0.0, end), (end / 3.0, end / 2.0), (-5.0, end * 2.0)] {
+            let pixels = kept.pixels(&recording.events, kind, range, 50);
+            assert!(pixels.len() <= 50);
+            let _ = (pixels.events(), pixels.sum(7), pixels.total(0));
+        }
+    }
+    let events = recording.events.len() as u64;
+    let _ = kept.count(&recording.events, 0..events);
+    for lane in 0..kept.lanes().len() {
+        let near = kept.nearest(&recording.events, lane, events / 2);
+        assert!(near.is_none_or(|e| e < events), "an event that there is not");
+    }
+    true
+}
+
 /// A `.kine` file laid out from its parts, with digests that agree; see [`parts`].
 pub fn container_resealed(data: &[u8]) -> bool {
     let bytes = parts::lay_out(data);
@@ -134,7 +180,7 @@ pub fn container_resealed(data: &[u8]) -> bool {
             let _ = file.derived(name).map(|d| d.map(|d| d.bytes().len()));
         }
     }
-    let _ = timeline::Timeline::stored(&file);
+    let _ = Timeline::stored(&file);
     let Ok(recording) = file.recording() else { return false };
     read_all(&recording);
     ask_everything(&recording);

@@ -93,7 +93,7 @@ fn job_chain() -> Vec<u8> {
     let mut memory = vec![0u8; 256];
     let types = 1..=10u8;
     for job_type in types {
-        let next = if job_type == 12 {
+        let next = if job_type == 10 {
             0
         } else {
             (u64::from(job_type) + 1) * 256

@@ -6,7 +6,7 @@ mod messages;
 mod plans;
 mod recordings;
 
-pub use recordings::gpureplay;
+pub use recordings::{gpureplay, recording};
 
 /// Takes a seed: target, name of the file in its corpus, bytes.
 type Add<'a> = &'a mut dyn FnMut(&'static str, &'static str, Vec<u8>);

@@ -2,10 +2,12 @@
 
 use super::Add;
 use crate::parts;
+use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, AddressSpace, EventsBuilder, Facts, FrameRole, InterruptRow, MemoryBuilder, MmuFormat, Space, SpaceKind,
     SubmitRow,
 };
+use trace_core::timeline::Pyramid;
 use trace_core::{PhysAddr, Recording, container, mmu};
 
 /// Adds the seeds.
@@ -34,6 +36,8 @@ pub fn add(add: Add<'_>) {
         parts::named(16, trace_core::timeline::SECTION, &timeline(), true),
         parts::end_of_commit(true),
     ];
+    add("derived", "timeline", [vec![0], timeline()].concat());
+    add("derived", "pyramid", [vec![1], pyramid()].concat());
     add("container", "small", small);
     add("container_resealed", "small", apart);
     add("container_resealed", "two-commits", second.concat());
@@ -44,10 +48,18 @@ pub fn add(add: Add<'_>) {
     );
 }
 
+/// The pyramid of the recording, as it is stored.
+fn pyramid() -> Vec<u8> {
+    let map = trace_core::registers::RegisterMap::by_name("mali-jm");
+    Pyramid::build(&recording(), map, &Progress::new())
+        .map(|p| p.to_bytes())
+        .unwrap_or_default()
+}
+
 /// The timeline of the recording, as it is stored.
 fn timeline() -> Vec<u8> {
     let map = trace_core::registers::RegisterMap::by_name("mali-jm");
-    map.and_then(|m| trace_core::timeline::derive(&recording(), m, &trace_core::progress::Progress::new()).ok())
+    map.and_then(|m| trace_core::timeline::derive(&recording(), m, &Progress::new()).ok())
         .map(|t| t.to_bytes())
         .unwrap_or_default()
 }
@@ -163,7 +175,8 @@ fn raw_memory() -> Vec<u8> {
 }
 
 /// A recording of a few events of every kind and two pages.
-fn recording() -> Recording {
+#[must_use]
+pub fn recording() -> Recording {
     let mut events = EventsBuilder::new();
     let access = |write, offset, value| Access {
         space: 0,
