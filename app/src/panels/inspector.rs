@@ -36,6 +36,10 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 
 fn event(doc: &mut Document, ui: &mut Ui) {
     widgets::section(ui, "Event");
+    if doc.is_empty() {
+        ui.label(RichText::new("This recording holds no events.").color(palette(ui).quiet));
+        return;
+    }
     widgets::key_value(ui, "index", Part::mono(text::count(doc.moment())));
     widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(doc.moment()))));
     widgets::key_value(ui, "what", Part::words(words::line(doc, doc.moment())));

@@ -49,8 +49,8 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: Element
 
 fn shape_bar(doc: &mut Document, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape]) {
     let p = palette(ui);
-    ui.horizontal(|ui| {
-        ui.set_height(24.0);
+    let painting = doc.inputs.brush.is_some();
+    let mut bar = |ui: &mut Ui| {
         let now = s.key.shape;
         let mut next = doc
             .inputs
@@ -78,7 +78,6 @@ fn shape_bar(doc: &mut Document, ui: &mut Ui, s: &Summary, count: u64, shapes: &
         if let Some(shape) = next.filter(|n| Some(*n) != now) {
             doc.inputs.shape = Some((s.key.name.clone(), shape));
         }
-        let painting = doc.inputs.brush.is_some();
         let r = ui.selectable_label(painting, "Paint");
         r.widget_info(|| WidgetInfo::selected(Role::Button, true, painting, "Paint"));
         if r.on_hover_text("drag over the picture; a stroke is one change")
@@ -110,7 +109,16 @@ fn shape_bar(doc: &mut Document, ui: &mut Ui, s: &Summary, count: u64, shapes: &
             let told = format!("{} … {}", short(s.levels().0), short(s.levels().1));
             ui.label(RichText::new(told).font(small()).color(p.quiet));
         }
-    });
+    };
+    if painting {
+        // The brush goes to a line of its own where it does not fit.
+        ui.horizontal_wrapped(bar);
+    } else {
+        ui.horizontal(|ui| {
+            ui.set_height(24.0);
+            bar(ui);
+        });
+    }
 }
 
 fn picture(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: ElementType, s: &Arc<Summary>) {
