@@ -1,6 +1,6 @@
 //! `jobs`: every submit with its decoded chain.
 
-use super::source::{Opened, Source};
+use super::source::Source;
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
@@ -52,14 +52,16 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
     let opened = source.open()?;
     let timeline = opened.timeline()?;
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
-    let spaces = opened
+    // Each job in the address space that it runs in, as memory stood at its submit.
+    let memory = opened
         .map
-        .map(|map| jobs::address_spaces(&opened.recording, map, &events))
+        .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
-    let submits = timeline.jobs.iter().enumerate().map(|(i, span)| {
-        // A source that tells of one space only leaves no doubt.
-        submit(&opened, span, spaces.get(i).copied().flatten().unwrap_or(0))
-    });
+    let submits = timeline
+        .jobs
+        .iter()
+        .zip(&memory)
+        .map(|(span, memory)| submit(span, memory.as_ref()));
     if out.json() {
         out.array(submits)?;
         return Ok(Exit::Good);
@@ -100,15 +102,8 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn submit(opened: &Opened, span: &JobSpan, space: u32) -> Submit {
-    let recording = &opened.recording;
-    let chain = recording.facts.address_spaces.get(space as usize).map(|space| {
-        jobs::chain(
-            &GpuMemoryView::new(recording.memory.at(span.submit_event), space),
-            span.head_va,
-        )
-    });
-    let (list, end) = match chain {
+fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
+    let (list, end) = match memory.map(|m| jobs::chain(m, span.head_va)) {
         Some(c) => (c.jobs.iter().map(job).collect(), c.end),
         None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
     };

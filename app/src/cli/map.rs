@@ -14,6 +14,9 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
+/// Pages mapped twice that text lists; JSON lists all.
+const MOST: usize = 20;
+
 #[derive(Args)]
 struct Arguments {
     #[command(flatten)]
@@ -37,6 +40,21 @@ struct Mapping {
     rights: String,
     attribute: u8,
     pa: Option<String>,
+    executable_and_writable: bool,
+    mapped_twice_pages: u64,
+    mapped_twice: Vec<Alias>,
+    pages_without_content: u64,
+}
+
+/// A part of a mapping that another address of the same address space reaches too.
+#[derive(Serialize)]
+struct Alias {
+    va: String,
+    pages: u64,
+    also: String,
+    pa: String,
+    #[serde(skip)]
+    lower: bool,
 }
 
 #[derive(Serialize)]
@@ -88,11 +106,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
         return Ok(Exit::found(!mapped));
     }
+    let content = mmu::content_frames(&view);
     let mut rows = Vec::new();
     for space in spaces {
-        let all = mmu::mappings(space.format, space.root, &view)
-            .map_err(|e| Failure::usage(format!("address space {}: {e}", space.number)))?;
-        rows.extend(all.into_iter().map(|m| Mapping {
+        let scan = mmu::scan(space.format, space.root, &view);
+        if let Some(e) = scan.problems.first() {
+            return Err(Failure::usage(format!("address space {}: {e}", space.number)));
+        }
+        let told = mmu::tally(&scan, &content);
+        rows.extend(scan.mappings.into_iter().zip(told).map(|(m, told)| Mapping {
             address_space: space.number,
             format: format_name(space.format),
             root: hex(space.root.0),
@@ -102,12 +124,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             rights: m.rights.to_string(),
             attribute: m.attr_index,
             pa: m.contiguous_pa.map(|p| hex(p.0)),
+            executable_and_writable: told.executable_and_writable,
+            mapped_twice_pages: told.twice,
+            mapped_twice: told.aliases.iter().map(alias).collect(),
+            pages_without_content: told.without_content,
         }));
     }
     if out.json() {
         out.array(&rows)?;
         return Ok(Exit::Good);
     }
+    text(&rows, out)?;
+    Ok(Exit::Good)
+}
+
+/// The runs as a table, then what is remarkable about each address space.
+fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
     let head = [
         "Space",
         "GPU address",
@@ -116,22 +148,58 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         "Rights",
         "Attribute",
         "Physical",
+        "Twice",
+        "No content",
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
-    table.extend(rows.into_iter().map(|m| {
-        let pa = m.pa.unwrap_or_else(|| "scattered".into());
+    table.extend(rows.iter().map(|m| {
+        let some = |n: u64| if n == 0 { "-".to_owned() } else { n.to_string() };
         vec![
             m.address_space.to_string(),
-            m.va,
-            m.end,
+            m.va.clone(),
+            m.end.clone(),
             m.pages.to_string(),
-            m.rights,
+            m.rights.clone(),
             m.attribute.to_string(),
-            pa,
+            m.pa.clone().unwrap_or_else(|| "scattered".into()),
+            some(m.mapped_twice_pages),
+            some(m.pages_without_content),
         ]
     }));
     out.table(&table)?;
-    Ok(Exit::Good)
+    for space in rows.chunk_by(|a, b| a.root == b.root && a.address_space == b.address_space) {
+        let sum = |of: fn(&Mapping) -> u64| space.iter().map(of).sum::<u64>();
+        let Some(first) = space.first() else { continue };
+        out.line(format_args!(
+            "\nAddress space {}: {} pages in {} runs; {} mapped twice, {} executable and writable, {} without content",
+            first.address_space,
+            sum(|m| m.pages),
+            space.len(),
+            sum(|m| m.mapped_twice_pages),
+            sum(|m| if m.executable_and_writable { m.pages } else { 0 }),
+            sum(|m| m.pages_without_content),
+        ))?;
+        // Each pair once: from its lower address.
+        let pairs = || space.iter().flat_map(|m| &m.mapped_twice).filter(|a| a.lower);
+        for a in pairs().take(MOST) {
+            out.line(format_args!("  {} and {}: {} pages at {}", a.va, a.also, a.pages, a.pa))?;
+        }
+        let more = pairs().count().saturating_sub(MOST);
+        if more > 0 {
+            out.line(format_args!("  and {more} more (--json lists all)"))?;
+        }
+    }
+    Ok(())
+}
+
+fn alias(a: &mmu::Alias) -> Alias {
+    Alias {
+        va: hex(a.va.0),
+        pages: a.pages,
+        also: hex(a.also.0),
+        pa: hex(a.pa.0),
+        lower: a.va < a.also,
+    }
 }
 
 fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {

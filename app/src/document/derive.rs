@@ -9,7 +9,7 @@ use super::tables::Marks;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use trace_core::jobs::{self, ChainEnd, GpuMemory};
+use trace_core::jobs::{self, ChainEnd, GpuMemory, address_spaces};
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu::{self, Found, Scan};
 use trace_core::progress::{Cancelled, Progress};
@@ -130,7 +130,7 @@ pub fn find_out(stage: Stage, recording: &Recording, facts: &Facts, progress: &P
             let spaces = (0..n).map(|i| Ok(space(recording, i, &mut room, progress)?.counted()));
             Part::Spaces(spaces.collect::<Result<_, Cancelled>>()?)
         }
-        Stage::Findings => Part::Findings(check::check(recording)),
+        Stage::Findings => Part::Findings(check::check_with(recording, progress)?),
     })
 }
 
@@ -224,20 +224,24 @@ fn timeline_part(t: Timeline) -> Part {
     Part::Timeline(Box::new(part))
 }
 
-/// The chain of each job. Jobs that run the same chain while memory is the same share it.
+/// The chain of each job, read in the address space that it runs in. Jobs that run the same chain while memory is the
+/// same share it.
 fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Chain>, Cancelled> {
     let snapshots = &recording.memory.snapshots;
-    let mut known: HashMap<(u64, usize), Chain> = HashMap::new();
+    let mut known: HashMap<(u64, usize, Option<u32>), Chain> = HashMap::new();
+    let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
+    let spaces = map_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
     let mut out = Vec::with_capacity(jobs.len());
     progress.set_total(jobs.len() as u64);
-    for j in jobs {
+    for (at, j) in jobs.iter().enumerate() {
+        let space = spaces.get(at).copied().flatten();
         let snapshot = snapshots.partition_point(|s| s.event <= j.submit);
-        let chain = match known.get(&(j.head_va, snapshot)) {
+        let chain = match known.get(&(j.head_va, snapshot, space)) {
             Some(c) => c.clone(),
             None => {
-                let c =
-                    memory_at(recording, 0, j.submit).map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
-                known.insert((j.head_va, snapshot), c.clone());
+                let memory = space.and_then(|s| memory_at(recording, s, j.submit));
+                let c = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                known.insert((j.head_va, snapshot, space), c.clone());
                 c
             }
         };

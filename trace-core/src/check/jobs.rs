@@ -2,9 +2,9 @@
 
 use super::{Few, Finding, FindingKind};
 use crate::PAGE_SIZE;
-use crate::jobs::{ChainEnd, HeaderError, Soundness, chain};
+use crate::jobs::{ChainEnd, HeaderError, Soundness, address_spaces, chain, memory_at_submits};
 use crate::memory::GpuMemoryView;
-use crate::progress::Progress;
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
 use crate::registers::RegisterMap;
 use crate::timeline::{self, JobSpan};
@@ -13,16 +13,13 @@ use std::collections::BTreeSet;
 /// A run of printable bytes this long stands in no page of job descriptors: they are words of small numbers.
 const TEXT_RUN: usize = 48;
 
-/// Decodes every submitted chain.
-pub(super) fn jobs(recording: &Recording, findings: &mut Vec<Finding>) {
+/// Decodes every submitted chain, each in its own address space.
+pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
     let Some(map) = RegisterMap::for_gpu(recording.facts.identity.gpu_id) else {
-        return;
+        return Ok(());
     };
-    // Nobody can cancel: the progress is this function's own.
-    let Ok(timeline) = timeline::derive(recording, map, &Progress::new()) else {
-        return;
-    };
-    let Some(space) = recording.facts.address_spaces.first() else {
+    let timeline = timeline::derive(recording, map, progress)?;
+    if recording.facts.address_spaces.is_empty() {
         if let Some(job) = timeline.jobs.first() {
             let message = format!(
                 "{} jobs were submitted and the recording has no page tables, so none of them can be decoded",
@@ -35,14 +32,25 @@ pub(super) fn jobs(recording: &Recording, findings: &mut Vec<Finding>) {
             );
             findings.push(f.at_event(job.submit_event));
         }
-        return;
-    };
+        return Ok(());
+    }
+    let submits: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
+    let spaces = address_spaces(recording, map, &submits);
+    let views = memory_at_submits(recording, map, &submits);
+    progress.set_total(timeline.jobs.len() as u64);
     let mut heads = Few::new(FindingKind::UndecodedJobHead);
     let mut foreign = Few::new(FindingKind::ForeignData);
     let mut pages_seen = BTreeSet::new();
-    for job in &timeline.jobs {
-        let view = GpuMemoryView::new(recording.memory.at(job.submit_event), space);
+    for ((job, view), space) in timeline.jobs.iter().zip(views).zip(spaces) {
+        progress.advance(1)?;
         let place = |va: GpuVa| format!("job {}, event {}, {va}", job.index, job.submit_event);
+        let Some(view) = view else {
+            heads.add(|| {
+                let message = "the recording does not hold the page tables of the address space that the job runs in";
+                Finding::new(FindingKind::UndecodedJobHead, place(job.head_va), message).at_event(job.submit_event)
+            });
+            continue;
+        };
         let chain = chain(&view, job.head_va);
         for (n, j) in chain.jobs.iter().enumerate() {
             match &j.header {
@@ -66,7 +74,9 @@ pub(super) fn jobs(recording: &Recording, findings: &mut Vec<Finding>) {
                     });
                 }
             }
-            text(&view, j.va, &j.header, job, &mut pages_seen, &mut foreign);
+            if pages_seen.insert((space, j.va.page())) {
+                text(&view, j.va, &j.header, job, &mut foreign);
+            }
         }
         let bad_end = match chain.end {
             ChainEnd::Loop(at) => Some((at, "the chain comes back to this job")),
@@ -82,20 +92,17 @@ pub(super) fn jobs(recording: &Recording, findings: &mut Vec<Finding>) {
     }
     heads.tell(findings);
     foreign.tell(findings);
+    Ok(())
 }
 
-/// Tells of text in the page of a descriptor, once a page.
+/// Tells of text in the page of a descriptor.
 fn text(
     view: &GpuMemoryView<'_>,
     va: GpuVa,
     header: &Result<crate::jobs::JobHeader, HeaderError>,
     job: &JobSpan,
-    seen: &mut BTreeSet<u64>,
     foreign: &mut Few,
 ) {
-    if !seen.insert(va.page()) {
-        return;
-    }
     let Some(page) = view.page(va).0 else { return };
     let (at, len) = longest_text(page);
     if len < TEXT_RUN && !matches!(header, Err(HeaderError::Text { .. })) {

@@ -100,6 +100,7 @@ pub(super) fn mappings(
                 message,
             ));
         }
+        progress.advance(1)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-use crate::progress::Progress;
+use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,31 @@ use serde::{Deserialize, Serialize};
 /// severity, the worst first.
 #[must_use]
 pub fn check(recording: &Recording) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    structure::lost(recording, &mut findings);
-    structure::time(recording, &mut findings);
-    structure::registers(recording, &mut findings);
-    memory::regions(recording, &mut findings);
     // Nobody can cancel: the progress is this function's own.
-    let _ = memory::mappings(recording, &Progress::new(), &mut findings);
-    jobs::jobs(recording, &mut findings);
-    findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
-    recording.facts.findings.iter().cloned().chain(findings).collect()
+    check_with(recording, &Progress::new()).unwrap_or_default()
 }
+
+/// [`check`] with progress, a step for events, page tables and jobs each.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
+    let mut findings = Vec::new();
+    progress.set_total(2 * recording.events.len() as u64);
+    structure::lost(recording, &mut findings);
+    structure::time(recording, progress, &mut findings)?;
+    structure::registers(recording, progress, &mut findings)?;
+    progress.set_total(recording.facts.address_spaces.len() as u64 + 1);
+    memory::regions(recording, &mut findings);
+    progress.advance(1)?;
+    memory::mappings(recording, progress, &mut findings)?;
+    jobs::jobs(recording, progress, &mut findings)?;
+    findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
+}
+
+/// Things looked at between two reports of progress.
+const REPORT_EVERY: usize = 1 << 16;
 
 /// Findings of one kind, at most [`Few::MOST`] of them told one by one.
 struct Few {

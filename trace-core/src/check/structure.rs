@@ -1,6 +1,7 @@
 //! Events that do not fit: lost, backwards in time, outside the register map, features that change.
 
-use super::{Few, Finding, FindingKind};
+use super::{Few, Finding, FindingKind, REPORT_EVERY};
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
 use crate::registers::RegisterMap;
 use std::collections::BTreeMap;
@@ -21,10 +22,13 @@ pub(super) fn lost(recording: &Recording, findings: &mut Vec<Finding>) {
 }
 
 /// Events whose time is before that of the event before them, as one finding.
-pub(super) fn time(recording: &Recording, findings: &mut Vec<Finding>) {
+pub(super) fn time(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
     let mut before = 0;
     let (mut count, mut first, mut most) = (0u64, None, 0);
     for (event, time) in recording.events.time.iter().enumerate() {
+        if event % REPORT_EVERY == 0 {
+            progress.advance(if event == 0 { 0 } else { REPORT_EVERY as u64 })?;
+        }
         if time < before {
             count += 1;
             most = most.max(before - time);
@@ -43,6 +47,7 @@ pub(super) fn time(recording: &Recording, findings: &mut Vec<Finding>) {
         };
         findings.push(Finding::new(FindingKind::TimeBackwards, format!("event {event}"), message).at_event(event));
     }
+    Ok(())
 }
 
 /// Accesses to a place of a space that no register lies at.
@@ -53,7 +58,11 @@ struct Strange {
 }
 
 /// Registers that the map does not know, and identity registers that change.
-pub(super) fn registers(recording: &Recording, findings: &mut Vec<Finding>) {
+pub(super) fn registers(
+    recording: &Recording,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
     let spaces = &recording.facts.spaces;
     let is_registers = |s: u8| {
         spaces
@@ -71,25 +80,20 @@ pub(super) fn registers(recording: &Recording, findings: &mut Vec<Finding>) {
             let f = Finding::new(FindingKind::UnknownRegister, format!("event {event}"), message);
             findings.push(f.at_event(event as u64));
         }
-        return;
+        return Ok(());
     };
     let mut strange: BTreeMap<(u8, u32, u8), Strange> = BTreeMap::new();
     let mut features: BTreeMap<u32, u64> = BTreeMap::new();
     let mut changed = Few::new(FindingKind::FeatureChanged);
-    for (event, a) in recording.events.accesses(0..recording.events.len()) {
-        if !is_registers(a.space) {
-            if usize::from(a.space) >= spaces.len() {
-                strange
-                    .entry((a.space, a.offset, a.width))
-                    .or_insert(Strange {
-                        first: event as u64,
-                        count: 0,
-                    })
-                    .count += 1;
-            }
+    for (nth, (event, a)) in recording.events.accesses(0..recording.events.len()).enumerate() {
+        if nth % REPORT_EVERY == 0 {
+            progress.advance(if nth == 0 { 0 } else { REPORT_EVERY as u64 })?;
+        }
+        let listed = usize::from(a.space) < spaces.len();
+        if listed && !is_registers(a.space) {
             continue;
         }
-        let Some(register) = map.at(a.offset).filter(|_| a.width == 4) else {
+        let Some(register) = map.at(a.offset).filter(|_| listed && a.width == 4) else {
             // Hostile offsets must not fill memory: what is beyond the cap is counted with the last one kept.
             let key = (a.space, a.offset, a.width);
             if strange.len() < Few::MOST || strange.contains_key(&key) {
@@ -131,4 +135,5 @@ pub(super) fn registers(recording: &Recording, findings: &mut Vec<Finding>) {
         let place = format!("event {}, offset {offset:#x}", s.first);
         findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
     }
+    Ok(())
 }

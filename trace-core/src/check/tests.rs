@@ -239,6 +239,58 @@ fn a_feature_that_changes_is_a_note() {
 }
 
 #[test]
+fn it_stops_when_nobody_wants_it_any_more_and_says_how_far_it_is() {
+    let r = Patient::sound().recording();
+    let progress = Progress::new();
+    assert_eq!(check_with(&r, &progress), Ok(check(&r)));
+    assert_eq!(progress.fraction(), Some(1.0));
+    progress.cancel();
+    assert_eq!(check_with(&r, &progress), Err(Cancelled));
+}
+
+/// A job of a second address space is decoded there, where the first has nothing at its address.
+#[test]
+fn a_job_is_decoded_in_the_address_space_that_it_names() {
+    let p = Patient::sound();
+    let mut r = p.recording();
+    let mut events = r.events.clone();
+    let number = |n: u8, at: usize| AddressSpace {
+        number: n,
+        root: PhysAddr(if n == 0 {
+            0x7f_f000
+        } else {
+            r.facts.address_spaces[at].root.0
+        }),
+        ..r.facts.address_spaces[at]
+    };
+    // Space 0 has a root without content; the tables are those of space 1, which no slot names yet.
+    r.facts.address_spaces = vec![number(0, 0), number(1, 0)];
+    let undecoded = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::UndecodedJobHead);
+    assert!(undecoded(&r), "it names space 0");
+    let mut b = EventsBuilder::new();
+    let write = |offset, value| Access {
+        space: 0,
+        write: true,
+        offset,
+        width: 4,
+        value,
+    };
+    b.access(0, 0, write(0x18d8, 0x301));
+    for (event, a) in std::mem::take(&mut events).accesses(0..p.accesses.len()) {
+        b.access(event as u64 + 1, 0, a);
+    }
+    r.events = b.finish();
+    assert!(!undecoded(&r), "{:?}", check(&r));
+    // A space that the recording does not hold is told, and not guessed.
+    r.facts.address_spaces.truncate(1);
+    let told = check(&r);
+    assert!(
+        told.iter().any(|f| f.message.contains("does not hold the page tables")),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn what_the_importer_noticed_comes_first() {
     let mut p = Patient::sound();
     p.page[0x50] = 0xff;

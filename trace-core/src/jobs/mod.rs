@@ -14,7 +14,7 @@ pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
 pub use payload::{
     CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
 };
-pub use space::address_spaces;
+pub use space::{address_spaces, memory_at_submits};
 
 use crate::recording::GpuVa;
 use crate::registers::RegisterMap;

@@ -1,5 +1,6 @@
 //! The address space that each submit runs in: what the driver last wrote to the slot's configuration and to the root.
 
+use crate::memory::GpuMemoryView;
 use crate::mmu::root_from_register;
 use crate::recording::Recording;
 use crate::registers::{Half, RegisterMap, Role};
@@ -20,6 +21,7 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
         for event in next..submit {
             if let Some(a) = usize::try_from(event).ok().and_then(|e| recording.events.access(e))
                 && a.write
+                && a.space == 0
             {
                 written.insert(a.offset, a.value);
             }
@@ -58,11 +60,28 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
     out
 }
 
+/// For each submit (events in rising order) the GPU's memory as the submit found it: through its own address space,
+/// with page tables and contents of the snapshot that stood then. `None` as in [`address_spaces`].
+#[must_use]
+pub fn memory_at_submits<'r>(
+    recording: &'r Recording,
+    map: &RegisterMap,
+    submits: &[u64],
+) -> Vec<Option<GpuMemoryView<'r>>> {
+    let spaces = address_spaces(recording, map, submits);
+    let view = |(space, event): (Option<u32>, &u64)| {
+        let space = recording.facts.address_spaces.get(space? as usize)?;
+        Some(GpuMemoryView::new(recording.memory.at(*event), space))
+    };
+    spaces.into_iter().zip(submits).map(view).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::PhysAddr;
-    use crate::recording::{Access, AddressSpace, EventsBuilder, MmuFormat};
+    use crate::mmu::{self, Rights};
+    use crate::recording::{Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, MemoryBuilder, MmuFormat};
 
     #[test]
     fn each_submit_has_the_space_of_its_root_and_number() {
@@ -108,5 +127,63 @@ mod tests {
         assert_eq!(address_spaces(&recording, map, &submits), [Some(2), Some(1), Some(0)]);
         recording.facts.address_spaces.clear();
         assert_eq!(address_spaces(&recording, map, &submits), [None; 3]);
+    }
+
+    /// One address, mapped to one page at the first submit and to another at the second.
+    #[test]
+    fn memory_is_that_of_the_tables_that_stood_at_the_submit() {
+        const F: MmuFormat = MmuFormat::Aarch64_4k;
+        let map = RegisterMap::by_name("mali-jm").unwrap();
+        let start = map.named("JS1_COMMAND_NEXT").unwrap().offset;
+        let mut events = EventsBuilder::new();
+        for _ in 0..2 {
+            let access = Access {
+                space: 0,
+                write: true,
+                offset: start,
+                width: 4,
+                value: 1,
+            };
+            events.access(0, 0, access);
+        }
+        let mut m = MemoryBuilder::new();
+        let table = |index: usize, entry: u64| {
+            let mut page = [0u8; 4096];
+            for e in page.chunks_exact_mut(8) {
+                e.copy_from_slice(&mmu::INVALID.to_le_bytes());
+            }
+            page[index * 8..index * 8 + 8].copy_from_slice(&entry.to_le_bytes());
+            page
+        };
+        let (one, two) = (m.add_page(&[1; 4096]), m.add_page(&[2; 4096]));
+        for (event, target) in [(0u64, 0x9000), (1, 0xa000)] {
+            let mut frames = vec![(9, one, FrameRole::Data), (10, two, FrameRole::Data)];
+            for level in 1..5u64 {
+                let page = if level < 4 {
+                    table(0, mmu::encode_table(F, PhysAddr((level + 1) << 12)))
+                } else {
+                    table(5, mmu::encode_leaf(F, PhysAddr(target), Rights::RW, 0))
+                };
+                frames.push((level, m.add_page(&page), FrameRole::Table));
+            }
+            m.add_snapshot(event, frames);
+        }
+        let mut recording = Recording {
+            events: events.finish(),
+            memory: m.finish(),
+            ..Recording::default()
+        };
+        recording.facts.address_spaces = vec![AddressSpace {
+            number: 0,
+            format: F,
+            root: PhysAddr(0x1000),
+            memattr: 0,
+            transcfg: 6,
+        }];
+        let seen: Vec<u8> = memory_at_submits(&recording, map, &[0, 1])
+            .into_iter()
+            .map(|view| view.unwrap().page(GpuVa(0x5000)).0.unwrap()[0])
+            .collect();
+        assert_eq!(seen, [1, 2]);
     }
 }

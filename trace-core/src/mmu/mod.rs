@@ -6,6 +6,7 @@
 
 mod analysis;
 mod format;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -18,6 +19,7 @@ pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,
     entry_kind, entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
 };
+pub use tally::{Alias, MappingTally, tally};
 pub use walk::{
     Found, MAX_LEAVES, MAX_TABLES, Mapping, MmuError, TableRef, Walk, WalkFault, WalkStep, for_each_leaf,
     for_each_table, mappings, translate, visit_all, walk,

@@ -1,6 +1,7 @@
 //! Tests of the formats, the walker and the analyses: by hand, by property, on the published recordings.
 
 mod property;
+mod tally;
 
 use super::*;
 use crate::PAGE_SIZE;

@@ -1,0 +1,104 @@
+//! What the analyses of an address space say of each of its mappings.
+
+use super::analysis::{DoubleMapping, Holes, PageSpan, Scan, mapped_twice};
+use super::format::PAGE_BYTES;
+use super::walk::Mapping;
+use crate::recording::{GpuVa, PhysAddr};
+use std::ops::Range;
+
+/// Pages of a mapping that another address reaches too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// First address, in the mapping.
+    pub va: GpuVa,
+    /// Number of 4 KiB pages.
+    pub pages: u64,
+    /// The other address of the first page.
+    pub also: GpuVa,
+    /// Where the first page lies in physical memory.
+    pub pa: PhysAddr,
+}
+
+/// What is remarkable about a mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappingTally {
+    /// Whether the GPU may both write it and fetch code from it.
+    pub executable_and_writable: bool,
+    /// Parts that other addresses reach too, by address. A page that three addresses reach is told with its neighbours
+    /// in the order of addresses: at most twice.
+    pub aliases: Vec<Alias>,
+    /// Pages that other addresses reach too, each counted once.
+    pub twice: u64,
+    /// Pages whose contents the recording does not hold.
+    pub without_content: u64,
+}
+
+/// Tells each mapping of a scan what is remarkable about it. `content` is as in [`Holes::new`].
+#[must_use]
+pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
+    let mut out: Vec<MappingTally> = scan
+        .mappings
+        .iter()
+        .map(|m| MappingTally {
+            executable_and_writable: m.rights.execute && m.rights.write,
+            ..MappingTally::default()
+        })
+        .collect();
+    // A leaf lies in one mapping, and both come by rising address.
+    let holes = Holes::new(content, 0);
+    let mut of = scan.mappings.iter().zip(&mut out).peekable();
+    for leaf in &scan.leaves {
+        while of.next_if(|(m, _)| m.end() <= leaf.va).is_some() {}
+        if let Some((_, t)) = of.peek_mut() {
+            let first = leaf.pa.frame();
+            let pages = holes.without(first..first.saturating_add(leaf.bytes / PAGE_BYTES));
+            t.without_content = t.without_content.saturating_add(pages);
+        }
+    }
+    for d in mapped_twice(&scan.leaves) {
+        for (va, also) in [(d.first, d.second), (d.second, d.first)] {
+            alias(&scan.mappings, &d, va, also, &mut out);
+        }
+    }
+    for t in &mut out {
+        t.aliases.sort_unstable_by_key(|a| (a.va, a.also));
+        let mut counted = 0;
+        for a in &t.aliases {
+            let end = a.va.0.saturating_add(a.pages.saturating_mul(PAGE_BYTES));
+            t.twice += end.saturating_sub(a.va.0.max(counted)) / PAGE_BYTES;
+            counted = counted.max(end);
+        }
+    }
+    out
+}
+
+/// Notes one side of a double mapping in every mapping that it touches.
+fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &mut [MappingTally]) {
+    each_part(mappings, PageSpan { va, pages: d.pages }, |at, part| {
+        let from = part.va.0.saturating_sub(va.0);
+        if let Some(t) = out.get_mut(at) {
+            t.aliases.push(Alias {
+                va: part.va,
+                pages: part.pages,
+                also: GpuVa(also.0.saturating_add(from)),
+                pa: PhysAddr(d.pa.0.saturating_add(from)),
+            });
+        }
+    });
+}
+
+/// Cuts a span at the borders of mappings, which are in rising order, and gives each part with its mapping's index.
+fn each_part(mappings: &[Mapping], span: PageSpan, mut part: impl FnMut(usize, PageSpan)) {
+    let end = span.va.0.saturating_add(span.pages.saturating_mul(PAGE_BYTES));
+    let first = mappings.partition_point(|m| m.end() <= span.va);
+    for (at, m) in mappings.iter().enumerate().skip(first) {
+        if m.va.0 >= end {
+            break;
+        }
+        let (from, to) = (m.va.0.max(span.va.0), m.end().0.min(end));
+        let pages = to.saturating_sub(from) / PAGE_BYTES;
+        if pages > 0 {
+            part(at, PageSpan { va: GpuVa(from), pages });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What is told of each mapping.
+
+use super::super::*;
+use crate::recording::{GpuVa, PhysAddr};
+
+#[test]
+fn each_mapping_is_told_what_is_remarkable_about_it() {
+    let leaf = |va, pa, bytes, rights| Leaf {
+        va: GpuVa(va),
+        pa: PhysAddr(pa),
+        bytes,
+        rights,
+        attr_index: 0,
+        raw: 0,
+        level: 3,
+    };
+    let mapping = |va, pages, rights| Mapping {
+        va: GpuVa(va),
+        pages,
+        rights,
+        attr_index: 0,
+        contiguous_pa: None,
+    };
+    let wx = Rights {
+        read: true,
+        write: true,
+        execute: true,
+    };
+    // Two pages at 0x1000; the second of them again at 0x8000 and at 0x9000.
+    let scan = Scan {
+        leaves: vec![
+            leaf(0x1000, 0xa000, 4096, Rights::RW),
+            leaf(0x2000, 0xb000, 4096, Rights::RW),
+            leaf(0x8000, 0xb000, 4096, wx),
+            leaf(0x9000, 0xb000, 4096, Rights::RX),
+        ],
+        mappings: vec![
+            mapping(0x1000, 2, Rights::RW),
+            mapping(0x8000, 1, wx),
+            mapping(0x9000, 1, Rights::RX),
+        ],
+        ..Scan::default()
+    };
+    let told = tally(&scan, &[0xa..0xb, 0xf0..0xf1]);
+    let short: Vec<_> = told
+        .iter()
+        .map(|t| (t.executable_and_writable, t.twice, t.without_content))
+        .collect();
+    assert_eq!(short, [(false, 1, 1), (true, 1, 1), (false, 1, 1)]);
+    let alias = |va, also| Alias {
+        va: GpuVa(va),
+        pages: 1,
+        also: GpuVa(also),
+        pa: PhysAddr(0xb000),
+    };
+    assert_eq!(told[0].aliases, [alias(0x2000, 0x8000)]);
+    assert_eq!(told[1].aliases, [alias(0x8000, 0x2000), alias(0x8000, 0x9000)]);
+    // A run that goes through two mappings is cut between them.
+    let scan = Scan {
+        leaves: vec![
+            leaf(0x1000, 0xa000, 4096, Rights::RW),
+            leaf(0x2000, 0xb000, 4096, Rights::RX),
+            leaf(0x8000, 0xa000, 0x2000, Rights::RW),
+        ],
+        mappings: vec![
+            mapping(0x1000, 1, Rights::RW),
+            mapping(0x2000, 1, Rights::RX),
+            mapping(0x8000, 2, Rights::RW),
+        ],
+        ..Scan::default()
+    };
+    let told = tally(&scan, &[]);
+    let aliases: Vec<_> = told
+        .iter()
+        .flat_map(|t| &t.aliases)
+        .map(|a| (a.va.0, a.also.0, a.pages, a.pa.0))
+        .collect();
+    assert_eq!(
+        aliases,
+        [
+            (0x1000, 0x8000, 1, 0xa000),
+            (0x2000, 0x9000, 1, 0xb000),
+            (0x8000, 0x1000, 2, 0xa000)
+        ]
+    );
+    assert_eq!(
+        told.iter().map(|t| (t.twice, t.without_content)).collect::<Vec<_>>(),
+        [(1, 1), (1, 1), (2, 2)]
+    );
+}
