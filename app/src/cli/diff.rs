@@ -5,7 +5,7 @@ use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
-use trace_core::diff::{self, Diff, EventDifference};
+use trace_core::diff::{self, Diff, EventDifference, JobPair};
 
 pub const VERB: Verb = Verb {
     name: "diff",
@@ -47,12 +47,16 @@ struct Counts<T> {
     changed: u64,
     only_a: u64,
     only_b: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relocated: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_short: Option<Vec<JobPair>>,
     list: Vec<T>,
 }
 
 #[derive(Serialize)]
 struct Event {
-    job: u32,
+    job: JobPair,
     a: Option<u64>,
     b: Option<u64>,
     kind: &'static str,
@@ -80,6 +84,7 @@ struct Field<'a> {
 
 #[derive(Serialize)]
 struct Page {
+    address_space: u8,
     va: String,
     in_a: bool,
     in_b: bool,
@@ -128,6 +133,8 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             changed: e.changed,
             only_a: e.only_a,
             only_b: e.only_b,
+            relocated: Some(e.relocated),
+            cut_short: Some(e.cut_short.clone()),
             list: e.list.iter().map(event).collect(),
         },
         registers: diff
@@ -149,10 +156,13 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             changed: p.changed,
             only_a: p.only_a,
             only_b: p.only_b,
+            relocated: None,
+            cut_short: None,
             list: p
                 .list
                 .iter()
                 .map(|d| Page {
+                    address_space: d.address_space,
                     va: hex(d.va.0),
                     in_a: d.in_a,
                     in_b: d.in_b,
@@ -161,6 +171,18 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 .collect(),
         },
         pages_by: if p.physical { "physical address" } else { "GPU address" },
+    }
+}
+
+/// In the course of which job, numbered as `jobs` does.
+fn job_name(pair: JobPair) -> String {
+    let index = |submits: u32| submits.saturating_sub(1);
+    match (pair.a, pair.b) {
+        (Some(0), _) | (_, Some(0)) | (None, None) => "before any job".to_owned(),
+        (Some(a), Some(b)) if a == b => format!("job {}", index(a)),
+        (Some(a), Some(b)) => format!("jobs {} and {}", index(a), index(b)),
+        (Some(a), None) => format!("job {} of the first", index(a)),
+        (None, Some(b)) => format!("job {} of the second", index(b)),
     }
 }
 
@@ -178,6 +200,17 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             format!("{}, by {}", counts(p.same, p.changed, p.only_a, p.only_b), r.pages_by),
         ),
     ])?;
+    if let Some(n) = e.relocated.filter(|n| *n > 0) {
+        out.line(format_args!(
+            "{n} writes of page-table roots differ only by where the tables lie and count as neither"
+        ))?;
+    }
+    for pair in e.cut_short.iter().flatten() {
+        out.line(format_args!(
+            "{}: too different for the shortest alignment; fewer accesses may differ than are told",
+            job_name(*pair)
+        ))?;
+    }
     let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
         Some(rest) if rest > 0 => out.line(format_args!(
             "  and {rest} more (--most shows more, --json all that are kept)"
@@ -203,10 +236,10 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
             let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
             out.line(format_args!(
-                "  events {} and {}, job {}: {} {} {} becomes {}",
+                "  events {} and {}, {}: {} {} {} becomes {}",
                 at(d.a),
                 at(d.b),
-                d.job,
+                job_name(d.job),
                 d.kind,
                 d.register.as_deref().unwrap_or(&d.offset),
                 value(&d.value_a),
@@ -224,7 +257,11 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                 (_, _, Some(byte)) => format!("differs from byte {byte} on"),
                 _ => "differs".to_owned(),
             };
-            out.line(format_args!("  {}: {what}", d.va))?;
+            if r.pages_by == "physical address" {
+                out.line(format_args!("  {}: {what}", d.va))?;
+            } else {
+                out.line(format_args!("  address space {}, {}: {what}", d.address_space, d.va))?;
+            }
         }
         more(out, p.list.len())?;
     }

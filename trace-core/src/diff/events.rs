@@ -1,34 +1,91 @@
 //! Accesses aligned job by job, and the registers whose values differ.
 
-use super::align::{Step, align};
-use super::{EventDiff, EventDifference, MOST, RegisterDiff, key};
+use super::align::{Alignment, Step, align};
+use super::spaces::{self, SpacePair};
+use super::{EventDiff, EventDifference, JobPair, MOST, RegisterDiff, key};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
-use crate::registers::{RegisterMap, Role};
-use std::collections::BTreeMap;
+use crate::registers::{Half, Register, RegisterMap, Role};
+use std::collections::{BTreeMap, HashMap};
 
 type Item = (usize, Access);
 
 /// Events, registers, and the number of jobs on each side.
 type Compared = (EventDiff, Vec<RegisterDiff>, (u64, u64));
 
+/// The accesses between two submits: the course of the job that the first of them began.
+#[derive(Default)]
+struct Part {
+    items: Vec<Item>,
+    /// Slot and head of that job's chain, as last written before its submit.
+    head: (Option<u8>, u64),
+}
+
 /// The accesses of a recording, cut after each submit: the first part is what comes before any job has begun.
-fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Vec<Item>> {
-    let mut parts = vec![Vec::new()];
+fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
+    let mut parts = vec![Part::default()];
+    let mut heads: HashMap<u32, u64> = HashMap::new();
     for (event, a) in recording.events.accesses(0..recording.events.len()) {
         if let Some(last) = parts.last_mut() {
-            last.push((event, a));
+            last.items.push((event, a));
         }
-        let submits = a.write
-            && a.value == 1
-            && map
-                .and_then(|m| m.at(a.offset))
-                .is_some_and(|r| r.replay.role == Some(Role::JobCommand));
-        if submits {
-            parts.push(Vec::new());
+        let Some(r) = map.filter(|_| a.write).and_then(|m| m.at(a.offset)) else {
+            continue;
+        };
+        match r.replay.role {
+            Some(Role::JobHead) => {
+                heads.insert(a.offset, a.value);
+            }
+            Some(Role::JobCommand) if a.value == 1 => parts.push(Part {
+                items: Vec::new(),
+                head: (r.index, head(map, r, &heads)),
+            }),
+            _ => {}
         }
     }
     parts
+}
+
+/// What the head registers of a command's slot hold.
+fn head(map: Option<&RegisterMap>, command: &Register, written: &HashMap<u32, u64>) -> u64 {
+    let of = |offset: u32| written.get(&offset).copied().unwrap_or(0);
+    let low = map.and_then(|m| {
+        m.registers()
+            .find(|r| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block)
+    });
+    low.map_or(0, |r| match r.pair {
+        Some(Half::Low { high_offset }) => of(r.offset) | of(high_offset) << 32,
+        _ => of(r.offset),
+    })
+}
+
+/// Parts that go together, by index.
+type PartPair = (Option<usize>, Option<usize>);
+
+/// Which part goes with which. As many jobs on both sides go together in order. Otherwise jobs with the same head are
+/// found, in order, and those between two such pairs go together as far as there are any on both sides.
+fn pairs(a: &[Part], b: &[Part], progress: &Progress) -> Result<Vec<PartPair>, Cancelled> {
+    if a.len() == b.len() {
+        return Ok((0..a.len()).map(|i| (Some(i), Some(i))).collect());
+    }
+    let jobs = |parts: &[Part]| -> Vec<(Option<u8>, u64)> { parts.iter().skip(1).map(|p| p.head).collect() };
+    let (heads_a, heads_b) = (jobs(a), jobs(b));
+    let steps = symmetric(&heads_a, &heads_b, progress, |x, y| x == y, |x| *x)?.steps;
+    let mut out = vec![(Some(0), Some(0))];
+    for run in steps.chunk_by(|x, y| matches!(x, Step::Both(..)) == matches!(y, Step::Both(..))) {
+        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+        for s in run {
+            match *s {
+                Step::Both(i, j) => out.push((Some(i + 1), Some(j + 1))),
+                Step::A(i) => of_a.push(i + 1),
+                Step::B(j) => of_b.push(j + 1),
+            }
+        }
+        for i in 0..of_a.len().max(of_b.len()) {
+            out.push((of_a.get(i).copied(), of_b.get(i).copied()));
+        }
+    }
+    Ok(out)
 }
 
 fn map_of(r: &Recording) -> Option<&'static RegisterMap> {
@@ -39,14 +96,27 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
     let map = map_of(a).or_else(|| map_of(b));
     let (parts_a, parts_b) = (parts(a, map), parts(b, map));
     let jobs = (parts_a.len() as u64 - 1, parts_b.len() as u64 - 1);
+    let tables = spaces::pairs(a, b);
     let mut out = EventDiff::default();
     let mut registers: BTreeMap<u32, RegisterDiff> = BTreeMap::new();
-    progress.set_total(parts_a.len().max(parts_b.len()) as u64);
-    for job in 0..parts_a.len().max(parts_b.len()) {
+    let paired = pairs(&parts_a, &parts_b, progress)?;
+    progress.set_total(paired.len() as u64);
+    for (i, j) in paired {
         progress.advance(1)?;
-        let one = parts_a.get(job).map_or(&[][..], Vec::as_slice);
-        let two = parts_b.get(job).map_or(&[][..], Vec::as_slice);
-        for step in steps(one, two) {
+        let number = |i: Option<usize>| i.map(|i| u32::try_from(i).unwrap_or(u32::MAX));
+        let job = JobPair {
+            a: number(i),
+            b: number(j),
+        };
+        let one = i.and_then(|i| parts_a.get(i)).map_or(&[][..], |p| p.items.as_slice());
+        let two = j.and_then(|j| parts_b.get(j)).map_or(&[][..], |p| p.items.as_slice());
+        let order = |x: &Item| (key(&x.1), x.1.value);
+        let mut found = symmetric(one, two, progress, |x, y| key(&x.1) == key(&y.1), order)?;
+        sort_what_is_alone(&mut found.steps, one, two);
+        if found.cut_short {
+            out.cut_short.push(job);
+        }
+        for step in found.steps {
             let (x, y) = match step {
                 Step::Both(i, j) => (one.get(i), two.get(j)),
                 Step::A(i) => (one.get(i), None),
@@ -58,6 +128,10 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
                     out.same += 1;
                     continue;
                 }
+                (Some((_, v)), Some((_, w))) if moved(a, b, map, &tables, v, w) => {
+                    out.relocated += 1;
+                    continue;
+                }
                 (Some(v), Some(w)) => {
                     out.changed += 1;
                     register(&mut registers, map, v, w);
@@ -67,7 +141,7 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
             }
             if out.list.len() < MOST {
                 out.list.push(EventDifference {
-                    job: u32::try_from(job).unwrap_or(u32::MAX),
+                    job,
                     a: x.map(|x| x.0 as u64),
                     b: y.map(|y| y.0 as u64),
                     offset: access.offset,
@@ -81,31 +155,54 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
     Ok((out, registers.into_values().collect(), jobs))
 }
 
-/// The alignment of two parts, the same whichever comes first: of several shortest ones, that which is found from the
-/// part that is smaller by its keys and values.
-fn steps(a: &[Item], b: &[Item]) -> Vec<Step> {
-    let order = |x: &Item| (key(&x.1), x.1.value);
-    let same = |x: &Item, y: &Item| key(&x.1) == key(&y.1);
-    let mut steps = if a.iter().map(order).le(b.iter().map(order)) {
-        align(a, b, same)
-    } else {
-        let mirrored = align(b, a, same).into_iter().map(|s| match s {
+/// Whether two accesses of a root register are of tables that go together and lie elsewhere.
+fn moved(
+    a: &Recording,
+    b: &Recording,
+    map: Option<&RegisterMap>,
+    tables: &[SpacePair],
+    v: &Access,
+    w: &Access,
+) -> bool {
+    map.and_then(|m| m.at(v.offset))
+        .filter(|r| r.replay.role == Some(Role::Root))
+        .is_some_and(|r| spaces::same_tables(a, b, tables, r, (v.value, w.value)))
+}
+
+/// The alignment of two sequences, the same whichever comes first: of several shortest ones, that which is found from
+/// the one that is smaller by `order`.
+fn symmetric<T, O: Ord>(
+    a: &[T],
+    b: &[T],
+    progress: &Progress,
+    same: impl Fn(&T, &T) -> bool,
+    order: impl Fn(&T) -> O,
+) -> Result<Alignment, Cancelled> {
+    if a.iter().map(&order).le(b.iter().map(&order)) {
+        return align(a, b, progress, same);
+    }
+    let mut found = align(b, a, progress, same)?;
+    for s in &mut found.steps {
+        *s = match *s {
             Step::Both(i, j) => Step::Both(j, i),
             Step::A(i) => Step::B(i),
             Step::B(j) => Step::A(j),
-        });
-        mirrored.collect()
-    };
-    // Between two common steps the order of what either side has alone must not depend on the side.
+        };
+    }
+    Ok(found)
+}
+
+/// Between two common steps the order of what either side has alone must not depend on the side.
+fn sort_what_is_alone(steps: &mut [Step], a: &[Item], b: &[Item]) {
+    let order = |x: &Item| (x.0, (key(&x.1), x.1.value));
     let alone = |s: &Step| !matches!(s, Step::Both(..));
     for run in steps.chunk_by_mut(|x, y| alone(x) && alone(y)) {
         run.sort_by_key(|s| match s {
-            Step::A(i) => a.get(*i).map(|x| (x.0, order(x))),
-            Step::B(j) => b.get(*j).map(|x| (x.0, order(x))),
+            Step::A(i) => a.get(*i).map(order),
+            Step::B(j) => b.get(*j).map(order),
             Step::Both(..) => None,
         });
     }
-    steps
 }
 
 fn register(registers: &mut BTreeMap<u32, RegisterDiff>, map: Option<&RegisterMap>, a: &Item, b: &Item) {

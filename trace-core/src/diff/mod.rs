@@ -5,6 +5,7 @@
 mod align;
 mod events;
 mod pages;
+mod spaces;
 #[cfg(test)]
 mod tests;
 
@@ -39,15 +40,36 @@ pub struct EventDiff {
     pub only_a: u64,
     /// Accesses that only the second has.
     pub only_b: u64,
+    /// Writes that give each side's own page tables to the same address space: they differ by where the tables lie
+    /// and by nothing else, and count as neither the same nor changed.
+    pub relocated: u64,
+    /// Pairs of jobs, of which each side may miss one, whose accesses differ by so much that the search for the
+    /// shortest alignment was cut short: there may be an alignment with fewer differences.
+    pub cut_short: Vec<JobPair>,
     /// The first differences, at most [`MOST`], in the order of the events.
     pub list: Vec<EventDifference>,
+}
+
+/// Jobs that were compared: how many submits come before them on either side. 0 is what comes before any job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobPair {
+    /// In the first; `None` where only the second has the job.
+    pub a: Option<u32>,
+    /// In the second; `None` where only the first has the job.
+    pub b: Option<u32>,
+}
+
+impl JobPair {
+    fn swapped(self) -> Self {
+        Self { a: self.b, b: self.a }
+    }
 }
 
 /// A place where the accesses differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDifference {
-    /// Job in whose course it is: the number of submits before it.
-    pub job: u32,
+    /// Jobs in whose course it is.
+    pub job: JobPair,
     /// The event of the first recording, `None` where only the second has one.
     pub a: Option<u64>,
     /// The event of the second recording, `None` where only the first has one.
@@ -77,7 +99,7 @@ pub struct RegisterDiff {
     pub fields: Vec<(String, String, String)>,
 }
 
-/// Memory at the end of both, by GPU address where both have page tables and by frame where not.
+/// Memory at the end of both, by address space and GPU address where both have page tables and by frame where not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDiff {
     /// Pages with the same contents.
@@ -97,6 +119,8 @@ pub struct PageDiff {
 /// A page that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDifference {
+    /// Number of the address space; 0 where addresses are physical.
+    pub address_space: u8,
     /// Address of the page.
     pub va: GpuVa,
     /// Whether the first has contents for it.
@@ -108,7 +132,7 @@ pub struct PageDifference {
 }
 
 impl Diff {
-    /// Whether the recordings do not differ in anything that is compared.
+    /// Whether the recordings do not differ in anything that is compared. Where page tables lie is not.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let (e, p) = (&self.events, &self.pages);
@@ -121,7 +145,11 @@ impl Diff {
         std::mem::swap(&mut self.events.only_a, &mut self.events.only_b);
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
         std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
+        for j in &mut self.events.cut_short {
+            *j = j.swapped();
+        }
         for d in &mut self.events.list {
+            d.job = d.job.swapped();
             std::mem::swap(&mut d.a, &mut d.b);
             std::mem::swap(&mut d.value_a, &mut d.value_b);
         }
@@ -145,14 +173,13 @@ pub fn diff(a: &Recording, b: &Recording) -> Diff {
     diff_with(a, b, &Progress::new()).unwrap_or_default()
 }
 
-/// Compares two recordings, with progress by pairs of jobs.
+/// Compares two recordings, with progress by pairs of jobs, then by address spaces.
 ///
 /// # Errors
 /// When the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
     let (events, registers, jobs) = events::diff(a, b, progress)?;
-    progress.check()?;
-    let pages = pages::diff(a, b);
+    let pages = pages::diff(a, b, progress)?;
     Ok(Diff {
         events,
         registers,

@@ -64,8 +64,8 @@ fn a_changed_value_is_told_by_field() {
     );
     let e = d.events.list[0];
     assert_eq!(
-        (e.job, e.a, e.b, e.value_a, e.value_b),
-        (2, Some(6), Some(6), Some(2), Some(0x2_0000))
+        (e.job.a, e.a, e.b, e.value_a, e.value_b),
+        (Some(2), Some(6), Some(6), Some(2), Some(0x2_0000))
     );
     assert_eq!(
         (d.registers[0].name.as_str(), d.registers[0].count),
@@ -88,13 +88,14 @@ fn accesses_more_or_fewer_shift_nothing_behind_them() {
         (d.events.same, d.events.changed, d.events.only_a, d.events.only_b),
         (6, 0, 1, 2)
     );
+    let both = |n| JobPair { a: Some(n), b: Some(n) };
     let places: Vec<_> = d.events.list.iter().map(|e| (e.job, e.a, e.b, e.offset)).collect();
     assert_eq!(
         places,
         [
-            (0, None, Some(0), 0),
-            (1, Some(3), None, 0x100c),
-            (1, None, Some(4), 0x1000)
+            (both(0), None, Some(0), 0),
+            (both(1), Some(3), None, 0x100c),
+            (both(1), None, Some(4), 0x1000)
         ]
     );
     assert_eq!(diff(&b, &a), d.clone().swapped());
@@ -121,4 +122,115 @@ fn pages_differ_by_contents_and_presence() {
     let changed = d.pages.list.iter().find(|p| p.in_a && p.in_b).unwrap();
     assert_eq!((changed.va, changed.first_byte), (GpuVa(0x3000), Some(0)));
     assert_eq!(diff(&b, &a), d.swapped());
+}
+
+/// A job in the middle that one side lacks shifts no job behind it: its neighbours are known by their heads.
+#[test]
+fn a_job_missing_in_the_middle_shifts_none_behind_it() {
+    let job = |head: u64, status: u64| {
+        [
+            (true, 0x18c0, head),
+            (true, 0x18e0, 1),
+            (false, 0x1010, status),
+            (false, 0x100c, 2),
+        ]
+    };
+    let all = |heads: &[u64]| -> Vec<_> { heads.iter().flat_map(|h| job(*h, h & 0xf)).collect() };
+    let a = recording(&all(&[0x41, 0x82, 0xc3, 0x104]), &[]);
+    let b = recording(&all(&[0x41, 0xc3, 0x104]), &[]);
+    let d = diff(&a, &b);
+    assert_eq!(d.jobs, (4, 3));
+    // The write of the head lies in the course of the job before: 0x82 on one side, 0xc3 on the other.
+    assert_eq!(
+        (d.events.same, d.events.changed, d.events.only_a, d.events.only_b),
+        (11, 1, 4, 0)
+    );
+    let missing: Vec<_> = d
+        .events
+        .list
+        .iter()
+        .filter(|e| e.value_b.is_none())
+        .map(|e| e.job)
+        .collect();
+    assert_eq!(missing, [JobPair { a: Some(2), b: None }; 4]);
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+/// A recording of two address spaces whose tables lie at `base`; the pages behind them hold `bytes`.
+fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
+    use crate::mmu::{self, Rights};
+    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+    let mut m = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    let mut accesses = Vec::new();
+    let mut spaces = Vec::new();
+    for (number, byte) in bytes.into_iter().enumerate() {
+        let root = base + ((number as u64) << 16);
+        for level in 0..4u64 {
+            let mut page = [0u8; 4096];
+            for e in page.chunks_exact_mut(8) {
+                e.copy_from_slice(&mmu::INVALID.to_le_bytes());
+            }
+            let next = PhysAddr(root + ((level + 1) << 12));
+            let entry = if level < 3 {
+                mmu::encode_table(F, next)
+            } else {
+                mmu::encode_leaf(F, next, Rights::RW, 0)
+            };
+            page[..8].copy_from_slice(&entry.to_le_bytes());
+            frames.push(((root >> 12) + level, m.add_page(&page), FrameRole::Table));
+        }
+        frames.push(((root >> 12) + 4, m.add_page(&[byte; 4096]), FrameRole::Data));
+        let register = 0x2400 + 0x40 * number as u32;
+        accesses.push((true, register, root & 0xffff_ffff));
+        accesses.push((true, register + 4, root >> 32));
+        spaces.push(AddressSpace {
+            number: number as u8,
+            format: F,
+            root: PhysAddr(root),
+            memattr: 0,
+            transcfg: 6,
+        });
+    }
+    m.add_snapshot(0, frames);
+    let mut r = recording(&accesses, &[]);
+    r.memory = m.finish();
+    r.facts.address_spaces = spaces;
+    r
+}
+
+#[test]
+fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_are_compared() {
+    let a = two_spaces(0x1_0010_0000, [1, 2]);
+    let moved = diff(&a, &two_spaces(0x3_0070_0000, [1, 2]));
+    assert!(moved.is_empty(), "{moved:?}");
+    assert_eq!((moved.events.relocated, moved.pages.same), (4, 2));
+    let changed = two_spaces(0x3_0070_0000, [1, 9]);
+    let d = diff(&a, &changed);
+    assert_eq!((d.pages.same, d.pages.changed, d.events.changed), (1, 1, 0));
+    assert_eq!((d.pages.list[0].address_space, d.pages.list[0].va), (1, GpuVa(0)));
+    assert_eq!(diff(&changed, &a), d.swapped());
+    // A root that is no side's own is a difference.
+    let mut other = two_spaces(0x3_0070_0000, [1, 2]);
+    other.facts.address_spaces[1].root.0 += 0x1000;
+    assert_eq!(diff(&a, &other).events.changed, 1);
+}
+
+#[test]
+fn an_alignment_that_is_cut_short_is_told() {
+    let reads = |n: u32, of: u32| -> Vec<_> { (0..n).map(|i| (false, of + 4 * (i % 4), 0)).collect() };
+    let (a, b) = (recording(&reads(1500, 0), &[]), recording(&reads(1500, 0x2400), &[]));
+    let d = diff(&a, &b);
+    assert_eq!((d.events.only_a, d.events.only_b), (1500, 1500));
+    assert_eq!(d.events.cut_short, [JobPair { a: Some(0), b: Some(0) }]);
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+#[test]
+fn a_comparison_can_be_cancelled() {
+    let progress = Progress::new();
+    progress.cancel();
+    let r = recording(&BASE, &[]);
+    assert_eq!(diff_with(&r, &r, &progress), Err(Cancelled));
 }
