@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod export;
+mod lend;
 mod table;
 
 pub use export::{ExportError, Format, export};

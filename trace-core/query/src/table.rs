@@ -1,7 +1,9 @@
 //! Recordings as polars tables.
 
+use crate::lend::lend;
 use polars::prelude::*;
 use trace_core::Recording;
+use trace_core::recording::{EventKind, Events};
 use trace_core::registers::RegisterMap;
 
 /// Why a table could not be made.
@@ -13,48 +15,90 @@ pub enum QueryError {
 }
 
 /// The accesses of a recording, one row each: `event`, `time_ns`, `thread`, `space`, `write`, `offset`, `width`,
-/// `value`. Columns are copied once; events of other kinds are not in the table.
+/// `value`. Events of other kinds are not in the table.
+///
+/// `offset` and `value` are the recording's own columns, lent and not copied, and so are `time_ns` and `thread` where
+/// every event is an access; the narrow columns are made anew. What polars holds keeps them alive.
 ///
 /// # Errors
 /// When polars refuses the columns.
 pub fn accesses(recording: &Recording) -> Result<DataFrame, QueryError> {
     let events = &recording.events;
     let rows = events.offset.len();
-    let (mut event, mut time, mut thread) = (
-        Vec::with_capacity(rows),
-        Vec::with_capacity(rows),
-        Vec::with_capacity(rows),
-    );
-    let (mut space, mut write, mut width) = (
-        Vec::with_capacity(rows),
-        Vec::with_capacity(rows),
-        Vec::with_capacity(rows),
-    );
-    let (mut offset, mut value) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let in_order = rows_are_in_order(events);
+    let all = in_order && events.len() == rows;
+    let (mut event, mut space) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let (mut write, mut width) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let (mut offset, mut value) = (Vec::new(), Vec::new());
+    let (mut time, mut thread) = (Vec::new(), Vec::new());
     let mut times = events.time.iter().enumerate();
     let mut threads = events.thread.iter().enumerate();
     for (at, a) in events.accesses(0..events.len()) {
         event.push(at as u64);
-        time.push(times.find(|t| t.0 == at).map_or(0, |t| t.1));
-        thread.push(threads.find(|t| t.0 == at).map_or(0, |t| t.1));
         space.push(u32::from(a.space));
         write.push(a.write);
-        offset.push(a.offset);
         width.push(u32::from(a.width));
-        value.push(a.value);
+        if !in_order {
+            offset.push(a.offset);
+            value.push(a.value);
+        }
+        if !all {
+            time.push(times.find(|t| t.0 == at).map_or(0, |t| t.1));
+            thread.push(threads.find(|t| t.0 == at).map_or(0, |t| t.1));
+        }
     }
     let height = event.len();
+    let (offset, value) = if in_order {
+        let (offset, value) = (
+            lend::<UInt32Type>("offset", &events.offset),
+            lend::<UInt64Type>("value", &events.value),
+        );
+        (offset.into_column(), value.into_column())
+    } else {
+        (Column::new("offset".into(), offset), Column::new("value".into(), value))
+    };
+    let (time, thread) = if all {
+        let (time, thread) = (
+            lend::<UInt64Type>("time_ns", &events.time),
+            lend::<UInt32Type>("thread", &events.thread),
+        );
+        (time.into_column(), thread.into_column())
+    } else {
+        (
+            Column::new("time_ns".into(), time),
+            Column::new("thread".into(), thread),
+        )
+    };
     let columns = vec![
         Column::new("event".into(), event),
-        Column::new("time_ns".into(), time),
-        Column::new("thread".into(), thread),
+        time,
+        thread,
         Column::new("space".into(), space),
         Column::new("write".into(), write),
-        Column::new("offset".into(), offset),
+        offset,
         Column::new("width".into(), width),
-        Column::new("value".into(), value),
+        value,
     ];
     Ok(DataFrame::new(height, columns)?)
+}
+
+/// Whether the accesses, in the order of events, are the rows of their columns from the first to the last: what every
+/// builder makes, and what a file need not hold.
+fn rows_are_in_order(events: &Events) -> bool {
+    let is_access = |kind| matches!(EventKind::from_raw(kind), Some(EventKind::Read | EventKind::Write));
+    let payloads = events
+        .kind
+        .iter()
+        .zip(events.payload.iter())
+        .filter(|(k, _)| is_access(*k));
+    let mut rows = 0usize;
+    for (_, payload) in payloads {
+        if payload as usize != rows {
+            return false;
+        }
+        rows += 1;
+    }
+    [events.offset.len(), events.width.len(), events.value.len()] == [rows; 3]
 }
 
 /// How each register was used: `space`, `offset`, `register` (empty where no map knows it), `reads`, `writes`,
@@ -118,6 +162,18 @@ mod tests {
         assert_eq!(t.shape(), (3, 8));
         let times: Vec<_> = t.column("time_ns").unwrap().u64().unwrap().iter().flatten().collect();
         assert_eq!(times, [5, 7, 9]);
+    }
+
+    /// A file may hold the rows of accesses in another order than their events.
+    #[test]
+    fn rows_out_of_order_are_put_in_order() {
+        let mut r = recording();
+        r.events.payload = vec![2u32, 0, 0, 1].into();
+        let t = accesses(&r).unwrap();
+        let offsets: Vec<_> = t.column("offset").unwrap().u32().unwrap().iter().flatten().collect();
+        assert_eq!(offsets, [0x18e0, 0x2428, 0x2428]);
+        let values: Vec<_> = t.column("value").unwrap().u64().unwrap().iter().flatten().collect();
+        assert_eq!(values, [1, 1, 0]);
     }
 
     #[test]
