@@ -430,7 +430,11 @@ fn died(mut w: Window) -> Window {
     };
     let recording = Arc::clone(&w.doc().recording);
     let since = std::time::Instant::now();
-    while journal::read(&file, &of, &*recording).is_none_or(|f| f.changes.len() < wanted) {
+    while journal::read(&file, &of, &*recording)
+        .ok()
+        .flatten()
+        .is_none_or(|f| f.changes.len() < wanted)
+    {
         assert!(since.elapsed().as_secs() < 60, "the journal was not written");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

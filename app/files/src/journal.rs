@@ -1,10 +1,12 @@
 //! The journal of changes beside the recording, `FILE.kine-edits`: a line a change, written as it happens, so that
-//! nothing is lost when the program dies.
+//! nothing is lost when the program dies. One window at a time writes to it; another on the same recording writes to one
+//! beside it, which is offered later.
 
 use crate::changes::{Change, Changes, Recorded};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -12,6 +14,54 @@ use std::thread::JoinHandle;
 
 /// Longest journal that is read, bytes.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// Why a journal cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is longer than any that is read.
+    #[error("{}: {bytes} bytes are more than the {MOST_BYTES} of the longest journal that is read", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it has.
+        bytes: u64,
+    },
+}
+
+/// A file that other windows and programs see to be in use, as long as this lives.
+struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes a file for this window; `None` when another has it.
+fn hold(file: File) -> io::Result<Option<Held>> {
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Held(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        // Where a file system knows no locks, one window is all that can be kept apart.
+        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(Some(Held(file))),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// Whether two open files are one.
+fn same(a: &File, b: &File) -> io::Result<bool> {
+    let (a, b) = (a.metadata()?, b.metadata()?);
+    Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
 
 /// A line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,34 +132,53 @@ fn aside(path: &Path, n: u32) -> PathBuf {
 ///
 /// # Errors
 /// When the file cannot be renamed.
-pub fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
+pub fn put_aside(path: &Path) -> io::Result<PathBuf> {
     let free = (1..=MOST_ASIDE).map(|n| aside(path, n)).find(|p| !p.exists());
     let to = free.unwrap_or_else(|| aside(path, MOST_ASIDE));
     std::fs::rename(path, &to)?;
     Ok(to)
 }
 
-/// The newest journal that was put aside and holds changes of this recording.
+/// The newest journal that was put aside, is in no other window's use and holds changes of this recording.
 #[must_use]
 pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
     (1..=MOST_ASIDE)
         .rev()
-        .filter_map(|n| read(&aside(path, n), of, recorded))
+        .map(|n| aside(path, n))
+        .filter(|p| File::open(p).is_ok_and(|f| hold(f).is_ok_and(|h| h.is_some())))
+        .filter_map(|p| read(&p, of, recorded).ok().flatten())
         .find(|f| !f.changes.is_empty())
 }
 
 /// Reads a journal. `None`: there is none, or it belongs to another recording.
-#[must_use]
-pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
-    let meta = std::fs::metadata(path).ok()?;
-    if meta.len() > MOST_BYTES {
-        return None;
+///
+/// # Errors
+/// When it is there and cannot be read, or is longer than any that is read.
+pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Result<Option<Found>, JournalError> {
+    let io = |source| JournalError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io(e)),
+    };
+    let length = file.metadata().map_err(io)?.len();
+    if length > MOST_BYTES {
+        return Err(JournalError::TooLong {
+            path: path.to_owned(),
+            bytes: length,
+        });
     }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
     // A line that was cut may end inside a character: the others count all the same.
-    let bytes = std::fs::read(path).ok()?;
-    let mut found = parse(&String::from_utf8_lossy(&bytes), of, recorded)?;
-    path.clone_into(&mut found.path);
-    Some(found)
+    let found = parse(&String::from_utf8_lossy(&bytes), of, recorded);
+    Ok(found.map(|f| Found {
+        path: path.to_owned(),
+        ..f
+    }))
 }
 
 /// The changes that a journal's text tells.
@@ -147,41 +216,93 @@ pub struct Journal {
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
     of: Of,
+    /// The file that was there when the recording was opened, taken for this window.
+    held: Option<Arc<Held>>,
+    /// Whether another window had it: then this one writes beside it.
+    elsewhere: bool,
     failed: Arc<Mutex<Option<String>>>,
 }
 
+/// Makes a new file and takes it. `None`: there is one already.
+fn create(path: &Path) -> io::Result<Option<Held>> {
+    match OpenOptions::new().append(true).create_new(true).open(path) {
+        Ok(file) => {
+            // The name must be as safe as the lines will be.
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+            hold(file)
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Makes the journal of a window that has not the recording for itself.
+fn create_beside(path: &Path) -> io::Result<Held> {
+    for n in 1..=MOST_ASIDE {
+        if let Some(file) = create(&aside(path, n))? {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::other(format!(
+        "there are {MOST_ASIDE} journals beside it already"
+    )))
+}
+
 /// Opens the journal for more lines. One that belongs to another recording is put aside; one whose last line was cut
-/// gets a new one.
-fn open(path: &Path, of: &Of) -> std::io::Result<File> {
-    use std::io::{Error, Read as _, Seek as _, SeekFrom};
-    let mut file = match OpenOptions::new().read(true).append(true).open(path) {
-        Ok(mut file) => {
+/// gets a new one; one that another window has is left alone.
+fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Result<Held> {
+    let there = OpenOptions::new().read(true).append(true).open(path);
+    let file = match there {
+        _ if elsewhere => create_beside(path)?,
+        Ok(file) => {
+            // The one that is held may have been moved since, and another window's be in its place.
+            let mine = held.map(|h| same(&h.0, &file)).transpose()?.unwrap_or(false);
+            let mut file = if mine {
+                Held(file)
+            } else {
+                match hold(file)? {
+                    Some(file) => file,
+                    None => return begin(create_beside(path)?, of),
+                }
+            };
             let mut first = Vec::new();
-            (&mut file).take(1 << 16).read_to_end(&mut first)?;
+            (&mut file.0).take(1 << 16).read_to_end(&mut first)?;
             let line = first.split(|b| *b == b'\n').next().unwrap_or_default();
             if belongs(&String::from_utf8_lossy(line), of) {
-                file.seek(SeekFrom::End(-1))?;
+                file.0.seek(SeekFrom::End(-1))?;
                 let mut last = [0];
-                file.read_exact(&mut last)?;
+                file.0.read_exact(&mut last)?;
                 if last != *b"\n" {
-                    file.write_all(b"\n")?;
+                    file.0.write_all(b"\n")?;
                 }
                 return Ok(file);
             }
-            drop(file);
-            if !first.is_empty() {
-                put_aside(path)?;
+            if first.is_empty() {
+                return begin(file, of);
             }
-            OpenOptions::new().append(true).create(true).open(path)?
+            drop(file);
+            put_aside(path)?;
+            match create(path)? {
+                Some(file) => file,
+                None => create_beside(path)?,
+            }
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            OpenOptions::new().append(true).create(true).open(path)?
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match create(path)? {
+            Some(file) => file,
+            // Another window made one just now.
+            None => create_beside(path)?,
+        },
         Err(e) => return Err(e),
     };
+    begin(file, of)
+}
+
+/// Writes the first line.
+fn begin(mut file: Held, of: &Of) -> io::Result<Held> {
     let Of { events, gpu, source } = of.clone();
-    let head = serde_json::to_string(&Line::Of { events, gpu, source }).map_err(Error::other)? + "\n";
-    file.write_all(head.as_bytes())?;
+    let head = serde_json::to_string(&Line::Of { events, gpu, source }).map_err(io::Error::other)? + "\n";
+    file.0.write_all(head.as_bytes())?;
     Ok(file)
 }
 
@@ -194,7 +315,26 @@ impl Journal {
             thread: None,
             path,
             of,
+            held: None,
+            elsewhere: false,
             failed: Arc::default(),
+        }
+    }
+
+    /// Takes the journal for this window, where there is one. `false`: another window has it; what stands there is that
+    /// one's to read and to write, and the changes of this one go to a journal beside it.
+    ///
+    /// # Errors
+    /// When it is there and cannot be opened or taken.
+    pub fn hold(&mut self) -> io::Result<bool> {
+        match File::open(&self.path) {
+            Ok(file) => {
+                self.held = hold(file)?.map(Arc::new);
+                self.elsewhere = self.held.is_none();
+                Ok(!self.elsewhere)
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(e) => Err(e),
         }
     }
 
@@ -223,22 +363,23 @@ impl Journal {
         }
         let (to, from) = channel::<Line>();
         let (path, of, failed) = (self.path.clone(), self.of.clone(), Arc::clone(&self.failed));
+        let (held, elsewhere) = (self.held.clone(), self.elsewhere);
         let write = move || {
-            let tell = |e: &std::io::Error| {
+            let tell = |e: &io::Error| {
                 let text = format!("{}: {e}", path.display());
                 tracing::error!("{text}");
                 if let Ok(mut f) = failed.lock() {
                     f.get_or_insert(text);
                 }
             };
-            let mut file = match open(&path, &of) {
+            let mut file = match open(&path, &of, held.as_deref(), elsewhere) {
                 Ok(f) => f,
                 Err(e) => return tell(&e),
             };
             for line in from {
-                let text = serde_json::to_string(&line).map_err(std::io::Error::other);
-                let written = text.and_then(|t| file.write_all((t + "\n").as_bytes()));
-                if let Err(e) = written.and_then(|()| file.sync_data()) {
+                let text = serde_json::to_string(&line).map_err(io::Error::other);
+                let written = text.and_then(|t| file.0.write_all((t + "\n").as_bytes()));
+                if let Err(e) = written.and_then(|()| file.0.sync_data()) {
                     tell(&e);
                 }
             }
@@ -284,6 +425,7 @@ impl Journal {
             self.send(Line::Closed);
         }
         self.finish();
+        self.held = None;
     }
 }
 
@@ -311,7 +453,7 @@ mod tests {
         j.done(&Change::Pin { register: 4, on: true });
         j.undone();
         j.finish();
-        let found = read(&path, &of(), &base).unwrap();
+        let found = read(&path, &of(), &base).unwrap().unwrap();
         assert!(!found.closed && found.unusable == 0);
         assert_eq!(now(&found.changes, &base), [0, 7, 0, 0]);
         assert!(found.changes.pins().is_empty() && found.changes.next().is_some());
@@ -322,11 +464,11 @@ mod tests {
             }
         }
         let other = Of { events: 11, ..of() };
-        assert!(read(&path, &other, &base).is_none(), "another recording");
+        assert!(read(&path, &other, &base).unwrap().is_none(), "another recording");
         let mut j = Journal::new(path.clone(), of());
         j.redone();
         j.close();
-        assert!(read(&path, &of(), &base).unwrap().closed);
+        assert!(read(&path, &of(), &base).unwrap().unwrap().closed);
     }
 
     #[test]
@@ -350,7 +492,7 @@ mod tests {
         let mut j = Journal::new(path.clone(), of());
         j.done(&bytes(2, &[3]));
         j.finish();
-        let found = read(&path, &of(), &base).unwrap();
+        let found = read(&path, &of(), &base).unwrap().unwrap();
         assert_eq!((now(&found.changes, &base), found.unusable), (vec![1, 0, 3, 0], 1));
     }
 
@@ -366,12 +508,65 @@ mod tests {
         let mut j = Journal::new(path.clone(), of());
         j.done(&bytes(0, &[2]));
         j.finish();
-        assert_eq!(now(&read(&path, &of(), &base).unwrap().changes, &base), [2, 0, 0, 0]);
+        assert_eq!(
+            now(&read(&path, &of(), &base).unwrap().unwrap().changes, &base),
+            [2, 0, 0, 0]
+        );
         let kept = read_aside(&path, &other, &base).expect("it was put aside");
         assert_eq!(now(&kept.changes, &base), [1, 0, 0, 0]);
         let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), of());
         j.done(&bytes(0, &[2]));
         j.finish();
         assert!(j.take_failure().is_some_and(|e| e.contains("none")));
+    }
+
+    #[test]
+    fn two_windows_on_one_recording_keep_their_changes_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.kine-edits");
+        let base = Base(vec![0; 4]);
+        let mut first = Journal::new(path.clone(), of());
+        assert!(first.hold().unwrap(), "there is none yet");
+        first.done(&bytes(0, &[1]));
+        first.finish();
+        // Whichever window writes first has the journal: the second was opened before there was one, the third after.
+        let mut second = Journal::new(path.clone(), of());
+        let mut first = Journal::new(path.clone(), of());
+        assert!(first.hold().unwrap());
+        let mut third = Journal::new(path.clone(), of());
+        assert!(!third.hold().unwrap(), "the first has it");
+        second.done(&bytes(1, &[2]));
+        third.done(&bytes(2, &[3]));
+        while !(aside(&path, 1).exists() && aside(&path, 2).exists()) {
+            std::thread::yield_now();
+        }
+        assert!(read_aside(&path, &of(), &base).is_none(), "they are in use");
+        first.done(&bytes(3, &[4]));
+        first.close();
+        second.close();
+        third.close();
+        let found = read(&path, &of(), &base).unwrap().unwrap();
+        assert_eq!(now(&found.changes, &base), [1, 0, 0, 4]);
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        while let Some(found) = read_aside(&path, &of(), &base) {
+            seen.push(now(&found.changes, &base));
+            std::fs::remove_file(&found.path).unwrap();
+        }
+        seen.sort();
+        assert_eq!(seen, [[0, 0, 3, 0], [0, 2, 0, 0]]);
+        assert!(Journal::new(path, of()).hold().unwrap(), "all locks were given back");
+    }
+
+    #[test]
+    fn a_journal_too_long_to_read_is_an_error_and_not_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.kine-edits");
+        File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        let told = read(&path, &of(), &Base(vec![0; 4])).unwrap_err();
+        assert!(
+            matches!(told, JournalError::TooLong { bytes, .. } if bytes == MOST_BYTES + 1),
+            "{told}"
+        );
+        assert!(read(&dir.path().join("none"), &of(), &Base(vec![])).unwrap().is_none());
     }
 }

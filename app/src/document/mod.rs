@@ -42,6 +42,8 @@ pub struct Document {
     journal: Journal,
     /// Changes of a run of the program that died, to be offered.
     pub offered: Option<Found>,
+    /// What the person must know about former changes or those to come, once.
+    pub notice: Option<String>,
     /// Moves with every jump, so that panels bring the moment into view.
     pub jumps: u64,
     /// State of the timeline.
@@ -64,6 +66,17 @@ pub struct Document {
     pub finding_out: Option<Progress>,
 }
 
+/// Puts a journal that cannot be read out of the way of a new one, and says so.
+fn not_read(path: &Path, why: &journal::JournalError) -> String {
+    match journal::put_aside(path) {
+        Ok(to) => format!(
+            "Former changes were not read: {why}. The file was put aside as {}.",
+            to.display()
+        ),
+        Err(e) => format!("Former changes were not read: {why}. The file could not be put aside: {e}."),
+    }
+}
+
 impl Document {
     /// A document of a recording. Changes that a former run of the program left are taken up when it ended in good
     /// order, and offered when it did not.
@@ -78,14 +91,28 @@ impl Document {
             source: recording.facts.identity.source.clone(),
         };
         let journal_path = journal::path_for(&path);
-        let (mut changes, mut offered) = (Changes::default(), None);
-        match journal::read(&journal_path, &of, &*recording) {
-            Some(found) if found.closed => changes = found.changes,
-            Some(found) if !found.changes.is_empty() => offered = Some(found),
-            _ => {}
-        }
-        if offered.is_none() {
-            offered = journal::read_aside(&journal_path, &of, &*recording);
+        let mut journal = Journal::new(journal_path.clone(), of.clone());
+        let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
+        match journal.hold() {
+            Ok(true) => {
+                match journal::read(&journal_path, &of, &*recording) {
+                    Ok(Some(found)) if found.closed => changes = found.changes,
+                    Ok(Some(found)) if !found.changes.is_empty() => offered = Some(found),
+                    Ok(_) => {}
+                    Err(e) => notice = Some(not_read(&journal_path, &e)),
+                }
+                if offered.is_none() {
+                    offered = journal::read_aside(&journal_path, &of, &*recording);
+                }
+            }
+            Ok(false) => {
+                notice = Some(
+                    "It is open in another window too. Changes made there are not seen here; those made here are kept \
+                     in a journal of their own and offered when the recording is opened next."
+                        .to_owned(),
+                );
+            }
+            Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
         }
         let moment = 0;
         Self {
@@ -97,8 +124,9 @@ impl Document {
                 selection: Selection::Event,
             }),
             changes,
-            journal: Journal::new(journal_path, of),
+            journal,
             offered,
+            notice,
             jumps: 0,
             timeline: panels::timeline::View::default(),
             events: panels::events::View::default(),

@@ -127,6 +127,11 @@ impl App {
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
         self.failed = None;
+        // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
+        let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
+        if let Some(d) = self.doc.as_mut().filter(same) {
+            d.close();
+        }
         let again = ctx.clone();
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
             let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
@@ -188,6 +193,10 @@ impl App {
             Level::Info,
             format!("opened {}: {} events", doc.path.display(), doc.len()),
         );
+        if let Some(text) = doc.notice.take() {
+            log::push(Level::Warning, text.clone());
+            self.notice = Some((format!("Changes of {}", doc.title), text));
+        }
         for k in &doc.facts.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());
         }

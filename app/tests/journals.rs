@@ -1,0 +1,76 @@
+//! One recording in two windows, and a journal that cannot be read: nothing that a person made is lost or mixed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use kinescope::document::changes::Change;
+use kinescope::document::{Document, derive, journal};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace_core::progress::Progress;
+
+/// A copy of a recording in a folder of its own.
+fn copy(dir: &Path) -> PathBuf {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .join("sample-traces");
+    let path = dir.join("write-value.kine");
+    std::fs::copy(samples.join("write-value.kine"), &path).unwrap();
+    path
+}
+
+fn open(path: &Path) -> Document {
+    let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+    let facts = derive::derive(&recording, &Progress::new()).unwrap();
+    Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts))
+}
+
+fn pin(doc: &mut Document, register: u32) {
+    assert!(doc.change(Change::Pin { register, on: true }));
+}
+
+fn written(path: &Path) {
+    let journal = journal::path_for(path);
+    while std::fs::metadata(&journal).map_or(0, |m| m.len()) == 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_second_window_neither_reads_nor_writes_the_journal_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = copy(dir.path());
+    let mut first = open(&path);
+    assert!(first.notice.is_none());
+    pin(&mut first, 4);
+    written(&path);
+    let mut second = open(&path);
+    assert!(second.notice.as_ref().is_some_and(|n| n.contains("another window")));
+    assert!(second.offered.is_none() && second.changes().pins().is_empty());
+    pin(&mut second, 8);
+    first.close();
+    second.close();
+    let third = open(&path);
+    assert!(third.notice.is_none());
+    assert_eq!(third.changes().pins(), [4]);
+    let offered = third.offered.as_ref().expect("what the second window changed");
+    assert_eq!(offered.changes.pins(), [8]);
+}
+
+#[test]
+fn a_journal_that_is_too_long_is_told_and_put_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = copy(dir.path());
+    let journal = journal::path_for(&path);
+    File::create(&journal).unwrap().set_len((1 << 30) + 1).unwrap();
+    let mut doc = open(&path);
+    let told = doc.notice.take().unwrap();
+    assert!(
+        told.contains("1073741825 bytes") && told.contains("put aside as"),
+        "{told}"
+    );
+    assert!(!journal.exists());
+    pin(&mut doc, 4);
+    doc.close();
+    assert_eq!(open(&path).changes().pins().len(), 1);
+}
