@@ -134,7 +134,8 @@ fn map() {
     let file = sample("vecadd.kine");
     each(
         &json(&["map", &file], 0),
-        "address_space:n format:s root:h va:h end:h pages:n rights:s attribute:n pa:h?",
+        "address_space:n format:s root:h va:h end:h pages:n rights:s attribute:n pa:h? executable_and_writable:b \
+         mapped_twice_pages:n mapped_twice:a pages_without_content:n",
     );
     for (address, code) in [("0xf7ffb123", 0), ("0x1000", 1)] {
         let walks = json(&["map", &file, "--walk", address], code);
@@ -173,16 +174,21 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(&diff, "same:b jobs:o events:o registers:a pages:o pages_by:s");
     form(&diff["jobs"], "a:n b:n");
-    for key in ["events", "pages"] {
-        form(&diff[key], "same:n changed:n only_a:n only_b:n list:a");
-    }
+    form(
+        &diff["events"],
+        "same:n changed:n only_a:n only_b:n relocated:n cut_short:a list:a",
+    );
+    form(&diff["pages"], "same:n changed:n only_a:n only_b:n list:a");
     each(
         &diff["events"]["list"],
-        "job:n a:n? b:n? kind:s offset:h register:s? value_a:h? value_b:h?",
+        "job:o a:n? b:n? kind:s offset:h register:s? value_a:h? value_b:h?",
     );
     each(&diff["registers"], "name:s offset:h count:n first:o fields:a");
     each(&diff["registers"][0]["fields"], "name:s a:s b:s");
-    each(&diff["pages"]["list"], "va:h in_a:b in_b:b first_byte:h?");
+    each(
+        &diff["pages"]["list"],
+        "address_space:n va:h in_a:b in_b:b first_byte:h?",
+    );
 }
 
 #[test]
