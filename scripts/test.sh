@@ -72,6 +72,16 @@ for kine in sample-traces/*.kine; do
     step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
 done
 
+# A window on a virtual screen, driven by keys: once drawn by OpenGL with Vulkan's drivers hidden, once by Vulkan.
+if command -v Xvfb >/dev/null && command -v xdotool >/dev/null && command -v import >/dev/null; then
+    for renderer in glow wgpu; do
+        step "a real window opens, edits and replays, drawn by $renderer" env WINDOW_RENDERER=$renderer \
+            bash tests/real_window.sh target/debug/kinescope sample-traces/write-value.kine target/window-$renderer
+    done
+else
+    say "skipped: a real window (no Xvfb, xdotool or ImageMagick here)"
+fi
+
 skips=$(grep -c '^skipped: ' target/cargo-test.log)
 if [ "$skips" != 0 ]; then
     grep '^skipped: ' target/cargo-test.log | sort | uniq -c | sort -rn | head -n 20

@@ -304,7 +304,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("tear-off", |w, id| {
         ran(w, id);
-        assert_eq!(w.app().torn, ["events"]);
+        assert_eq!(w.app().torn.iter().map(|t| t.panel).collect::<Vec<_>>(), ["events"]);
         assert!(!w.shows("events"));
     }),
     ("dock-back", |w, id| {

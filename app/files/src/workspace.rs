@@ -66,6 +66,39 @@ impl Dock {
     }
 }
 
+/// A side of the window: the outline or the inspector.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// Whether it is shown.
+    pub shown: bool,
+    /// Its width, points, 80 to 800; `None`: as at first.
+    #[serde(default)]
+    pub width: Option<f32>,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            shown: true,
+            width: None,
+        }
+    }
+}
+
+/// A panel that is a window of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Torn {
+    /// The panel's id.
+    pub panel: String,
+    /// Upper left corner on the desktop, points; `None`: where the desktop puts it.
+    #[serde(default)]
+    pub at: Option<[f32; 2]>,
+    /// Inner size, points, 120 to 8192 each.
+    pub size: [f32; 2],
+}
+
 /// The workspace of one recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,15 +119,18 @@ pub struct Workspace {
     /// Part of the axis that the timeline shows.
     #[serde(default)]
     pub view: Option<[f64; 2]>,
-    /// Width of the outline, points.
+    /// Whether replays keep recorded idle time.
     #[serde(default)]
-    pub outline: Option<f32>,
-    /// Width of the inspector, points.
+    pub keep_gaps: bool,
+    /// The outline.
     #[serde(default)]
-    pub inspector: Option<f32>,
+    pub outline: Side,
+    /// The inspector.
+    #[serde(default)]
+    pub inspector: Side,
     /// Panels that are windows of their own.
     #[serde(default)]
-    pub torn: Vec<String>,
+    pub torn: Vec<Torn>,
     /// What is selected.
     #[serde(default)]
     pub selection: Selection,
@@ -140,9 +176,16 @@ impl Workspace {
             return Err(WorkspaceError::Dock);
         }
         w.view = w.view.filter(|v| v.iter().all(|x| x.is_finite()) && v[0] < v[1]);
-        w.outline = w.outline.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 800.0));
-        w.inspector = w.inspector.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 1200.0));
-        w.torn.retain(|t| known(t));
+        for side in [&mut w.outline, &mut w.inspector] {
+            side.width = side.width.filter(|x| x.is_finite()).map(|x| x.clamp(80.0, 800.0));
+        }
+        w.torn
+            .retain(|t| known(&t.panel) && t.size.iter().all(|x| x.is_finite()));
+        for t in &mut w.torn {
+            t.size = t.size.map(|x| x.clamp(120.0, 8192.0));
+            // Far outside every desktop is nowhere.
+            t.at = t.at.filter(|a| a.iter().all(|x| x.abs() <= 32768.0));
+        }
         Ok(w)
     }
 
@@ -170,9 +213,17 @@ mod tests {
             board: "software:mali-g71".into(),
             axis: AxisKind::Compressed,
             view: Some([0.5, 100.0]),
-            outline: Some(200.0),
-            inspector: None,
-            torn: vec!["memory".into()],
+            keep_gaps: true,
+            outline: Side {
+                shown: false,
+                width: Some(200.0),
+            },
+            inspector: Side::default(),
+            torn: vec![Torn {
+                panel: "memory".into(),
+                at: Some([-40.0, 12.5]),
+                size: [720.0, 460.0],
+            }],
             selection: Selection::Memory {
                 space: 0,
                 va: 0xffff_b000_f000,

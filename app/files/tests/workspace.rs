@@ -34,9 +34,10 @@ moment = 95
 filter = "job = 1 and not poll"
 board = "software:mali-g71"
 view = [10.0, 90.5]
-outline = 200.0
-inspector = 300.0
-torn = ["memory"]
+keep_gaps = true
+outline = { shown = false, width = 200.0 }
+inspector = { shown = true }
+torn = [{ panel = "memory", at = [-40.0, 12.5], size = [720.0, 460.0] }]
 
 [dock]
 kind = "column"

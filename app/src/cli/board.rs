@@ -3,7 +3,7 @@
 use super::Failure;
 use super::source::{Opened, Source};
 use crate::buffers;
-use crate::document::replay::factories;
+use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
 use replay_engine::client::Lease;
 use replay_engine::client::boards;

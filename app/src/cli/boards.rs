@@ -2,7 +2,7 @@
 
 use super::board::Keys;
 use super::{Exit, Failure, Out, Verb, hex};
-use crate::document::replay::factories;
+use crate::document::boards::factories;
 use clap::{Args as _, FromArgMatches as _};
 use replay_engine::client::boards::{self, Board, Reach};
 use serde::Serialize;

@@ -1,6 +1,8 @@
 //! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
 
 pub mod axis;
+pub mod boards;
+pub mod compared;
 pub mod derive;
 pub mod facts;
 pub mod filter;

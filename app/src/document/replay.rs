@@ -1,14 +1,16 @@
-//! Replays from the window: the board, the plan, the run and what came of it.
+//! Replays from the window: the plan, the run and what came of it.
 
 use super::Document;
+use super::boards::{Boards, contained};
+use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use crate::theme::text;
-use replay_engine::client::boards::{Board, Factories};
-use replay_engine::client::{Phase, boards};
-use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileOptions, Compiled, Edits, Pace, compile};
+use replay_engine::client::boards::Board;
+use replay_engine::client::{ClientError, Lease, Phase};
+use replay_engine::device::{Containment, DeviceInfo};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::wire::KeyStore;
+use replay_engine::verify::{Refusal, Verified, verify};
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
@@ -34,7 +36,7 @@ pub struct State {
     /// The device that the plan was made for.
     pub device: Option<DeviceInfo>,
     /// What the checks before the push proved, or why the plan is refused.
-    pub verified: Option<Result<replay_engine::verify::Verified, String>>,
+    pub verified: Option<Result<Verified, Refusal>>,
     /// The run that is going on.
     pub running: Option<Progress>,
     /// What it is doing.
@@ -43,23 +45,73 @@ pub struct State {
     pub outcome: Option<Arc<Outcome>>,
     /// Revision of the changes that it ran with.
     pub outcome_revision: u64,
-    /// Outputs beside the recorded ones: name, elements that differ, elements.
+    /// Outputs beside the recorded ones.
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
-    pub error: Option<String>,
+    pub error: Option<Trouble>,
 }
 
-/// An output beside the recorded one.
-#[derive(Clone, Debug)]
-pub struct OutputDiff {
-    /// Name of the buffer.
-    pub name: String,
-    /// Bytes that differ.
-    pub differ: u64,
-    /// Bytes there are.
-    pub bytes: u64,
-    /// Bytes of it that the recording does not hold.
-    pub unknown: u64,
+/// Why a plan or a replay could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind of trouble, and so what can be done about it.
+    pub kind: TroubleKind,
+    /// What happened, to what, and what to do, in a sentence or two.
+    pub text: String,
+}
+
+/// Kinds of [`Trouble`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// The person stopped it.
+    Stopped,
+    /// The board cannot be had, or was lost in the middle.
+    Board,
+    /// The board is hardware and the person has not said that it may be touched.
+    Unconfirmed,
+    /// The recording cannot become a plan, or the plan may not run.
+    Plan,
+}
+
+impl From<ClientError> for Trouble {
+    fn from(e: ClientError) -> Self {
+        let kind = match e {
+            ClientError::Cancelled => TroubleKind::Stopped,
+            ClientError::PlanRefused(_)
+            | ClientError::AgentRefusedPlan(_)
+            | ClientError::PageMissing { .. }
+            | ClientError::TooLarge(_) => TroubleKind::Plan,
+            _ => TroubleKind::Board,
+        };
+        let text = e.to_string();
+        Self { kind, text }
+    }
+}
+
+impl From<CompileError> for Trouble {
+    fn from(e: CompileError) -> Self {
+        let kind = match e {
+            CompileError::Cancelled(_) => TroubleKind::Stopped,
+            _ => TroubleKind::Plan,
+        };
+        let text = e.to_string();
+        Self { kind, text }
+    }
+}
+
+/// How safe a replay on the chosen board is, as far as it is known now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Safety {
+    /// The board was not asked yet what contains it.
+    Unasked,
+    /// The board says what contains it; no plan is proved.
+    Contained(Containment),
+    /// The plan was walked and all of it is the board's own.
+    Proved(Containment),
+    /// As proved, but for these sentences, which are only bounded by time.
+    Bounded(Containment, usize),
+    /// The plan may not run.
+    Refused,
 }
 
 impl State {
@@ -76,43 +128,97 @@ impl State {
             self.plan = None;
             self.device = None;
             self.verified = None;
+            self.error = None;
         }
     }
 
-    /// Whether the board is hardware, so that a replay touches something real.
+    /// What the chosen board says of itself, once it was asked.
+    #[must_use]
+    pub fn info(&self) -> Option<&DeviceInfo> {
+        let listed = || {
+            self.boards
+                .iter()
+                .flatten()
+                .find(|b| b.name == self.board())?
+                .info
+                .as_ref()
+        };
+        self.device.as_ref().or_else(listed)
+    }
+
+    /// Whether a replay may touch something real: every board but those in this program and those that say that they
+    /// are software.
     #[must_use]
     pub fn real(&self) -> bool {
-        !self.board().starts_with("software:")
+        let software = |i: &DeviceInfo| i.containment == Containment::Software;
+        !self.board().starts_with("software:") && !self.info().is_some_and(software)
     }
-}
 
-/// The boards that this program brings along.
-#[must_use]
-pub fn factories() -> Factories {
-    Factories::new().with(
-        "mali-g71",
-        Arc::new(|| {
-            device_mali::factory("mali-g71").ok_or_else(|| {
-                replay_engine::device::BoardError::Failed("this program has no model of that name".into())
-            })
-        }),
-    )
-}
+    /// How safe a replay is, as far as it is known now.
+    #[must_use]
+    pub fn safety(&self) -> Safety {
+        let by = match self.info() {
+            Some(i) => i.containment,
+            None if self.board().starts_with("software:") => Containment::Software,
+            None => return Safety::Unasked,
+        };
+        match &self.verified {
+            None => Safety::Contained(by),
+            Some(Err(_)) => Safety::Refused,
+            Some(Ok(v)) if v.unproved.is_empty() => Safety::Proved(by),
+            Some(Ok(v)) => Safety::Bounded(by, v.unproved.len()),
+        }
+    }
 
-/// The keys of this client.
-///
-/// # Errors
-/// In words, when the folder or the file cannot be used.
-pub fn keys() -> Result<KeyStore, String> {
-    let folder = KeyStore::client_folder().map_err(|e| e.to_string())?;
-    KeyStore::open(&folder).map_err(|e| e.to_string())
+    /// What is known of the safety of a replay, in sentences.
+    #[must_use]
+    pub fn safety_told(&self) -> String {
+        let by = match self.safety() {
+            Safety::Unasked => {
+                return "What keeps this board from foreign memory is known once it was asked: make the plan.".into();
+            }
+            Safety::Contained(by) | Safety::Proved(by) | Safety::Bounded(by, _) => contained(by),
+            Safety::Refused => self.info().map_or("", |i| contained(i.containment)),
+        };
+        let name = self
+            .info()
+            .map_or_else(|| self.board().to_owned(), |i| i.description.clone());
+        let mut told = format!("{name}: {by}.");
+        match &self.verified {
+            None => told += " What the plan may touch is proved when it is made.",
+            Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
+            Some(Ok(v)) => {
+                told += &format!(
+                    " The plan was walked after relocation: {} pages of tables, {} mapped ranges and pages, {} job \
+                     chains. Every address that the GPU can reach is the board's own.",
+                    text::count(v.tables),
+                    text::count(v.leaves),
+                    text::count(v.jobs)
+                );
+                for u in &v.unproved {
+                    told += &format!("\nNot proved, only bounded by time: {u}.");
+                }
+            }
+        }
+        told
+    }
+
+    /// Takes a plan up.
+    pub fn planned(&mut self, p: Planned) {
+        self.plan = Some((p.compiled, p.revision));
+        self.device = Some(p.device);
+        self.verified = Some(p.verified);
+    }
 }
 
 /// What a plan is made of, taken from the document so that it can be made on another thread.
 pub struct Order {
     recording: Arc<Recording>,
     edited: Vec<Contents>,
+    boards: Boards,
     board: String,
+    /// Whether hardware may be touched.
+    real: bool,
     pace: Pace,
     repeat: u32,
     revision: u64,
@@ -126,7 +232,7 @@ pub struct Planned {
     /// The device.
     pub device: DeviceInfo,
     /// What the checks proved.
-    pub verified: Result<replay_engine::verify::Verified, String>,
+    pub verified: Result<Verified, Refusal>,
     /// Revision of the changes.
     pub revision: u64,
     /// Nanoseconds that compiling and checking took.
@@ -136,7 +242,7 @@ pub struct Planned {
 impl Document {
     /// What a plan is made of now.
     #[must_use]
-    pub fn order(&self) -> Order {
+    pub fn order(&self, boards: &Boards) -> Order {
         Order {
             recording: Arc::clone(&self.recording),
             edited: self
@@ -145,7 +251,9 @@ impl Document {
                 .keys()
                 .filter_map(|n| self.contents(n))
                 .collect(),
+            boards: boards.clone(),
             board: self.replay.board().to_owned(),
+            real: self.replay.real(),
             pace: if self.replay.keep_gaps {
                 Pace::Recorded
             } else {
@@ -158,25 +266,34 @@ impl Document {
     }
 }
 
+impl Order {
+    fn say(&self, text: &str) {
+        say(&self.phase, text);
+    }
+
+    fn lease(&self) -> Result<Lease, Trouble> {
+        self.say("asking the board");
+        Ok(self.boards.open(&self.board)?)
+    }
+}
+
 fn say(phase: &Mutex<String>, text: &str) {
     if let Ok(mut p) = phase.lock() {
         text.clone_into(&mut p);
     }
 }
 
-/// Makes and checks a plan.
+/// Makes and checks a plan. Nothing of it is sent.
 ///
 /// # Errors
-/// In words: the board cannot be had, or the recording cannot become a plan for it.
-pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, String> {
-    say(&order.phase, "asking the board");
-    let keys = keys()?;
-    let lease = boards::open(&order.board, &factories(), &keys).map_err(|e| e.to_string())?;
+/// When the board cannot be had, or the recording cannot become a plan for it.
+pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, Trouble> {
+    let lease = order.lease()?;
     planned(order, lease.info(), progress)
 }
 
-fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, String> {
-    say(&order.phase, "compiling the plan");
+fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
+    order.say("compiling the plan");
     let since = std::time::Instant::now();
     let options = CompileOptions {
         pace: order.pace,
@@ -190,8 +307,9 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
             .collect(),
         ..Default::default()
     };
-    let compiled = compile(&order.recording, &edits, device, &options, progress).map_err(|e| e.to_string())?;
-    let verified = replay_engine::verify::verify(&compiled.plan, &compiled.pages, device).map_err(|r| r.to_string());
+    let compiled = compile(&order.recording, &edits, device, &options, progress)?;
+    order.say("checking the plan");
+    let verified = verify(&compiled.plan, &compiled.pages, device);
     Ok(Planned {
         compiled: Arc::new(compiled),
         device: device.clone(),
@@ -203,59 +321,52 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
 
 /// What a replay gave.
 pub struct Played {
-    /// The plan.
+    /// The plan, which was made even when the replay could not be.
     pub planned: Planned,
-    /// What it did.
-    pub outcome: Arc<Outcome>,
-    /// Outputs beside the recorded ones.
-    pub compared: Vec<OutputDiff>,
+    /// What it did and its outputs beside the recorded ones, or why it could not.
+    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), Trouble>,
 }
 
 /// Makes a plan, pushes it and runs it.
 ///
 /// # Errors
-/// In words: no board, no plan, refused, lost, cancelled. A replay that diverges is no error.
-pub fn play(order: &Order, progress: &Progress) -> Result<Played, String> {
-    say(&order.phase, "asking the board");
-    let keys = keys()?;
-    let mut lease = boards::open(&order.board, &factories(), &keys).map_err(|e| e.to_string())?;
-    let planned = planned(order, &lease.info().clone(), progress)?;
+/// When there is no board or no plan. What happens afterwards stands in [`Played`]; a replay that diverges is no
+/// trouble.
+pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
+    let mut lease = order.lease()?;
+    let device = lease.info().clone();
+    // A board that was thought to be software when the person was not asked.
+    if !order.real && device.containment != Containment::Software {
+        return Err(Trouble {
+            kind: TroubleKind::Unconfirmed,
+            text: format!(
+                "{} is hardware now ({}); nothing was touched. Replay again to be asked.",
+                order.board, device.description
+            ),
+        });
+    }
+    let planned = planned(order, &device, progress)?;
+    let outcome = run(order, &mut lease, &planned, progress);
+    Ok(Played { planned, outcome })
+}
+
+fn run(
+    order: &Order,
+    lease: &mut Lease,
+    planned: &Planned,
+    progress: &Progress,
+) -> Result<(Arc<Outcome>, Vec<OutputDiff>), Trouble> {
     let phase = Arc::clone(&order.phase);
     lease.on_phase(move |p: Phase| say(&phase, p.name()));
-    let mut outcome = lease
-        .replay(&planned.compiled, order.repeat, progress, false)
-        .map_err(|e| e.to_string())?;
+    let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
     outcome.timing.plan_ns = planned.plan_ns;
+    order.say("comparing outputs");
     let compared = outcome
         .outputs
         .iter()
-        .filter_map(|o| {
-            let buffer = order.recording.buffer(&o.name)?;
-            let space = buffer.address_space;
-            let last = order.recording.events.len() as u64;
-            let was = super::derive::memory_at(&order.recording, space, last)?.read_buffer(buffer);
-            let unknown = was.holes.iter().map(|h| h.0.end - h.0.start).sum();
-            let hole = |i: u64| was.holes.iter().any(|h| h.0.contains(&i));
-            let differ = o
-                .data
-                .iter()
-                .zip(&was.bytes)
-                .enumerate()
-                .filter(|(i, (a, b))| a != b && !hole(*i as u64))
-                .count();
-            Some(OutputDiff {
-                name: o.name.clone(),
-                differ: differ as u64,
-                bytes: o.data.len() as u64,
-                unknown,
-            })
-        })
+        .filter_map(|o| compare(&order.recording, o))
         .collect();
-    Ok(Played {
-        planned,
-        outcome: Arc::new(outcome),
-        compared,
-    })
+    Ok((Arc::new(outcome), compared))
 }
 
 /// How a replay ended, in a word.
@@ -279,45 +390,4 @@ pub fn summary(outcome: &Outcome) -> String {
         text::count(outcome.reads.compared),
         text::count(outcome.interrupts),
     )
-}
-
-impl State {
-    /// Takes a plan up.
-    pub fn planned(&mut self, p: Planned) {
-        self.plan = Some((p.compiled, p.revision));
-        self.device = Some(p.device);
-        self.verified = Some(p.verified);
-    }
-}
-
-/// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and gives the name that its key
-/// is kept under.
-///
-/// # Errors
-/// In words: the agent cannot be reached, is not in pairing mode, somebody declined, or the key cannot be kept.
-pub fn pair(typed: &str, confirm: impl FnOnce(&str) -> bool) -> Result<String, String> {
-    use replay_engine::client::Endpoint;
-    let rest = typed.strip_prefix("agent://").unwrap_or(typed);
-    let endpoint = if rest.starts_with('/') {
-        let end = rest.find(".sock").map_or(rest.len(), |i| i + 5);
-        Endpoint::Unix(rest[..end].into())
-    } else {
-        Endpoint::Tcp(rest.split('/').next().unwrap_or(rest).to_owned())
-    };
-    let name: String = rest
-        .split(['/', ':'])
-        .find(|p| !p.is_empty())
-        .unwrap_or("board")
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(64)
-        .collect();
-    let paired = replay_engine::client::pair(&endpoint, &name, &keys()?, confirm).map_err(|e| e.to_string())?;
-    Ok(paired.name)
 }

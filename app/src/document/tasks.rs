@@ -27,6 +27,14 @@ pub struct Tasks {
     from: Receiver<(u64, Done)>,
 }
 
+impl Running {
+    /// Its number; none has that of another.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 impl Default for Tasks {
     fn default() -> Self {
         let (to, from) = channel();
@@ -87,6 +95,12 @@ impl Tasks {
             out.push(done);
         }
         out
+    }
+
+    /// Number of the piece that was started last.
+    #[must_use]
+    pub fn latest(&self) -> Option<u64> {
+        self.next.checked_sub(1)
     }
 
     /// What is running, oldest first.

@@ -3,17 +3,46 @@
 use crate::document::Document;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette};
+use crate::theme::{ROW, body, icons, mono, palette, small, text};
 use crate::window::Asks;
 use crate::window::log::{self, Level};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
+use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+
+/// Which lines are shown, and where the list stands.
+#[derive(Clone, Default)]
+struct View {
+    rows: Rows,
+    /// The least grave that is shown.
+    least: Least,
+    /// Lines that there were when it was last drawn.
+    seen: u64,
+    /// Indices of the lines that pass.
+    passing: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Least {
+    #[default]
+    All,
+    Warnings,
+    Errors,
+}
+
+impl Least {
+    fn passes(self, level: Level) -> bool {
+        match self {
+            Self::All => true,
+            Self::Warnings => level != Level::Info,
+            Self::Errors => level == Level::Error,
+        }
+    }
+}
 
 /// Draws the panel.
 pub fn ui(_doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
-    let p = palette(ui);
-    let lines = log::lines();
-    if lines.is_empty() {
+    let added = log::added();
+    if added == 0 {
         widgets::empty(
             ui,
             icons::TERMINAL_WINDOW,
@@ -22,46 +51,101 @@ pub fn ui(_doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         );
         return;
     }
-    let id = ui.scope_id().with("log rows");
-    let mut rows: Rows = ui.data(|d| d.get_temp(id)).unwrap_or_default();
-    let seen = ui.data(|d| d.get_temp::<usize>(id.with("seen"))).unwrap_or(0);
-    if seen != lines.len() {
-        rows.top = f64::MAX;
-    }
-    rows.show(ui, "Log", lines.len() as u64, |ui, row, rect| {
-        let Some(l) = lines.get(row as usize) else { return };
-        let r = ui.interact(rect, ui.scope_id().with(("log", row)), Sense::click());
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("log {}", l.text)));
-        let (word, colour) = match l.level {
-            Level::Info => ("", p.text),
-            Level::Warning => ("! ", p.warning),
-            Level::Error => ("▲ ", p.error),
-        };
-        ui.painter().text(
-            pos2(rect.left() + 12.0, rect.center().y),
-            Align2::LEFT_CENTER,
-            &l.time,
-            mono(),
-            p.quiet,
-        );
-        let rest = Rect::from_min_max(pos2(rect.left() + 90.0, rect.top()), rect.max);
-        paint_text(
-            ui,
-            rest,
-            Align2::LEFT_CENTER,
-            &format!("{word}{}", l.text),
-            body(),
-            colour,
-        );
-        r.context_menu(|ui| {
-            if ui.button("Copy line").clicked() {
-                ui.ctx().copy_text(format!("{} {}", l.time, l.text));
-            }
-            asks.menu_item(ui, "copy-log");
+    let id = ui.scope_id().with("log");
+    let mut view: View = ui.data_mut(|d| d.remove_temp(id)).unwrap_or_default();
+    let least = view.least;
+    head(ui, asks, &mut view, id);
+    if view.seen != added || view.least != least || view.passing.is_empty() {
+        let fitted = f64::from(ui.available_height() / ROW);
+        // Whoever reads further up is left there.
+        let at_end = view.rows.top + fitted + 1.0 >= view.passing.len() as f64;
+        view.passing = log::look(|lines| {
+            let passes = |l: &(usize, &log::Line)| view.least.passes(l.1.level);
+            lines.iter().enumerate().filter(passes).map(|l| l.0).collect()
         });
+        if at_end {
+            view.rows.top = f64::MAX;
+        }
+        view.seen = added;
+    }
+    if view.passing.is_empty() {
+        let p = palette(ui);
+        ui.add_space(12.0);
+        ui.vertical_centered(|ui| ui.label(RichText::new("No line is that grave.").color(p.quiet)));
+    } else {
+        let View { rows, passing, .. } = &mut view;
+        rows.show(ui, "Log", passing.len() as u64, |ui, row, rect| {
+            let at = usize::try_from(row).ok().and_then(|r| passing.get(r));
+            if let Some(line) = at.and_then(|i| log::look(|l| l.get(*i).cloned())) {
+                draw(ui, asks, row, rect, &line);
+            }
+        });
+    }
+    ui.data_mut(|d| d.insert_temp(id, view));
+}
+
+fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom() - 0.5, Stroke::new(1.0, p.line));
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .id_salt(id.with("head"))
+            .max_rect(rect.shrink2(vec2(12.0, 3.0)))
+            .layout(egui::Layout::left_to_right(egui::Align::Center)),
+    );
+    for (least, word) in [
+        (Least::All, "Everything"),
+        (Least::Warnings, "! Warnings"),
+        (Least::Errors, "▲ Errors"),
+    ] {
+        let r = child.selectable_label(view.least == least, word);
+        if r.clicked() {
+            view.least = least;
+        }
+    }
+    child.add_space(12.0);
+    if child.button("Copy log").clicked() {
+        asks.command("copy-log");
+    }
+    let told = format!("{} lines", text::count(log::look(|l| l.len() as u64)));
+    child.label(RichText::new(told).font(small()).color(p.quiet));
+}
+
+fn draw(ui: &mut Ui, asks: &mut Asks, row: u64, rect: Rect, l: &log::Line) {
+    let p = palette(ui);
+    let r = ui.interact(rect, ui.scope_id().with(("log", row)), Sense::click());
+    r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("log {}", l.text)));
+    if r.hovered() {
+        ui.painter().rect_filled(rect, 0.0, p.raised);
+    }
+    let (word, colour) = match l.level {
+        Level::Info => ("", p.text),
+        Level::Warning => ("! ", p.warning),
+        Level::Error => ("▲ ", p.error),
+    };
+    let time = pos2(rect.left() + 92.0, rect.center().y);
+    ui.painter()
+        .text(time, Align2::RIGHT_CENTER, l.time.trim(), mono(), p.quiet);
+    let rest = Rect::from_min_max(
+        pos2(rect.left() + 106.0, rect.top()),
+        pos2(rect.right() - 12.0, rect.bottom()),
+    );
+    paint_text(
+        ui,
+        rest,
+        Align2::LEFT_CENTER,
+        &format!("{word}{}", l.text),
+        body(),
+        colour,
+    );
+    r.context_menu(|ui| {
+        if ui.button("Copy line").clicked() {
+            ui.ctx().copy_text(format!("{} {}", l.time.trim(), l.text));
+            ui.close();
+        }
+        asks.menu_item(ui, "copy-log");
     });
-    ui.data_mut(|d| {
-        d.insert_temp(id, rows);
-        d.insert_temp(id.with("seen"), lines.len());
-    });
+    r.on_hover_text(&l.text);
 }

@@ -1,13 +1,13 @@
 //! The application behind the window: what is open, what is running, what was asked for.
 
-use super::asks::{Asks, Chooser, Pairing, Pick};
+use super::arrange::{Sides, Torn};
+use super::asks::{Asks, Chooser, Pick};
 use super::log::{self, Level};
-use super::{Settings, ThemeChoice, crash, layout, palette, shell};
+use super::{Settings, ThemeChoice, arrange, crash, layout, palette, shell};
 use crate::commands;
+use crate::document::boards::Boards;
 use crate::document::tasks::Tasks;
-use crate::document::workspace::{VERSION, Workspace};
-use crate::document::{Document, derive, replay};
-use crate::panels;
+use crate::document::{Document, derive};
 use crate::theme;
 use egui::{Context, Ui};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct App {
     /// The dock.
     pub dock: egui_tiles::Tree<layout::Pane>,
     /// Panels that are windows of their own.
-    pub torn: Vec<&'static str>,
+    pub torn: Vec<Torn>,
     /// The palette, when it is open.
     pub palette: Option<palette::Palette>,
     /// Whether the sheet of shortcuts is open.
@@ -47,17 +47,22 @@ pub struct App {
     pub outline: bool,
     /// Whether the inspector is shown.
     pub inspector: bool,
+    /// Widths of both.
+    pub sides: Sides,
+    /// Boards that can be reached from here.
+    pub boards: Boards,
     /// Text of an error that the person has not seen, with its details.
     pub notice: Option<(String, String)>,
     /// A board that is hardware and waits for the person's word.
     pub confirm: Option<&'static str>,
     /// Settings of the person.
     pub settings: Settings,
+    pub(super) board: Option<String>,
+    pub(super) keeper: arrange::Keeper,
+    pub(super) replaying: Option<u64>,
     theme: ThemeChoice,
-    board: Option<String>,
     chooser: Chooser,
     failed: Option<String>,
-    ended: bool,
 }
 
 impl App {
@@ -78,14 +83,17 @@ impl App {
             about: false,
             outline: true,
             inspector: true,
+            sides: Sides::default(),
+            boards: Boards::of_person(),
             notice: None,
             confirm: None,
             settings,
-            theme,
             board: setup.board,
+            keeper: arrange::Keeper::default(),
+            replaying: None,
+            theme,
             chooser: setup.chooser,
             failed: None,
-            ended: false,
         }
     }
 
@@ -115,6 +123,21 @@ impl App {
         self.notice = Some((what.to_owned(), details.to_owned()));
     }
 
+    /// Tells the person once of a crash report that a former run left in `folder`.
+    pub fn tell_of_crash(&mut self, folder: &Path) {
+        let Some(report) = crash::newest(folder) else { return };
+        let name = report.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == self.settings.crash_told {
+            return;
+        }
+        self.settings.crash_told = name;
+        self.settings.save();
+        let what = "The program stumbled when it ran before".to_owned();
+        let details = format!("its report is {}; attach it when you tell somebody", report.display());
+        log::push(Level::Warning, format!("{what}: {details}"));
+        self.notice = Some((what, details));
+    }
+
     /// The last thing that went wrong.
     #[must_use]
     pub fn failed(&self) -> Option<&str> {
@@ -123,6 +146,11 @@ impl App {
 
     /// Opens a recording, apart from the interface thread.
     pub fn open(&mut self, ctx: &Context, path: PathBuf) {
+        // `.` and `..` have no name to put files beside.
+        let path = match path.file_name() {
+            Some(_) => path,
+            None => path.canonicalize().unwrap_or(path),
+        };
         let title = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -184,101 +212,6 @@ impl App {
         doc.finding_out = Some(progress);
     }
 
-    /// Shows a document; the one that was open is closed in good order.
-    pub fn take(&mut self, mut doc: Document) {
-        self.close();
-        self.ended = false;
-        crash::opened(&doc.path);
-        log::push(
-            Level::Info,
-            format!("opened {}: {} events", doc.path.display(), doc.len()),
-        );
-        if let Some(text) = doc.notice.take() {
-            log::push(Level::Warning, text.clone());
-            self.notice = Some((format!("Changes of {}", doc.title), text));
-        }
-        for k in &doc.facts.gaps_in_knowledge {
-            log::push(Level::Warning, k.clone());
-        }
-        if let Some(b) = &self.board {
-            doc.replay.choose(b);
-        }
-        self.dock = layout::tree(&layout::at_first());
-        self.torn.clear();
-        self.settings.opened(&doc.path);
-        let text = self
-            .settings
-            .workspace_path(&doc.path)
-            .and_then(|p| std::fs::read_to_string(p).ok());
-        match text.as_deref().map(|t| Workspace::parse(t, &panels::is_known)) {
-            Some(Ok(w)) => self.arrange(&mut doc, &w),
-            Some(Err(e)) => log::push(Level::Warning, format!("the workspace was not taken up: {e}")),
-            None => {
-                if let Some(first) = doc.facts.jobs.first().map(|j| j.submit) {
-                    doc.go(first);
-                }
-            }
-        }
-        self.doc = Some(doc);
-    }
-
-    fn arrange(&mut self, doc: &mut Document, w: &Workspace) {
-        doc.timeline.axis = w.axis;
-        doc.timeline.range = w.view.map(|v| (v[0], v[1]));
-        doc.events.filter.clone_from(&w.filter);
-        if self.board.is_none() && !w.board.is_empty() {
-            doc.replay.choose(&w.board);
-        }
-        doc.go_with(w.moment, w.selection.clone());
-        if let Some(d) = &w.dock {
-            self.dock = layout::tree(d);
-        }
-        self.torn = w.torn.iter().filter_map(|t| panels::by_id(t).map(|p| p.id)).collect();
-    }
-
-    /// What the workspace file of the open recording would hold.
-    #[must_use]
-    pub fn workspace(&self) -> Option<Workspace> {
-        let doc = self.doc.as_ref()?;
-        Some(Workspace {
-            version: VERSION,
-            moment: doc.moment(),
-            filter: doc.events.filter.clone(),
-            board: doc.replay.board().to_owned(),
-            axis: doc.timeline.axis,
-            view: doc.timeline.range.map(|r| [r.0, r.1]),
-            outline: None,
-            inspector: None,
-            torn: self.torn.iter().map(|t| (*t).to_owned()).collect(),
-            selection: doc.selection().clone(),
-            dock: layout::dock(&self.dock),
-        })
-    }
-
-    /// Keeps the workspace of the open recording, and ends its journal in good order.
-    pub fn close(&mut self) {
-        if self.ended {
-            return;
-        }
-        let kept = self
-            .workspace()
-            .zip(self.doc.as_ref().and_then(|d| self.settings.workspace_path(&d.path)));
-        if let Some((w, path)) = kept {
-            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-            if let Err(e) = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, w.text())) {
-                log::push(
-                    Level::Warning,
-                    format!("the workspace was not kept in {}: {e}", path.display()),
-                );
-            }
-        }
-        if let Some(d) = &mut self.doc {
-            d.close();
-        }
-        self.ended = true;
-        self.doc = None;
-    }
-
     /// Asks the person for a path on a thread of its own, then acts on it.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
@@ -296,6 +229,7 @@ impl App {
     pub fn run(&mut self, ctx: &Context, id: &str) -> bool {
         match commands::by_id(id) {
             Some(c) if (c.enabled)(self) => {
+                tracing::debug!("command {id}");
                 (c.run)(self, ctx);
                 ctx.request_repaint();
                 true
@@ -329,95 +263,6 @@ impl App {
         Ok(())
     }
 
-    /// Makes the plan of the replay.
-    pub fn plan(&mut self, ctx: &Context) {
-        let Some(doc) = &mut self.doc else { return };
-        let order = doc.order();
-        doc.replay.error = None;
-        let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
-            let planned = replay::plan(&order, progress);
-            Box::new(move |app| {
-                let Some(doc) = &mut app.doc else { return };
-                doc.replay.running = None;
-                match planned {
-                    Ok(p) => doc.replay.planned(p),
-                    Err(e) => {
-                        log::push(Level::Error, format!("no plan: {e}"));
-                        doc.replay.error = Some(e);
-                    }
-                }
-            })
-        });
-        doc.replay.running = Some(progress);
-    }
-
-    /// Replays `times` times; hardware asks the person first.
-    pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
-        let Some(doc) = &mut self.doc else { return };
-        if doc.replay.real() && self.confirm != Some(command) {
-            self.confirm = Some(command);
-            return;
-        }
-        self.confirm = None;
-        doc.replay.repeat = times;
-        doc.replay.error = None;
-        let order = doc.order();
-        let board = doc.replay.board().to_owned();
-        let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {
-            let played = replay::play(&order, progress);
-            Box::new(move |app| {
-                let Some(doc) = &mut app.doc else { return };
-                doc.replay.running = None;
-                match played {
-                    Ok(p) => {
-                        let (word, told) = (replay::verdict(&p.outcome), replay::summary(&p.outcome));
-                        log::push(Level::Info, format!("replay on {board}: {word} {told}"));
-                        doc.replay.outcome_revision = p.planned.revision;
-                        doc.replay.planned(p.planned);
-                        doc.replay.outcome = Some(p.outcome);
-                        doc.replay.compared = p.compared;
-                    }
-                    Err(e) => {
-                        log::push(Level::Error, format!("replay on {board}: {e}"));
-                        doc.replay.error = Some(e);
-                    }
-                }
-                doc.jumps += 1;
-            })
-        });
-        doc.replay.running = Some(progress);
-        layout::show(&mut self.dock, "replay");
-    }
-
-    /// Pairs with the agent whose address stands in the board field.
-    pub fn pair(&mut self, ctx: &Context) {
-        let Some(doc) = &self.doc else { return };
-        let typed = doc.replay.board_field.trim().to_owned();
-        let slot = Arc::clone(&self.asks.pairing);
-        let again = ctx.clone();
-        self.tasks.spawn(ctx, format!("pairing with {typed}"), move |_| {
-            let confirm = |code: &str| {
-                let (to, from) = std::sync::mpsc::channel();
-                if let Ok(mut s) = slot.lock() {
-                    *s = Some(Pairing {
-                        code: code.to_owned(),
-                        answer: to,
-                    });
-                }
-                again.request_repaint();
-                from.recv().unwrap_or(false)
-            };
-            let done = replay::pair(&typed, confirm);
-            Box::new(move |app| match done {
-                Ok(name) => {
-                    app.info(format!("paired with {name}"));
-                    app.asks.command("find-boards");
-                }
-                Err(e) => app.error("pairing did not succeed", &e),
-            })
-        });
-    }
-
     /// Draws a frame and acts on what was asked for in it.
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
@@ -427,6 +272,7 @@ impl App {
         if let Some(e) = self.doc.as_ref().and_then(Document::journal_failure) {
             self.error("the changes could not be kept beside the recording", &e);
         }
+        self.replay_over();
         self.dropped(&ctx);
         commands::keys(self, &ctx);
         shell::draw(self, ui);
@@ -447,6 +293,7 @@ impl App {
         if !self.tasks.running().is_empty() {
             ctx.request_repaint_after(std::time::Duration::from_millis(100));
         }
+        self.keep(&ctx);
     }
 
     fn dropped(&mut self, ctx: &Context) {

@@ -54,6 +54,17 @@ pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
+/// The newest report in a folder.
+#[must_use]
+pub fn newest(folder: &Path) -> Option<PathBuf> {
+    let reports = std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
+    let named = |p: &PathBuf| {
+        p.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("kinescope-crash-"))
+    };
+    reports.filter(named).max()
+}
+
 /// Makes every panic, and every recording that becomes shorter while it is open, leave a report in `folder` and say
 /// where it is.
 pub fn install(folder: PathBuf) {
@@ -95,9 +106,11 @@ mod tests {
         opened(Path::new("/x/alexnet.kine"));
         log::push(log::Level::Info, "something was done");
         let path = write(dir.path(), &report("panicked at 'why'", "frame 0")).unwrap();
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
         for part in ["/x/alexnet.kine", "panicked at 'why'", "frame 0", "something was done"] {
             assert!(text.contains(part), "{part} in {text}");
         }
+        assert_eq!(newest(dir.path()), Some(path));
+        assert_eq!(newest(&dir.path().join("nowhere")), None);
     }
 }

@@ -29,8 +29,14 @@ pub struct Line {
 /// Most lines kept.
 const MOST: usize = 2_000;
 
-fn store() -> MutexGuard<'static, VecDeque<Line>> {
-    static LINES: OnceLock<Mutex<VecDeque<Line>>> = OnceLock::new();
+#[derive(Default)]
+struct Store {
+    lines: VecDeque<Line>,
+    added: u64,
+}
+
+fn store() -> MutexGuard<'static, Store> {
+    static LINES: OnceLock<Mutex<Store>> = OnceLock::new();
     LINES
         .get_or_init(Mutex::default)
         .lock()
@@ -51,23 +57,30 @@ pub fn push(level: Level, text: impl Into<String>) {
         Level::Error => tracing::error!("{text}"),
     }
     let time = format!("{:9.3} s", start().elapsed().as_secs_f64());
-    let mut lines = store();
-    if lines.len() >= MOST {
-        lines.pop_front();
+    let mut store = store();
+    if store.lines.len() >= MOST {
+        store.lines.pop_front();
     }
-    lines.push_back(Line { time, level, text });
+    store.lines.push_back(Line { time, level, text });
+    store.added += 1;
 }
 
-/// All lines kept, oldest first.
+/// How many lines were ever added.
 #[must_use]
-pub fn lines() -> Vec<Line> {
-    store().iter().cloned().collect()
+pub fn added() -> u64 {
+    store().added
+}
+
+/// Looks at the lines that are kept, oldest first, without copying them.
+pub fn look<T>(at: impl FnOnce(&VecDeque<Line>) -> T) -> T {
+    at(&store().lines)
 }
 
 /// The log as text, a line a line.
 #[must_use]
 pub fn text() -> String {
     store()
+        .lines
         .iter()
         .map(|l| format!("{} {:?} {}\n", l.time, l.level, l.text))
         .collect()

@@ -1,14 +1,23 @@
 //! The window: opens it on a screen, or renders it off-screen into a picture.
 
 mod app;
+pub mod arrange;
 mod asks;
 pub mod crash;
+pub mod keep;
 pub mod layout;
 pub mod log;
+mod notices;
 mod offscreen;
 mod palette;
+mod renderer;
+mod replaying;
 mod settings;
+mod sheets;
 mod shell;
+mod status;
+mod top;
+mod welcome;
 
 pub use app::{App, Setup};
 pub use asks::{Asks, Chooser, Pairing, Pick};
@@ -69,10 +78,11 @@ fn dialogs() -> Chooser {
 /// Opens the window, with a recording when `path` names one, and comes back when it is closed.
 ///
 /// # Errors
-/// When neither wgpu nor OpenGL can open a window here.
+/// When neither wgpu nor OpenGL can open a window here; the error says what to install.
 pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
-    if let Some(folder) = directories::ProjectDirs::from("", "", "kinescope") {
-        crash::install(folder.data_local_dir().join("crashes"));
+    let crashes = directories::ProjectDirs::from("", "", "kinescope").map(|f| f.data_local_dir().join("crashes"));
+    if let Some(folder) = &crashes {
+        crash::install(folder.clone());
     }
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("kinescope=warn"));
@@ -81,40 +91,30 @@ pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
-    let renderer = if offscreen::has_adapter() {
-        eframe::Renderer::Wgpu
-    } else {
-        eframe::Renderer::Glow
-    };
-    log::push(log::Level::Info, format!("drawing with {renderer:?}"));
-    let native = eframe::NativeOptions {
-        viewport: egui::ViewportBuilder::default()
-            .with_title("Kinescope")
-            .with_app_id("kinescope")
-            .with_inner_size([1280.0, 800.0])
-            .with_min_inner_size([800.0, 500.0])
-            .with_drag_and_drop(true),
-        renderer,
-        ..Default::default()
-    };
-    eframe::run_native(
-        "Kinescope",
-        native,
-        Box::new(move |cc| {
-            let setup = Setup {
-                settings: Settings::folder_of_person(),
-                theme: options.theme,
-                board: options.board,
-                chooser: dialogs(),
-            };
-            let mut app = App::new(&cc.egui_ctx, setup);
-            if let Some(p) = path {
-                app.open(&cc.egui_ctx, p);
-            }
-            Ok(Box::new(Framed(app)))
-        }),
-    )
-    .map_err(|e| anyhow::anyhow!("no window could be opened: {e}"))
+    let viewport = egui::ViewportBuilder::default()
+        .with_title("Kinescope")
+        .with_app_id("kinescope")
+        .with_inner_size([1280.0, 800.0])
+        .with_min_inner_size([800.0, 500.0])
+        .with_drag_and_drop(true);
+    renderer::open(&viewport, |ctx| {
+        let setup = Setup {
+            settings: Settings::folder_of_person(),
+            theme: options.theme,
+            board: options.board.clone(),
+            chooser: dialogs(),
+        };
+        let mut app = App::new(ctx, setup);
+        if let Some(folder) = &crashes {
+            app.tell_of_crash(folder);
+        }
+        // Who comes for the first time and brings nothing sees the sample.
+        let sample = || crate::commands::sample().filter(|_| app.settings.first_run());
+        if let Some(p) = path.clone().or_else(sample) {
+            app.open(ctx, p);
+        }
+        Box::new(Framed(app))
+    })
 }
 
 /// Longest time that a picture waits for the recording, its facts and its panels.

@@ -17,6 +17,7 @@ pub struct NoAdapter(String);
 
 fn setup() -> WgpuSetupCreateNew {
     let mut s = WgpuSetupCreateNew::without_display_handle();
+    s.instance_descriptor.flags = wgpu::InstanceFlags::empty();
     // A software adapter gives the same picture everywhere, so it comes first.
     s.native_adapter_selector = Some(Arc::new(|adapters, _| {
         let rank = |a: &&wgpu::Adapter| match a.get_info().device_type {
@@ -31,14 +32,6 @@ fn setup() -> WgpuSetupCreateNew {
             .ok_or_else(|| "none was found".to_owned())
     }));
     s
-}
-
-/// Whether wgpu finds an adapter that can draw windows here.
-#[must_use]
-pub fn has_adapter() -> bool {
-    let instance = pollster::block_on(WgpuSetup::CreateNew(setup()).new_instance());
-    let native = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    !pollster::block_on(instance.enumerate_adapters(native)).is_empty()
 }
 
 /// Draws frames off-screen.

@@ -7,6 +7,7 @@ use crate::document::moment::Selection;
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use std::path::PathBuf;
 
 /// Most entries shown.
 const MOST: usize = 12;
@@ -35,8 +36,8 @@ pub enum Entry {
     Job(u32),
     /// A buffer.
     Buffer(String),
-    /// A recording that was open before.
-    Recent(std::path::PathBuf),
+    /// A file or folder: one that was open before, or one whose path was typed.
+    File(PathBuf),
 }
 
 /// How well `wanted` fits `name`: a run of letters at a word's begin is best; letters in order still fit.
@@ -54,6 +55,16 @@ fn fits(name: &str, wanted: &str) -> Option<u32> {
         .chars()
         .all(|w| rest.any(|c| c == w))
         .then_some(100 + name.len() as u32)
+}
+
+/// The file or folder that a text names: a path from the root, or from the person's folder.
+fn typed_path(wanted: &str) -> Option<PathBuf> {
+    let path = match wanted.strip_prefix("~/") {
+        Some(rest) => directories::BaseDirs::new()?.home_dir().join(rest),
+        None if wanted.starts_with('/') => PathBuf::from(wanted),
+        None => return None,
+    };
+    crate::document::openable(&path).then_some(path)
 }
 
 /// Entries for a text, best first: title, what it is, and what it does.
@@ -81,10 +92,13 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
                     rank + 30,
                     format!("Open {name}"),
                     "recent".into(),
-                    Entry::Recent(r.clone()),
+                    Entry::File(r.clone()),
                 ));
             }
         }
+    }
+    if let Some(path) = typed_path(wanted) {
+        out.push((0, format!("Open {}", path.display()), "file".into(), Entry::File(path)));
     }
     out.sort_by_key(|o| o.0);
     out.into_iter().take(MOST).map(|o| (o.1, o.2, o.3)).collect()
@@ -139,7 +153,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             app.run(ctx, id);
             return;
         }
-        Entry::Recent(p) => {
+        Entry::File(p) => {
             app.open(ctx, p.clone());
             return;
         }
@@ -169,7 +183,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             doc.select(Selection::Buffer(b.clone()));
             "inputs"
         }
-        Entry::Command(_) | Entry::Recent(_) => return,
+        Entry::Command(_) | Entry::File(_) => return,
     };
     super::layout::show(&mut app.dock, panel);
 }

@@ -17,21 +17,32 @@ pub struct Settings {
     pub hints_read: u32,
     /// Recordings opened before, latest first.
     pub recent: Vec<PathBuf>,
+    /// Name of the newest crash report that the person was told of.
+    pub crash_told: String,
     #[serde(skip)]
     folder: Option<PathBuf>,
+    #[serde(skip)]
+    first_run: bool,
 }
 
 impl Settings {
     /// The settings kept in a folder; without a folder nothing is kept.
     #[must_use]
     pub fn load(folder: Option<PathBuf>) -> Self {
-        let text = folder
-            .as_ref()
-            .and_then(|f| std::fs::read_to_string(f.join("settings.toml")).ok());
+        let file = folder.as_ref().map(|f| f.join("settings.toml"));
+        let text = file.as_ref().and_then(|f| std::fs::read_to_string(f).ok());
+        let first_run = file.is_some_and(|f| !f.exists());
         let mut s: Self = text.and_then(|t| toml::from_str(&t).ok()).unwrap_or_default();
         s.recent.truncate(MOST_RECENT);
         s.folder = folder;
+        s.first_run = first_run;
         s
+    }
+
+    /// Whether nothing was kept before this run.
+    #[must_use]
+    pub fn first_run(&self) -> bool {
+        self.first_run
     }
 
     /// The person's folder for settings.

@@ -120,6 +120,16 @@ pub fn meant(doc: &Document) -> Option<Buffer> {
         .or_else(|| ordered(doc).into_iter().next())
 }
 
+/// Begins to edit an element of the buffer that is meant, as a click on it does.
+pub fn edit_element(doc: &mut Document, index: u64) {
+    let Some(buffer) = meant(doc) else { return };
+    change_to(doc, &buffer.name);
+    let element = doc.element(&buffer);
+    if let Some(contents) = doc.contents(&buffer.name) {
+        grid::start_editing(doc, &contents, element, index);
+    }
+}
+
 /// Selecting bytes anywhere selects their element here.
 fn follow(doc: &mut Document) {
     if doc.inputs.seen_jump == doc.jumps {

@@ -1,0 +1,106 @@
+//! What the person makes: changes, notes, pins, and what is copied.
+
+use super::{doc, with};
+use crate::document::moment::Selection;
+use crate::document::{Document, derive, words};
+use crate::panels;
+use crate::theme::text;
+use crate::window::{App, layout, log};
+use egui::Context;
+
+pub fn undo(app: &mut App, _: &Context) {
+    with(app, |d| {
+        d.undo();
+    });
+}
+
+pub fn redo(app: &mut App, _: &Context) {
+    with(app, |d| {
+        d.redo();
+    });
+}
+
+pub fn edit_input(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "inputs");
+    with(app, |d| {
+        let at = d.inputs.editing.unwrap_or(0);
+        panels::inputs::edit_element(d, at);
+    });
+}
+
+pub fn revert_input(app: &mut App, _: &Context) {
+    with(app, |d| {
+        if let Some(b) = panels::inputs::meant(d) {
+            d.revert(&b.name);
+        }
+    });
+}
+
+pub fn add_note(app: &mut App, _: &Context) {
+    app.asks.give_focus("note");
+    with(app, |d| {
+        let at = d.moment();
+        if !d.changes().notes().contains_key(&at) {
+            let line = words::line(d, at);
+            d.note(at, Some(line));
+        }
+        d.go_with(at, Selection::Note(at));
+    });
+    app.inspector = true;
+}
+
+pub fn remove_note(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let at = d.moment();
+        d.note(at, None);
+        d.go(at);
+    });
+}
+
+pub fn pin_register(app: &mut App, _: &Context) {
+    with(app, |d| {
+        if let Some(r) = d.register() {
+            d.pin(r);
+        }
+    });
+}
+
+pub fn copy_selection(app: &mut App, ctx: &Context) {
+    let Some(d) = doc(app) else { return };
+    let line = match d.selection() {
+        Selection::Register(r) => d.facts.register_name(*r),
+        Selection::Job(j) => {
+            let head = d.facts.jobs.get(*j as usize).map_or(0, |x| x.head_va);
+            format!("job {j} at {head:#x}")
+        }
+        Selection::Buffer(b) => b.clone(),
+        Selection::Memory { space, va, bytes } => {
+            let n = usize::try_from(*bytes).unwrap_or(0).min(1 << 16);
+            let read = derive::read(&d.recording, *space, *va, d.moment(), n);
+            let hex: Vec<String> = read
+                .iter()
+                .map(|b| b.map_or("??".into(), |b| format!("{b:02x}")))
+                .collect();
+            format!("{va:#x}: {}", hex.join(" "))
+        }
+        Selection::Finding(i) => d
+            .facts
+            .findings
+            .get(*i as usize)
+            .map(|f| format!("{}: {}", f.place, f.message))
+            .unwrap_or_default(),
+        Selection::Event | Selection::Note(_) | Selection::Divergence(_) => {
+            format!("{}\t{}", d.moment(), words::line(d, d.moment()))
+        }
+    };
+    log::push(log::Level::Info, format!("copied {}", text::middle(&line, 60)));
+    ctx.copy_text(line);
+}
+
+pub fn restore_edits(app: &mut App, _: &Context) {
+    with(app, Document::accept_offered);
+}
+
+pub fn forget_edits(app: &mut App, _: &Context) {
+    with(app, Document::discard_offered);
+}

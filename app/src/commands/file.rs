@@ -1,0 +1,121 @@
+//! Files: opening, saving, closing.
+
+use super::doc;
+use crate::window::{App, Pick};
+use egui::Context;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// The sample recording, where the program finds one: in the folder it runs in, beside the program, or where it was
+/// built. It is looked for once.
+#[must_use]
+pub fn sample() -> Option<PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(find_sample).clone()
+}
+
+fn find_sample() -> Option<PathBuf> {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|e| e.parent().map(Path::to_owned));
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
+    let here = std::env::current_dir().ok();
+    let folders = [here, beside, built]
+        .into_iter()
+        .flatten()
+        .map(|f| f.join("sample-traces"));
+    for folder in folders {
+        let Ok(list) = std::fs::read_dir(&folder) else { continue };
+        let mut files: Vec<PathBuf> = list
+            .flatten()
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|x| x == "kine"))
+            .collect();
+        files.sort();
+        let named = files
+            .iter()
+            .find(|p| p.to_string_lossy().contains("write"))
+            .or(files.first());
+        if let Some(p) = named {
+            return Some(p.clone());
+        }
+    }
+    None
+}
+
+pub fn open(app: &mut App, ctx: &Context) {
+    app.pick(ctx, Pick::Recording, |app, ctx, path| app.open(ctx, path));
+}
+
+pub fn open_folder(app: &mut App, ctx: &Context) {
+    app.pick(ctx, Pick::Folder, |app, ctx, path| app.open(ctx, path));
+}
+
+pub fn open_sample(app: &mut App, ctx: &Context) {
+    if let Some(p) = sample() {
+        app.open(ctx, p);
+    }
+}
+
+pub fn save_kine(app: &mut App, ctx: &Context) {
+    let Some(d) = doc(app) else { return };
+    let recording = Arc::clone(&d.recording);
+    let name = format!("{}.kine", d.title.strip_suffix(".kine").unwrap_or(&d.title));
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks
+            .spawn(ctx, format!("saving {}", path.display()), move |progress| {
+                let done = trace_core::timeline::write(&recording, &path, progress).map_err(|e| e.to_string());
+                Box::new(move |app| match done {
+                    Ok(()) => app.info(format!("saved {}", path.display())),
+                    Err(e) => app.error("the recording was not saved", &e),
+                })
+            });
+    });
+}
+
+fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'static str, bytes: Vec<u8>) {
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let done = std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()));
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("saved {}", path.display())),
+                Err(e) => app.error(&format!("the {what} was not saved"), &e),
+            })
+        });
+    });
+}
+
+pub fn save_outcome(app: &mut App, ctx: &Context) {
+    let Some((name, bytes)) =
+        doc(app).and_then(|d| Some((d.title.clone(), d.replay.outcome.as_ref()?.recording.clone())))
+    else {
+        return;
+    };
+    let name = format!("{}-outcome.kine", name.strip_suffix(".kine").unwrap_or(&name));
+    save_bytes(app, ctx, name, "outcome", bytes);
+}
+
+pub fn save_plan(app: &mut App, ctx: &Context) {
+    let Some((name, plan)) = doc(app).and_then(|d| Some((d.title.clone(), Arc::clone(&d.replay.plan.as_ref()?.0))))
+    else {
+        return;
+    };
+    let text = replay_engine::plan::text::print(&plan.plan);
+    let name = format!("{}.plan.txt", name.strip_suffix(".kine").unwrap_or(&name));
+    save_bytes(app, ctx, name, "plan", text.into_bytes());
+}
+
+pub fn reload(app: &mut App, ctx: &Context) {
+    if let Some(p) = doc(app).map(|d| d.path.clone()) {
+        app.open(ctx, p);
+    }
+}
+
+pub fn close(app: &mut App, _: &Context) {
+    app.close();
+}
+
+pub fn quit(app: &mut App, ctx: &Context) {
+    app.close();
+    ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+}

@@ -1,0 +1,148 @@
+//! Moving about: events, jobs, writes, interrupts, problems, divergences.
+
+use super::with;
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::window::{App, layout};
+use egui::Context;
+
+pub fn palette(app: &mut App, _: &Context) {
+    app.palette = Some(Default::default());
+}
+
+pub fn back(app: &mut App, _: &Context) {
+    with(app, Document::back);
+}
+
+pub fn forward(app: &mut App, _: &Context) {
+    with(app, Document::forward);
+}
+
+/// The event after or before the moment, among those that pass the filter when Events shows some only.
+fn step(d: &Document, forward: bool) -> u64 {
+    let m = d.moment();
+    match &d.events.rows {
+        Some(rows) if forward => {
+            let n = rows.partition_point(|e| u64::from(*e) <= m);
+            rows.get(n).map_or(m, |e| u64::from(*e))
+        }
+        Some(rows) => {
+            let n = rows.partition_point(|e| u64::from(*e) < m);
+            n.checked_sub(1).and_then(|n| rows.get(n)).map_or(m, |e| u64::from(*e))
+        }
+        None if forward => m + 1,
+        None => m.saturating_sub(1),
+    }
+}
+
+pub fn next_event(app: &mut App, _: &Context) {
+    with(app, |d| d.go(step(d, true)));
+}
+
+pub fn previous_event(app: &mut App, _: &Context) {
+    with(app, |d| d.go(step(d, false)));
+}
+
+pub fn next_job(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let n = d.facts.jobs.partition_point(|j| j.submit <= d.moment());
+        d.go_job(n as u32);
+    });
+}
+
+pub fn previous_job(app: &mut App, _: &Context) {
+    with(app, |d| {
+        if let Some(n) = d.facts.jobs.partition_point(|j| j.submit < d.moment()).checked_sub(1) {
+            d.go_job(n as u32);
+        }
+    });
+}
+
+fn write(app: &mut App, forward: bool) {
+    with(app, |d| {
+        if let (Some(e), Some(r)) = (d.neighbour(forward, true), d.register()) {
+            d.go_with(e, Selection::Register(r));
+        }
+    });
+}
+
+pub fn next_write(app: &mut App, _: &Context) {
+    write(app, true);
+}
+
+pub fn previous_write(app: &mut App, _: &Context) {
+    write(app, false);
+}
+
+pub fn next_interrupt(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let n = d.facts.interrupts.partition_point(|i| i.event <= d.moment());
+        if let Some(e) = d
+            .facts
+            .interrupts
+            .get(n)
+            .or(d.facts.interrupts.first())
+            .map(|i| i.event)
+        {
+            d.go(e);
+        }
+    });
+}
+
+pub fn next_problem(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let n = d.facts.findings.len() as u32;
+        let next = match d.selection() {
+            Selection::Finding(i) => (i + 1) % n.max(1),
+            _ => 0,
+        };
+        d.go_finding(next);
+    });
+    layout::show(&mut app.dock, "problems");
+}
+
+pub fn next_divergence(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let list: Vec<u64> = d
+            .replay
+            .outcome
+            .iter()
+            .flat_map(|o| o.divergences.iter().map(|x| x.event))
+            .collect();
+        let next = match d.selection() {
+            Selection::Divergence(i) => (*i as usize + 1) % list.len().max(1),
+            _ => 0,
+        };
+        if let Some(e) = list.get(next) {
+            d.go_with(*e, Selection::Divergence(next as u32));
+        }
+    });
+}
+
+pub fn first_event(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let first = d.events.rows.as_ref().and_then(|r| r.first());
+        d.go(first.map_or(0, |e| u64::from(*e)));
+    });
+}
+
+pub fn last_event(app: &mut App, _: &Context) {
+    with(app, |d| {
+        let last = d.events.rows.as_ref().and_then(|r| r.last());
+        d.go(last.map_or(u64::MAX, |e| u64::from(*e)));
+    });
+}
+
+pub fn go_address(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "memory");
+    with(app, |d| d.memory.focus = true);
+}
+
+pub fn filter(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "events");
+    with(app, |d| d.events.focus_filter = true);
+}
+
+pub fn clear_filter(app: &mut App, _: &Context) {
+    with(app, |d| d.events.filter.clear());
+}

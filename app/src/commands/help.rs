@@ -1,0 +1,16 @@
+//! Help, and the log for others.
+
+use crate::window::{App, log};
+use egui::Context;
+
+pub fn help(app: &mut App, _: &Context) {
+    app.help = !app.help;
+}
+
+pub fn copy_log(_: &mut App, ctx: &Context) {
+    ctx.copy_text(log::text());
+}
+
+pub fn about(app: &mut App, _: &Context) {
+    app.about = !app.about;
+}

@@ -1,0 +1,102 @@
+//! The table of commands. A new command is a line here.
+
+use super::shortcut::{alt, ctrl, ctrl_shift, key, shift};
+use super::when::*;
+use super::{Command, Menu, edit, file, go, help, replay, view};
+use egui::Key::*;
+
+macro_rules! table {
+    ($($id:literal, $title:literal, $menu:ident, $keys:expr, $enabled:path, $run:path;)*) => {
+        /// Every command.
+        pub static COMMANDS: &[Command] = &[$(Command {
+            id: $id,
+            title: $title,
+            menu: Menu::$menu,
+            shortcut: $keys,
+            enabled: $enabled,
+            run: $run,
+        }),*];
+    };
+}
+
+// One line a row, however long.
+table! {
+    // id               title                                  menu    keys                 may run when        does
+    "open",             "Open file…",                          File,   ctrl(O),             always,             file::open;
+    "open-folder",      "Open folder…",                        File,   ctrl_shift(O),       always,             file::open_folder;
+    "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
+    "save-kine",        "Save recording as .kine…",            File,   ctrl(S),             has_doc,            file::save_kine;
+    "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
+    "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
+    "reload",           "Read again",                          File,   key(F5),             has_doc,            file::reload;
+    "close",            "Close recording",                     File,   ctrl(W),             has_doc,            file::close;
+    "quit",             "Quit",                                File,   ctrl(Q),             always,             file::quit;
+
+    "undo",             "Undo",                                Edit,   ctrl(Z),             can_undo,           edit::undo;
+    "redo",             "Redo",                                Edit,   ctrl_shift(Z),       can_redo,           edit::redo;
+    "edit-input",       "Edit the values of the buffer",       Edit,   key(E),              has_buffers,        edit::edit_input;
+    "revert-input",     "Buffer as recorded",                  Edit,   None,                input_edited,       edit::revert_input;
+    "add-note",         "Note at this event",                  Edit,   key(M),              has_events,         edit::add_note;
+    "remove-note",      "Remove the note here",                Edit,   None,                note_here,          edit::remove_note;
+    "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
+    "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
+    "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
+    "forget-edits",     "Forget the changes left behind",      Edit,   None,                has_offer,          edit::forget_edits;
+
+    "palette",          "Go to, find, do",                     Go,     ctrl(P),             always,             go::palette;
+    "back",             "Back",                                Go,     alt(ArrowLeft),      can_back,           go::back;
+    "forward",          "Forward",                             Go,     alt(ArrowRight),     can_forward,        go::forward;
+    "next-event",       "Next event",                          Go,     key(Period),         has_events,         go::next_event;
+    "previous-event",   "Previous event",                      Go,     key(Comma),          has_events,         go::previous_event;
+    "next-job",         "Next job",                            Go,     key(J),              has_jobs,           go::next_job;
+    "previous-job",     "Previous job",                        Go,     key(K),              has_jobs,           go::previous_job;
+    "next-write",       "Next write of this register",         Go,     key(CloseBracket),   has_next_write,     go::next_write;
+    "previous-write",   "Previous write of this register",     Go,     key(OpenBracket),    has_previous_write, go::previous_write;
+    "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
+    "next-problem",     "Next problem",                        Go,     key(F8),             has_findings,       go::next_problem;
+    "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
+    "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
+    "last-event",       "Last event",                          Go,     key(End),            has_events,         go::last_event;
+    "go-address",       "Go to address…",                      Go,     ctrl(G),             has_spaces,         go::go_address;
+    "filter",           "Filter events…",                      Go,     ctrl(F),             has_events,         go::filter;
+    "clear-filter",     "Clear filter",                        Go,     None,                has_filter,         go::clear_filter;
+
+    "fit",              "Show the whole recording",            View,   key(F),              has_events,         view::fit;
+    "zoom-in",          "Zoom timeline in",                    View,   key(W),              has_events,         view::zoom_in;
+    "zoom-out",         "Zoom timeline out",                   View,   key(S),              has_events,         view::zoom_out;
+    "pan-left",         "Move timeline left",                  View,   key(A),              has_events,         view::pan_left;
+    "pan-right",        "Move timeline right",                 View,   key(D),              has_events,         view::pan_right;
+    "axis-order",       "Timeline by order",                   View,   key(Num1),           has_events,         view::axis_order;
+    "axis-compressed",  "Timeline with gaps pressed",          View,   key(Num2),           has_events,         view::axis_compressed;
+    "axis-time",        "Timeline by true time",               View,   key(Num3),           has_events,         view::axis_time;
+    "toggle-theme",     "Light or dark",                       View,   ctrl(T),             always,             view::toggle_theme;
+    "toggle-outline",   "Outline on or off",                   View,   ctrl(B),             always,             view::toggle_outline;
+    "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
+    "tear-off",         "Panel into a window of its own",      View,   None,                can_tear,           view::tear_off;
+    "dock-back",        "Panels back into this window",        View,   None,                has_torn,           view::dock_back;
+    "reset-layout",     "Panels as at first",                  View,   None,                has_doc,            view::reset_layout;
+
+    "show-timeline",    "Timeline",                            Panels, None,                has_doc,            view::show_timeline;
+    "show-events",      "Events",                              Panels, ctrl(Num1),          has_doc,            view::show_events;
+    "show-register",    "Register",                            Panels, ctrl(Num2),          has_doc,            view::show_register;
+    "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_doc,            view::show_memory;
+    "show-page-tables", "Page tables",                         Panels, ctrl(Num4),          has_doc,            view::show_page_tables;
+    "show-jobs",        "Jobs",                                Panels, ctrl(Num5),          has_doc,            view::show_jobs;
+    "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
+    "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
+    "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;
+    "show-log",         "Log",                                 Panels, ctrl(Num9),          has_doc,            view::show_log;
+
+    "replay",           "Replay",                              Replay, ctrl(Enter),         can_replay,         replay::replay;
+    "replay-ten",       "Replay 10 times",                     Replay, None,                can_replay,         replay::replay_ten;
+    "plan",             "Make the plan",                       Replay, ctrl_shift(Enter),   can_replay,         replay::plan;
+    "cancel",           "Stop what is running",                Replay, key(Escape),         is_running,         replay::cancel;
+    "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_doc,            replay::toggle_pace;
+    "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
+    "find-boards",      "Look for boards",                     Replay, None,                has_doc,            replay::find_boards;
+    "pair",             "Pair with the agent at the address…", Replay, None,                has_address,        replay::pair;
+
+    "help",             "All keys",                            Help,   shift(Questionmark), always,             help::help;
+    "copy-log",         "Copy log",                            Help,   None,                always,             help::copy_log;
+    "about",            "About Kinescope",                     Help,   None,                always,             help::about;
+}

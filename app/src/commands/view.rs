@@ -1,0 +1,108 @@
+//! What is shown: the timeline's view, themes, sides, panels.
+
+use super::with;
+use crate::document::axis::AxisKind;
+use crate::window::arrange::Torn;
+use crate::window::{App, ThemeChoice, layout};
+use egui::Context;
+
+fn now(ctx: &Context) -> f64 {
+    ctx.input(|i| i.time)
+}
+
+pub fn fit(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    with(app, |d| d.timeline_fit(t));
+}
+
+pub fn zoom_in(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    with(app, |d| d.timeline_zoom(1.6, None, t));
+}
+
+pub fn zoom_out(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    with(app, |d| d.timeline_zoom(1.0 / 1.6, None, t));
+}
+
+pub fn pan_left(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    with(app, |d| d.timeline_pan(-0.2, t));
+}
+
+pub fn pan_right(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    with(app, |d| d.timeline_pan(0.2, t));
+}
+
+pub fn axis_order(app: &mut App, _: &Context) {
+    with(app, |d| d.timeline_axis(AxisKind::Order));
+}
+
+pub fn axis_compressed(app: &mut App, _: &Context) {
+    with(app, |d| d.timeline_axis(AxisKind::Compressed));
+}
+
+pub fn axis_time(app: &mut App, _: &Context) {
+    with(app, |d| d.timeline_axis(AxisKind::Time));
+}
+
+pub fn toggle_theme(app: &mut App, ctx: &Context) {
+    let next = match app.theme() {
+        ThemeChoice::Dark => ThemeChoice::Light,
+        ThemeChoice::Light => ThemeChoice::Dark,
+    };
+    app.choose_theme(ctx, next);
+}
+
+pub fn toggle_outline(app: &mut App, _: &Context) {
+    app.outline = !app.outline;
+}
+
+pub fn toggle_inspector(app: &mut App, _: &Context) {
+    app.inspector = !app.inspector;
+}
+
+/// The panel that is shown in the tabs.
+pub fn tearable(app: &App) -> Option<&'static str> {
+    app.doc.as_ref()?;
+    layout::active(&app.dock).into_iter().find(|p| *p != "timeline")
+}
+
+pub fn tear_off(app: &mut App, _: &Context) {
+    if let Some(id) = tearable(app) {
+        layout::close(&mut app.dock, id);
+        app.torn.push(Torn::new(id));
+    }
+}
+
+pub fn dock_back(app: &mut App, _: &Context) {
+    for t in std::mem::take(&mut app.torn) {
+        layout::show(&mut app.dock, t.panel);
+    }
+}
+
+pub fn reset_layout(app: &mut App, _: &Context) {
+    app.as_at_first();
+}
+
+macro_rules! show {
+    ($($name:ident $id:literal)*) => {
+        $(pub fn $name(app: &mut App, _: &Context) {
+            layout::show(&mut app.dock, $id);
+        })*
+    };
+}
+
+show! {
+    show_timeline "timeline"
+    show_events "events"
+    show_register "register"
+    show_memory "memory"
+    show_page_tables "page-tables"
+    show_jobs "jobs"
+    show_inputs "inputs"
+    show_replay "replay"
+    show_problems "problems"
+    show_log "log"
+}

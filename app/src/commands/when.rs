@@ -1,0 +1,117 @@
+//! When a command may run.
+
+use super::{doc, file, view};
+use crate::panels;
+use crate::window::App;
+
+pub fn always(_: &App) -> bool {
+    true
+}
+
+pub fn has_doc(app: &App) -> bool {
+    app.doc.is_some()
+}
+
+pub fn has_events(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.is_empty())
+}
+
+pub fn has_jobs(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.facts.jobs.is_empty())
+}
+
+pub fn has_interrupts(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.facts.interrupts.is_empty())
+}
+
+pub fn has_findings(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.facts.findings.is_empty())
+}
+
+pub fn has_buffers(app: &App) -> bool {
+    doc(app).is_some_and(|d| panels::inputs::meant(d).is_some())
+}
+
+pub fn has_spaces(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.facts.spaces.is_empty())
+}
+
+pub fn has_register(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.register().is_some())
+}
+
+pub fn has_next_write(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.neighbour(true, true).is_some())
+}
+
+pub fn has_previous_write(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.neighbour(false, true).is_some())
+}
+
+pub fn has_filter(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.events.filter.is_empty())
+}
+
+pub fn has_plan(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.replay.plan.is_some())
+}
+
+pub fn has_outcome(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.replay.outcome.is_some())
+}
+
+pub fn has_divergences(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()))
+}
+
+pub fn has_offer(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.offered.is_some())
+}
+
+pub fn has_torn(app: &App) -> bool {
+    !app.torn.is_empty()
+}
+
+pub fn has_address(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.replay.board_field.trim().is_empty())
+}
+
+pub fn can_undo(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.changes().last().is_some())
+}
+
+pub fn can_redo(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.changes().next().is_some())
+}
+
+pub fn can_back(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.history().can_back())
+}
+
+pub fn can_forward(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.history().can_forward())
+}
+
+pub fn can_replay(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none())
+}
+
+pub fn can_tear(app: &App) -> bool {
+    view::tearable(app).is_some()
+}
+
+pub fn is_running(app: &App) -> bool {
+    !app.tasks.running().is_empty()
+}
+
+pub fn input_edited(app: &App) -> bool {
+    doc(app).is_some_and(|d| panels::inputs::meant(d).is_some_and(|b| d.changes().inputs().contains_key(&b.name)))
+}
+
+pub fn note_here(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.changes().notes().contains_key(&d.moment()))
+}
+
+pub fn has_sample(_: &App) -> bool {
+    file::sample().is_some()
+}

@@ -1,0 +1,207 @@
+//! The boards that this program can reach: the software ones that it brings along, and those of paired agents.
+
+use replay_engine::client::boards::{self, Board, Factories};
+use replay_engine::client::{ClientError, Endpoint, Lease};
+use replay_engine::device::{BoardError, Containment};
+use replay_engine::wire::KeyStore;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use trace_core::progress::Progress;
+
+/// How often a wait looks whether the person stopped it.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The software boards that this program brings along.
+#[must_use]
+pub fn factories() -> Factories {
+    Factories::new().with(
+        "mali-g71",
+        Arc::new(|| {
+            device_mali::factory("mali-g71")
+                .ok_or_else(|| BoardError::Failed("this program has no model of that name".into()))
+        }),
+    )
+}
+
+/// The boards of one window. Clones share the software boards, so that pages pushed once stay known to them.
+#[derive(Clone, Debug)]
+pub struct Boards {
+    factories: Factories,
+    keys: Option<PathBuf>,
+}
+
+impl Default for Boards {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Boards {
+    /// Boards with the keys in a folder; `None`: where the person's lie.
+    #[must_use]
+    pub fn new(keys: Option<PathBuf>) -> Self {
+        Self {
+            factories: factories(),
+            keys,
+        }
+    }
+
+    /// Boards with the keys where `KINESCOPE_KEYS` says, or else where the person's lie.
+    #[must_use]
+    pub fn of_person() -> Self {
+        Self::new(std::env::var_os("KINESCOPE_KEYS").map(PathBuf::from))
+    }
+
+    fn keys(&self) -> Result<KeyStore, ClientError> {
+        let folder = match &self.keys {
+            Some(f) => f.clone(),
+            None => KeyStore::client_folder()?,
+        };
+        Ok(KeyStore::open(&folder)?)
+    }
+
+    /// Gets a board to use alone until the lease is dropped.
+    ///
+    /// # Errors
+    /// When the name has no known form, or the board cannot be reached or had.
+    pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
+        // The software boards need no keys, and are there even where none can be kept.
+        match name.strip_prefix("software:") {
+            Some(model) => self.factories.open(model),
+            None => boards::open(name, &self.factories, &self.keys()?),
+        }
+    }
+
+    /// All boards that are known; asks the paired agents, for about two seconds.
+    ///
+    /// # Errors
+    /// When the key store cannot be read.
+    pub fn list(&self) -> Result<Vec<Board>, ClientError> {
+        boards::list(&self.factories, &self.keys()?)
+    }
+
+    /// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and gives the name that its
+    /// key is kept under. `confirm` gets the code and may take its time. Cancelling ends the wait for the agent's
+    /// person, too; a key that it would still have brought is forgotten.
+    ///
+    /// # Errors
+    /// When the agent cannot be reached, is not in pairing mode, somebody declined, the key cannot be kept, or the
+    /// person cancelled.
+    pub fn pair(
+        &self,
+        typed: &str,
+        progress: &Progress,
+        confirm: impl FnOnce(&str) -> bool + Send + 'static,
+    ) -> Result<String, ClientError> {
+        let endpoint = endpoint(typed);
+        let keys = self.keys()?;
+        let name = name_for(&endpoint, &keys)?;
+        let known = keys.by_name(&name)?.is_some();
+        let (to, from) = channel();
+        let left = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&left);
+        let thread = std::thread::Builder::new().name("pairing".into());
+        let started = thread.spawn(move || {
+            let paired = replay_engine::client::pair(&endpoint, &name, &keys, confirm);
+            if paired.is_ok() && gone.load(Ordering::SeqCst) && !known {
+                // The person stopped it: that the agent said yes afterwards must not leave a key behind.
+                let _ = keys.forget(&name);
+            }
+            // Nobody listens any more after a stop.
+            let _ = to.send(paired.map(|p| p.name));
+        });
+        started.map_err(|e| ClientError::Refused(format!("no thread could be started: {e}")))?;
+        loop {
+            match from.recv_timeout(TICK) {
+                Ok(paired) => return paired,
+                Err(RecvTimeoutError::Timeout) if progress.check().is_err() => {
+                    left.store(true, Ordering::SeqCst);
+                    return Err(ClientError::Cancelled);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(ClientError::Refused("the thread that paired ended early".into()));
+                }
+            }
+        }
+    }
+}
+
+/// An agent's address as a person writes it, with or without the device behind it.
+fn endpoint(typed: &str) -> Endpoint {
+    let rest = typed.trim();
+    let rest = rest.strip_prefix("agent://").unwrap_or(rest);
+    if rest.starts_with('/') {
+        let end = rest.find(".sock").map_or(rest.len(), |i| i + 5);
+        Endpoint::Unix(rest.get(..end).unwrap_or(rest).into())
+    } else {
+        Endpoint::parse(rest.split('/').next().unwrap_or(rest))
+    }
+}
+
+/// The name that an agent's key is kept under: its host, with the port where another agent of that host has it.
+fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError> {
+    let address = endpoint.address();
+    let clean = |text: &str| -> String {
+        let sound = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        };
+        text.chars().map(sound).take(64).collect()
+    };
+    let whole = clean(address.trim_start_matches('/'));
+    let host = match endpoint {
+        Endpoint::Tcp(a) => clean(a.rsplit_once(':').map_or(a.as_str(), |(host, _)| host)),
+        _ => whole.clone(),
+    };
+    match keys.by_name(&host)? {
+        Some(other) if other.address != address => Ok(whole),
+        _ if host.is_empty() => Ok("board".into()),
+        _ => Ok(host),
+    }
+}
+
+/// What keeps a device from foreign memory, in words.
+#[must_use]
+pub fn contained(c: Containment) -> &'static str {
+    match c {
+        Containment::Software => "a software device, which has no memory but its own",
+        Containment::Iommu => "contained by an IOMMU",
+        Containment::PageTables => "contained by the page tables of the plan",
+        Containment::None => "contained by nothing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        let tcp = |a: &str| Endpoint::Tcp(a.to_owned()).address();
+        assert_eq!(endpoint("agent://lab:7/mali").address(), tcp("lab:7"));
+        assert_eq!(endpoint(" lab ").address(), tcp("lab:7117"));
+        assert_eq!(endpoint("agent:///run/a.sock/mali").address(), "/run/a.sock");
+    }
+
+    #[test]
+    fn a_second_agent_of_a_host_gets_a_name_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = KeyStore::open(folder.path()).unwrap();
+        let first = Endpoint::Tcp("lab:7".into());
+        assert_eq!(name_for(&first, &keys).unwrap(), "lab");
+        keys.pin("lab", keys.own().public(), "lab:7").unwrap();
+        assert_eq!(name_for(&first, &keys).unwrap(), "lab");
+        assert_eq!(name_for(&Endpoint::Tcp("lab:8".into()), &keys).unwrap(), "lab-8");
+        assert_eq!(
+            name_for(&Endpoint::Unix("/run/a.sock".into()), &keys).unwrap(),
+            "run-a.sock"
+        );
+    }
+}

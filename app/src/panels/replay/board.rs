@@ -1,0 +1,151 @@
+//! Where the replay runs: the boards that are known, another one by its address, the pace.
+
+use super::aside;
+use crate::document::Document;
+use crate::document::replay::SOFTWARE;
+use crate::theme::widgets::{self, Part};
+use crate::theme::{mono, palette, small, text};
+use crate::window::Asks;
+use egui::{RichText, Ui};
+use replay_engine::client::boards::{Board, Reach};
+
+struct Row {
+    name: String,
+    /// On the line below.
+    told: String,
+    /// On hover.
+    more: String,
+    /// Whether it can be had now.
+    free: bool,
+}
+
+fn row(b: &Board) -> Row {
+    let gpu = b.info.as_ref().map_or("", |i| i.gpu_name.as_str());
+    let (state, free) = match &b.reach {
+        Reach::Here => ("in this program".to_owned(), true),
+        Reach::Free => ("free".to_owned(), true),
+        Reach::Busy(who) => (format!("held by {who}"), false),
+        Reach::Away(why) => (format!("away: {why}"), false),
+    };
+    let told = match gpu {
+        "" => state.clone(),
+        g => format!("{g} · {state}"),
+    };
+    Row {
+        name: b.name.clone(),
+        more: format!("{}\n{}\n{state}", b.name, b.description),
+        told,
+        free,
+    }
+}
+
+fn rows(doc: &Document) -> Vec<Row> {
+    let mut rows: Vec<Row> = doc.replay.boards.iter().flatten().map(row).collect();
+    if !rows.iter().any(|r| r.name == SOFTWARE) {
+        rows.insert(
+            0,
+            Row {
+                name: SOFTWARE.into(),
+                told: "in this program".into(),
+                more: "the software Mali of this program".into(),
+                free: true,
+            },
+        );
+    }
+    let now = doc.replay.board();
+    if !rows.iter().any(|r| r.name == now) {
+        rows.push(Row {
+            name: now.into(),
+            told: doc
+                .replay
+                .info()
+                .map_or("by its address, not asked yet".into(), |i| i.gpu_name.clone()),
+            more: now.into(),
+            free: true,
+        });
+    }
+    rows
+}
+
+pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Board");
+    let now = doc.replay.board().to_owned();
+    for b in rows(doc) {
+        let mark = if now == b.name { "●" } else { "○" };
+        let mut left = Part::mono(format!("{mark} {}", text::middle(&b.name, 24)));
+        if now == b.name {
+            left = left.colour(p.job);
+        } else if !b.free {
+            left = left.colour(p.quiet);
+        }
+        let r = widgets::list_row(
+            ui,
+            &format!("board {}", b.name),
+            now == b.name,
+            0.0,
+            left,
+            Part::small(""),
+        );
+        if r.on_hover_text(&b.more).clicked() {
+            doc.replay.choose(&b.name);
+        }
+        ui.horizontal(|ui| {
+            ui.add_space(15.0);
+            aside(ui, b.told);
+        });
+    }
+    ui.add_space(6.0);
+    let look = ui
+        .button("Look for boards")
+        .on_hover_text("asks the agents that are paired");
+    if look.clicked() {
+        asks.command("find-boards");
+    }
+    widgets::section(ui, "Another board");
+    ui.add_space(2.0);
+    let field = egui::TextEdit::singleline(&mut doc.replay.board_field)
+        .font(mono())
+        .desired_width(f32::INFINITY)
+        .hint_text(RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet));
+    ui.add(field)
+        .accessible_name("Board address")
+        .on_hover_text("agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out");
+    ui.add_space(4.0);
+    let typed = doc.replay.board_field.trim().to_owned();
+    let named = match typed.as_str() {
+        t if t.contains(':') && !t.starts_with("agent:") && !t.starts_with("software:") => format!("agent://{t}"),
+        t => t.to_owned(),
+    };
+    ui.horizontal_wrapped(|ui| {
+        let device = replay_engine::client::boards::parse(&named).is_ok();
+        let how = "run replays there; its agent must be paired";
+        let r = ui.add_enabled(device, egui::Button::new("Use")).on_hover_text(how);
+        if r.on_disabled_hover_text("give the address with its device: HOST:PORT/DEVICE")
+            .clicked()
+        {
+            doc.replay.choose(&named);
+        }
+        let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
+        if r.on_hover_text("start pairing on the board with `kinescope-agent serve --pair`")
+            .clicked()
+        {
+            asks.command("pair");
+        }
+    });
+    asks.pairing_ui(ui);
+    widgets::section(ui, "Pace");
+    ui.horizontal(|ui| {
+        for (keep, word) in [(false, "fast"), (true, "as recorded")] {
+            if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
+                asks.command("toggle-pace");
+            }
+        }
+    });
+    let pace = if doc.replay.keep_gaps {
+        "recorded idle time is kept"
+    } else {
+        "recorded idle time is skipped"
+    };
+    ui.label(RichText::new(pace).font(small()).color(p.quiet));
+}

@@ -1,0 +1,75 @@
+//! The jobs of a replay: how each ended, whether its shader ran, how long it took.
+
+use crate::document::{Document, words};
+use crate::theme::rows::Rows;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{ROW, body, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
+use replay_engine::run::{JobOutcome, Outcome};
+
+/// How a job ended, in a few words.
+fn ended(ui: &Ui, j: &JobOutcome) -> (&'static str, Color32) {
+    let p = palette(ui);
+    match (j.done, j.status, j.computed) {
+        (false, None, _) => ("▲ never ended", p.error),
+        (false, _, _) => ("▲ failed", p.error),
+        (true, _, Some(false)) => ("! not computed", p.warning),
+        (true, _, Some(true)) => ("computed", p.job),
+        (true, _, None) => ("done", p.job),
+    }
+}
+
+pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
+    if o.jobs.is_empty() {
+        return;
+    }
+    let p = palette(ui);
+    widgets::section(ui, "Jobs");
+    let height = (o.jobs.len() as f32 * ROW).min(12.0 * ROW);
+    let rect = Rect::from_min_size(ui.cursor().min, vec2(ui.available_width(), height));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(rect));
+    let id = ui.scope_id().with("replayed jobs");
+    let mut rows: Rows = ui.data(|d| d.get_temp(id)).unwrap_or_default();
+    let mut go = None;
+    rows.show(&mut child, "Replayed jobs", o.jobs.len() as u64, |ui, row, rect| {
+        let Some(j) = o.jobs.get(row as usize) else { return };
+        let (word, colour) = ended(ui, j);
+        let r = ui.interact(rect, ui.scope_id().with(("replayed", row)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("replayed job {} {word}", j.index)));
+        if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let fact = doc.facts.jobs.iter().find(|f| f.submit == j.submit_event);
+        let what = fact.map(words::job_kind).unwrap_or_default();
+        let y = rect.center().y;
+        ui.painter().text(
+            pos2(rect.left() + 22.0, y),
+            Align2::RIGHT_CENTER,
+            j.index.to_string(),
+            mono(),
+            p.quiet,
+        );
+        let inner = Rect::from_min_max(
+            pos2(rect.left() + 30.0, rect.top()),
+            pos2(rect.right() - 10.0, rect.bottom()),
+        );
+        let took = text::duration(j.duration_ns);
+        let a = paint_text(ui, inner, Align2::RIGHT_CENTER, &took, mono(), p.quiet);
+        let rest = Rect::from_min_max(inner.min, pos2(inner.right() - a.max(58.0) - 8.0, inner.bottom()));
+        let b = paint_text(ui, rest, Align2::RIGHT_CENTER, word, small(), colour);
+        let rest = Rect::from_min_max(rest.min, pos2(rest.right() - b - 8.0, rest.bottom()));
+        paint_text(ui, rest, Align2::LEFT_CENTER, &what, body(), p.text);
+        if r.clicked() {
+            go = Some(j.submit_event);
+        }
+    });
+    ui.data_mut(|d| d.insert_temp(id, rows));
+    ui.advance_cursor_after_rect(rect);
+    if let Some(e) = go {
+        match doc.facts.jobs.iter().find(|j| j.submit == e).map(|j| j.index) {
+            Some(j) => doc.go_job(j),
+            None => doc.go(e),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Replay: the board, what the replay will do, the run, and what came of it.
+
+mod board;
+mod jobs;
+mod outcome;
+mod outputs;
+mod plan;
+mod wrong;
+
+use crate::document::Document;
+use crate::theme::{ROW, body, icons, mono, palette, text, widgets};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+
+/// Narrower than this the three parts lie one below the other.
+const THREE_ABREAST: f32 = 560.0;
+/// Room beside and between parts, points.
+const PAD: f32 = 12.0;
+/// Height of the strip with the buttons.
+const ACTIONS: f32 = 42.0;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    if doc.is_empty() {
+        widgets::empty(
+            ui,
+            icons::PLAY,
+            "There is nothing to replay: this recording holds no register accesses.",
+            None,
+        );
+        return;
+    }
+    let full = ui.available_rect_before_wrap();
+    if full.width() < THREE_ABREAST {
+        below_each_other(doc, asks, ui, full);
+    } else {
+        abreast(doc, asks, ui, full);
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+    let p = palette(ui);
+    let left = (full.width() * 0.26).clamp(184.0, 280.0);
+    let middle = (full.width() - left) * 0.48;
+    let (a, b) = ((full.left() + left).round(), (full.left() + left + middle).round());
+    let column = |from: f32, to: f32| Rect::from_min_max(pos2(from, full.top()), pos2(to, full.bottom()));
+    for x in [a, b] {
+        ui.painter().vline(x, full.y_range(), Stroke::new(1.0, p.line));
+    }
+    part(ui, "board", column(full.left(), a), |ui| board::draw(doc, asks, ui));
+    let mut plan = column(a, b);
+    let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - ACTIONS), plan.max);
+    plan.max.y = actions.top();
+    part(ui, "plan", plan, |ui| plan::draw(doc, ui));
+    ui.painter().hline(
+        actions.left() + 1.0..=actions.right(),
+        actions.top(),
+        Stroke::new(1.0, p.line),
+    );
+    let inner = UiBuilder::new()
+        .id_salt("actions")
+        .max_rect(actions.shrink2(vec2(PAD, 8.0)));
+    let mut child = ui.new_child(inner);
+    child.shrink_clip_rect(actions);
+    plan::actions(doc, asks, &mut child);
+    part(ui, "outcome", column(b, full.right()), |ui| {
+        outcome::draw(doc, asks, ui)
+    });
+}
+
+fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+    part(ui, "all", full, |ui| {
+        plan::draw(doc, ui);
+        ui.add_space(8.0);
+        plan::actions(doc, asks, ui);
+        outcome::draw(doc, asks, ui);
+        board::draw(doc, asks, ui);
+    });
+}
+
+/// A part of the panel that scrolls by itself.
+fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
+    let inner = UiBuilder::new().id_salt(name).max_rect(rect.shrink2(vec2(PAD, 0.0)));
+    let mut child = ui.new_child(inner);
+    child.shrink_clip_rect(rect);
+    ScrollArea::vertical()
+        .id_salt(name)
+        .auto_shrink(false)
+        .show(&mut child, |ui| {
+            ui.spacing_mut().item_spacing.y = 2.0;
+            draw(ui);
+            ui.add_space(8.0);
+        });
+}
+
+/// Words that may take several lines.
+fn told(ui: &mut Ui, words: impl Into<String>, colour: Color32) {
+    ui.add(egui::Label::new(RichText::new(words).color(colour)).wrap());
+}
+
+/// Small words on one line, whole on hover.
+fn aside(ui: &mut Ui, words: impl Into<String>) {
+    let p = palette(ui);
+    ui.add(egui::Label::new(RichText::new(words).font(crate::theme::small()).color(p.quiet)).truncate());
+}
+
+/// A count, what is counted, and a word about it on the right.
+fn count_row(ui: &mut Ui, n: u64, what: &str, word: (&str, Color32), ink: Option<Color32>, hover: &str) {
+    let p = palette(ui);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{n} {what}")));
+    let y = rect.center().y;
+    ui.painter().text(
+        pos2(rect.left() + 46.0, y),
+        Align2::RIGHT_CENTER,
+        text::count(n),
+        mono(),
+        ink.unwrap_or(p.text),
+    );
+    let used = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, word.0, body(), word.1);
+    let mid = Rect::from_min_max(
+        pos2(rect.left() + 56.0, rect.top()),
+        pos2(rect.right() - used - 4.0, rect.bottom()),
+    );
+    widgets::paint_text(ui, mid, Align2::LEFT_CENTER, what, body(), ink.unwrap_or(p.text));
+    if !hover.is_empty() {
+        r.on_hover_text(hover);
+    }
+}

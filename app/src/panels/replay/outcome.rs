@@ -1,0 +1,93 @@
+//! What came of the replay: the verdict first, then what went wrong, outputs, jobs.
+
+use super::{aside, jobs, outputs, told, wrong};
+use crate::document::Document;
+use crate::document::replay;
+use crate::theme::{icons, palette, small, strong, text, widgets};
+use crate::window::Asks;
+use egui::{RichText, Ui};
+use replay_engine::run::{Outcome, Verdict};
+
+pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Outcome");
+    let Some(o) = doc.replay.outcome.clone() else {
+        let words = "Nothing was replayed yet. Replay runs the recorded work again and compares every read.";
+        told(ui, words, p.quiet);
+        return;
+    };
+    headline(doc, ui, &o);
+    if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
+        told(ui, format!("▲ {f}"), p.error);
+    }
+    wrong::faults(doc, asks, ui, &o);
+    wrong::divergences(doc, ui, &o);
+    wrong::findings(doc, ui, &o);
+    outputs::draw(doc, asks, ui, &o);
+    jobs::draw(doc, ui, &o);
+    ui.add_space(8.0);
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.y = 6.0;
+        if ui.button("Save outcome…").clicked() {
+            asks.command("save-outcome");
+        }
+        let open = ui
+            .button("Open outcome")
+            .on_hover_text("the outcome is a recording too");
+        if open.clicked() {
+            asks.command("open-outcome");
+        }
+    });
+}
+
+fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
+    let p = palette(ui);
+    let (icon, colour) = match o.verdict {
+        Verdict::Match => (icons::CHECK_CIRCLE, p.job),
+        Verdict::Diverged => (icons::WARNING, p.error),
+        Verdict::Failed => (icons::X_CIRCLE, p.error),
+    };
+    let word = format!("{icon} {}", replay::verdict(o));
+    ui.label(RichText::new(word).font(strong()).size(14.0).color(colour));
+    told(ui, replay::summary(o), p.quiet);
+    if !o.computed {
+        let shaders = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
+        let words = format!(
+            "! not computed: {} of {} jobs completed without running their shader, so outputs hold what was there \
+             before",
+            text::count(shaders as u64),
+            text::count(o.jobs.len() as u64)
+        );
+        told(ui, words, p.warning);
+    }
+    if doc.replay.outcome_revision != doc.changes().revision() {
+        let words = RichText::new("your edits are newer than this outcome");
+        ui.label(words.font(small()).color(p.edited));
+    }
+    aside(
+        ui,
+        format!(
+            "{} sent in {} · on {}",
+            text::bytes(o.pushed_bytes),
+            text::duration(o.timing.push_ns),
+            o.device
+        ),
+    );
+    if o.timing.runs_ns.len() > 1 {
+        let mut runs = o.timing.runs_ns.clone();
+        runs.sort_unstable();
+        let at = |part: f64| {
+            runs.get(((runs.len() - 1) as f64 * part) as usize)
+                .copied()
+                .unwrap_or(0)
+        };
+        let words = format!(
+            "{} runs: fastest {}, middle {}, slowest {}",
+            runs.len(),
+            text::duration(at(0.0)),
+            text::duration(at(0.5)),
+            text::duration(at(1.0))
+        );
+        ui.add(egui::Label::new(RichText::new(words).font(small()).color(p.quiet)).wrap());
+    }
+}

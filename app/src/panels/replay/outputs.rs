@@ -1,0 +1,130 @@
+//! Outputs of the replay beside the recorded ones: whether they agree, where they first do not, the first values.
+
+use super::told;
+use crate::document::Document;
+use crate::document::compared::{OutputDiff, SHOWN};
+use crate::document::moment::Selection;
+use crate::document::values;
+use crate::theme::{mono, palette, small, text, widgets};
+use crate::window::Asks;
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use replay_engine::run::{Outcome, OutputBuffer};
+use trace_core::recording::ElementType;
+
+pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
+    for out in &o.outputs {
+        let n = out.data.len() / out.element.bytes().max(1);
+        ui.add_space(8.0);
+        let words = format!("output {} · {} {}", out.name, out.element.name(), text::count(n as u64));
+        if widgets::link(ui, &format!("Output {}", out.name), &words).clicked() {
+            doc.select(Selection::Buffer(out.name.clone()));
+            asks.command("show-inputs");
+        }
+        let diff = doc.replay.compared.iter().find(|c| c.name == out.name).cloned();
+        if let Some(c) = &diff {
+            let (words, colour) = verdict(ui, c);
+            told(ui, words, colour);
+        }
+        bars(ui, out, diff.as_ref());
+    }
+}
+
+fn verdict(ui: &Ui, c: &OutputDiff) -> (String, Color32) {
+    let p = palette(ui);
+    if c.unknown == c.elements {
+        let told = "the recording does not hold what was there at its end, so there is nothing to compare with";
+        return (told.into(), p.quiet);
+    }
+    let known = c.elements - c.unknown;
+    let part = match c.unknown {
+        0 => String::new(),
+        n => format!("; {} are not in the recording", text::count(n)),
+    };
+    match c.first {
+        None => (format!("as recorded, all {} elements{part}", text::count(known)), p.job),
+        Some(first) => (
+            format!(
+                "▲ {} of {} elements differ from the recording, the first is [{}]{part}",
+                text::count(c.differ),
+                text::count(known),
+                text::count(first)
+            ),
+            p.error,
+        ),
+    }
+}
+
+fn number(v: f64) -> String {
+    // Long numbers would run into the bar.
+    if v.abs() >= 1e6 || (v != 0.0 && v.abs() < 1e-3) {
+        format!("{v:.4e}")
+    } else {
+        format!("{v:.4}")
+    }
+}
+
+/// Bars of the first values, as long as the value is large, with a mark where the recorded one is.
+fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>) {
+    let p = palette(ui);
+    let element: ElementType = out.element;
+    let list: Vec<f64> = out
+        .data
+        .chunks_exact(element.bytes().max(1))
+        .take(SHOWN)
+        .filter_map(|c| values::element_f64(element, c))
+        .collect();
+    let recorded = |i: usize| -> Option<f64> {
+        let bytes = diff?.recorded.get(i)?.as_ref()?;
+        values::element_f64(element, bytes)
+    };
+    let most = (0..list.len())
+        .flat_map(|i| [list.get(i).copied(), recorded(i)])
+        .flatten()
+        .filter(|v| v.is_finite())
+        .fold(0.0_f64, |a, v| a.max(v.abs()));
+    if most == 0.0 {
+        let words = "all of the first values are zero";
+        ui.label(RichText::new(words).font(small()).color(p.quiet));
+        return;
+    }
+    let best = list.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|x| x.0);
+    let signed = list.iter().any(|v| *v < 0.0);
+    for (i, v) in list.iter().enumerate() {
+        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), 16.0), Sense::hover());
+        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("output value {i} {v}")));
+        let y = rect.center().y;
+        let was = recorded(i);
+        let differs = was.is_some_and(|w| w.to_bits() != v.to_bits());
+        let ink = match (differs, best == Some(i)) {
+            (true, _) => p.error,
+            (_, true) => p.job,
+            _ => p.text,
+        };
+        ui.painter()
+            .text(pos2(rect.left(), y), Align2::LEFT_CENTER, i.to_string(), mono(), ink);
+        let told = format!("{}{}", if differs { "▲ " } else { "" }, number(*v));
+        let right = if differs { p.error } else { p.quiet };
+        ui.painter()
+            .text(pos2(rect.right(), y), Align2::RIGHT_CENTER, told, mono(), right);
+        let (a, b) = (rect.left() + 28.0, (rect.right() - 104.0).max(rect.left() + 40.0));
+        let zero = if signed { (a + b) / 2.0 } else { a };
+        let x = |v: f64| zero + (b - zero) * (v / most) as f32;
+        let bar = Rect::from_min_max(
+            pos2(zero.min(x(*v)), y - 5.0),
+            pos2(zero.max(x(*v)).max(zero.min(x(*v)) + 1.0), y + 5.0),
+        );
+        let colour = match (best == Some(i), *v < 0.0) {
+            (true, _) => p.job,
+            (_, true) => p.poll,
+            _ => p.read,
+        };
+        ui.painter().rect_filled(bar, 2.0, colour);
+        if let Some(w) = was.filter(|_| differs) {
+            ui.painter().vline(x(w), y - 7.0..=y + 7.0, Stroke::new(1.0, p.text));
+            r.on_hover_text(format!("{v}, recorded {w}"));
+        } else {
+            r.on_hover_text(v.to_string());
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What of the window comes back with its recording: taken up when it is opened, kept while it is open and when it
+//! is closed.
+
+use super::keep::{Kept, Places};
+use super::log::{self, Level};
+use super::{App, crash, layout};
+use crate::document::Document;
+use crate::document::workspace::{self, Side, VERSION, Workspace};
+use crate::panels;
+use egui::Context;
+use std::thread::JoinHandle;
+
+/// How often what would be kept is looked at, seconds.
+const LOOK_S: f64 = 2.0;
+
+/// Widths of the outline and the inspector, points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sides {
+    /// Of the outline.
+    pub outline: f32,
+    /// Of the inspector.
+    pub inspector: f32,
+    /// Whether the next frame takes them up, instead of what the person dragged.
+    pub set: bool,
+}
+
+impl Default for Sides {
+    fn default() -> Self {
+        Self {
+            outline: 200.0,
+            inspector: 290.0,
+            set: true,
+        }
+    }
+}
+
+/// Where a window of its own is, points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Upper left corner on the desktop; `None`: where the desktop puts it, or where it does not tell.
+    pub at: Option<[f32; 2]>,
+    /// Inner size.
+    pub size: [f32; 2],
+}
+
+/// A panel that is a window of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Torn {
+    /// The panel's id.
+    pub panel: &'static str,
+    /// Where it was opened.
+    pub start: Place,
+    /// Where it is now.
+    pub now: Place,
+}
+
+impl Torn {
+    /// A panel's window where the desktop puts it.
+    #[must_use]
+    pub fn new(panel: &'static str) -> Self {
+        Self::placed(
+            panel,
+            Place {
+                at: None,
+                size: [720.0, 460.0],
+            },
+        )
+    }
+
+    fn placed(panel: &'static str, start: Place) -> Self {
+        Self {
+            panel,
+            start,
+            now: start,
+        }
+    }
+}
+
+/// Keeps the workspace file of the open recording.
+#[derive(Default)]
+pub(super) struct Keeper {
+    places: Option<Places>,
+    /// As it stands in the file, or as it was at first.
+    kept: Option<Workspace>,
+    looked: f64,
+    at_work: Option<JoinHandle<Result<Kept, String>>>,
+    told: bool,
+}
+
+impl Keeper {
+    fn told(&mut self, done: Result<Kept, String>) {
+        let line = match done {
+            Ok(Kept { instead: None, .. }) => return,
+            Ok(Kept {
+                path,
+                instead: Some(why),
+            }) => format!(
+                "the workspace is kept in {}, not beside the recording ({why})",
+                path.display()
+            ),
+            Err(e) => format!("the workspace was not kept: {e}"),
+        };
+        if !std::mem::replace(&mut self.told, true) {
+            log::push(Level::Warning, line);
+        }
+    }
+
+    /// Hears of a file that was being written; waits for it when `to_the_end`.
+    fn hear(&mut self, to_the_end: bool) {
+        if let Some(t) = self.at_work.take_if(|t| to_the_end || t.is_finished()) {
+            let done = t
+                .join()
+                .unwrap_or_else(|_| Err("the thread that wrote it ended early".into()));
+            self.told(done);
+        }
+    }
+}
+
+impl App {
+    /// Shows a document; the one that was open is closed in good order.
+    pub fn take(&mut self, mut doc: Document) {
+        self.close();
+        crash::opened(&doc.path);
+        log::push(
+            Level::Info,
+            format!("opened {}: {} events", doc.path.display(), doc.len()),
+        );
+        if let Some(text) = doc.notice.take() {
+            log::push(Level::Warning, text.clone());
+            self.notice = Some((format!("Changes of {}", doc.title), text));
+        }
+        for k in &doc.facts.gaps_in_knowledge {
+            log::push(Level::Warning, k.clone());
+        }
+        if let Some(b) = &self.board {
+            doc.replay.choose(b);
+        }
+        self.as_at_first();
+        self.settings.opened(&doc.path);
+        self.keeper = Keeper {
+            places: Places::of(&doc.path, &self.settings),
+            ..Keeper::default()
+        };
+        match self.keeper.places.as_ref().and_then(Places::read) {
+            Some(Ok(w)) => self.arrange(&mut doc, &w),
+            found => {
+                if let Some(Err(e)) = found {
+                    log::push(Level::Warning, format!("the workspace file is damaged: {e}"));
+                    self.notice = Some(("The workspace file is damaged".into(), e.to_string()));
+                }
+                if let Some(first) = doc.facts.jobs.first().map(|j| j.submit) {
+                    doc.go(first);
+                }
+            }
+        }
+        self.doc = Some(doc);
+        self.keeper.kept = self.workspace();
+    }
+
+    /// Arranges the panels as at first.
+    pub fn as_at_first(&mut self) {
+        self.dock = layout::tree(&layout::at_first());
+        self.torn.clear();
+        self.outline = true;
+        self.inspector = true;
+        self.sides = Sides::default();
+    }
+
+    fn arrange(&mut self, doc: &mut Document, w: &Workspace) {
+        doc.timeline.axis = w.axis;
+        doc.timeline.range = w.view.map(|v| (v[0], v[1]));
+        doc.events.filter.clone_from(&w.filter);
+        doc.replay.keep_gaps = w.keep_gaps;
+        if self.board.is_none() && !w.board.is_empty() {
+            doc.replay.choose(&w.board);
+        }
+        doc.go_with(w.moment, w.selection.clone());
+        if let Some(d) = &w.dock {
+            self.dock = layout::tree(d);
+        }
+        self.outline = w.outline.shown;
+        self.inspector = w.inspector.shown;
+        self.sides.outline = w.outline.width.unwrap_or(self.sides.outline);
+        self.sides.inspector = w.inspector.width.unwrap_or(self.sides.inspector);
+        for t in &w.torn {
+            let Some(panel) = panels::by_id(&t.panel) else { continue };
+            // A panel is in one place only.
+            layout::close(&mut self.dock, panel.id);
+            self.torn.push(Torn::placed(panel.id, Place { at: t.at, size: t.size }));
+        }
+    }
+
+    /// What the workspace file of the open recording would hold.
+    #[must_use]
+    pub fn workspace(&self) -> Option<Workspace> {
+        let doc = self.doc.as_ref()?;
+        let side = |shown: bool, width: f32| Side {
+            shown,
+            width: Some(width.round()),
+        };
+        let torn = |t: &Torn| workspace::Torn {
+            panel: t.panel.to_owned(),
+            at: t.now.at.map(|a| a.map(f32::round)),
+            size: t.now.size.map(f32::round),
+        };
+        Some(Workspace {
+            version: VERSION,
+            moment: doc.moment(),
+            filter: doc.events.filter.clone(),
+            board: doc.replay.board().to_owned(),
+            keep_gaps: doc.replay.keep_gaps,
+            axis: doc.timeline.axis,
+            view: doc.timeline.range.map(|r| [r.0, r.1]),
+            outline: side(self.outline, self.sides.outline),
+            inspector: side(self.inspector, self.sides.inspector),
+            torn: self.torn.iter().map(torn).collect(),
+            selection: doc.selection().clone(),
+            dock: layout::dock(&self.dock),
+        })
+    }
+
+    /// Keeps the workspace now and then, on a thread of its own, when something of it changed.
+    pub(super) fn keep(&mut self, ctx: &Context) {
+        let now = ctx.input(|i| i.time);
+        if now - self.keeper.looked < LOOK_S {
+            return;
+        }
+        self.keeper.looked = now;
+        self.keeper.hear(false);
+        let (Some(w), Some(places)) = (self.workspace(), self.keeper.places.clone()) else {
+            return;
+        };
+        if self.keeper.at_work.is_some() || self.keeper.kept.as_ref() == Some(&w) {
+            return;
+        }
+        self.keeper.kept = Some(w.clone());
+        let thread = std::thread::Builder::new().name("workspace".into());
+        match thread.spawn(move || places.keep(&w)) {
+            Ok(t) => self.keeper.at_work = Some(t),
+            Err(e) => self.keeper.told(Err(e.to_string())),
+        }
+    }
+
+    /// Closes the recording: keeps its workspace, ends its journal in good order, stops what runs for it.
+    pub fn close(&mut self) {
+        self.keeper.hear(true);
+        if let Some(w) = self.workspace().filter(|w| self.keeper.kept.as_ref() != Some(w))
+            && let Some(places) = &self.keeper.places
+        {
+            let done = places.keep(&w);
+            self.keeper.told(done);
+        }
+        self.keeper = Keeper::default();
+        if let Some(mut d) = self.doc.take() {
+            for running in [&d.replay.running, &d.finding_out].into_iter().flatten() {
+                running.cancel();
+            }
+            d.close();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Where a recording's workspace file lies: beside the recording, or in the person's settings where that place cannot
+//! be written. Read once, kept whole, put aside when it is damaged.
+
+use super::Settings;
+use crate::document::journal::beside;
+use crate::document::workspace::{MOST_BYTES, Workspace};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Extension of the file beside a recording: `alexnet.kine-workspace` for `alexnet.kine`.
+pub const EXTENSION: &str = "kine-workspace";
+
+/// The places where a recording's workspace file may lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    beside: PathBuf,
+    settings: PathBuf,
+}
+
+/// A workspace file that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}; {became}", path.display())]
+pub struct Damaged {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What became of it, in words.
+    pub became: String,
+}
+
+/// A workspace that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it does not lie beside the recording, when it does not.
+    pub instead: Option<String>,
+}
+
+impl Places {
+    /// The places for a recording; `None` where nothing is kept.
+    #[must_use]
+    pub fn of(recording: &Path, settings: &Settings) -> Option<Self> {
+        Some(Self {
+            beside: beside(recording, EXTENSION),
+            settings: settings.workspace_path(recording)?,
+        })
+    }
+
+    /// The file beside the recording.
+    #[must_use]
+    pub fn beside(&self) -> &Path {
+        &self.beside
+    }
+
+    /// Reads the workspace that was kept last. `None`: there is none. A damaged file is put aside, under its name
+    /// with `.damaged` behind it, so that the next one kept does not overwrite it.
+    #[must_use]
+    pub fn read(&self) -> Option<Result<Workspace, Damaged>> {
+        let kept = |p: &Path| -> Option<SystemTime> {
+            let meta = std::fs::metadata(p).ok().filter(std::fs::Metadata::is_file)?;
+            Some(meta.modified().unwrap_or(SystemTime::UNIX_EPOCH))
+        };
+        let path = match (kept(&self.beside), kept(&self.settings)) {
+            (None, None) => return None,
+            (Some(b), Some(s)) if s > b => &self.settings,
+            (Some(_), _) => &self.beside,
+            (None, Some(_)) => &self.settings,
+        };
+        let read = text(path).and_then(|t| Workspace::parse(&t, &crate::panels::is_known).map_err(|e| e.to_string()));
+        Some(read.map_err(|reason| Damaged {
+            reason,
+            became: put_aside(path),
+            path: path.clone(),
+        }))
+    }
+
+    /// Keeps a workspace beside the recording, or in the settings where that place cannot be written.
+    ///
+    /// # Errors
+    /// In words, when neither place can be written.
+    pub fn keep(&self, workspace: &Workspace) -> Result<Kept, String> {
+        let text = workspace.text();
+        let why = match write_whole(&self.beside, &text) {
+            Ok(()) => {
+                // An older one there would only be in the way; where there is none that is well.
+                let _ = std::fs::remove_file(&self.settings);
+                return Ok(Kept {
+                    path: self.beside.clone(),
+                    instead: None,
+                });
+            }
+            Err(e) => format!("{}: {e}", self.beside.display()),
+        };
+        let folder = self.settings.parent().map(Path::to_owned).unwrap_or_default();
+        match std::fs::create_dir_all(folder).and_then(|()| write_whole(&self.settings, &text)) {
+            Ok(()) => Ok(Kept {
+                path: self.settings.clone(),
+                instead: Some(why),
+            }),
+            Err(e) => Err(format!("{why}; {}: {e}", self.settings.display())),
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|f| f.take(MOST_BYTES as u64 + 1).read_to_string(&mut text));
+    read.map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
+/// Puts a file aside and says where it is.
+fn put_aside(path: &Path) -> String {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".damaged");
+    match std::fs::rename(path, &name) {
+        Ok(()) => format!(
+            "panels are as at first, and the file was put aside as {}",
+            Path::new(&name).display()
+        ),
+        Err(e) => format!("panels are as at first; the file could not be put aside: {e}"),
+    }
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let new = PathBuf::from(name);
+    let written = std::fs::File::create(&new)
+        .and_then(|mut f| f.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        // The failure to tell is the first one.
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}

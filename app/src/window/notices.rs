@@ -1,0 +1,105 @@
+//! Strips under the top bar: what went wrong, changes left behind, hints of the first run.
+
+use super::App;
+use crate::theme::{Palette, icons, palette, small, strong, text};
+use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
+
+fn strip(ui: &mut Ui, id: &str, add: impl FnOnce(&mut Ui)) {
+    let p = palette(ui);
+    let frame = Frame::new().fill(p.raised).inner_margin(Margin::symmetric(12, 5));
+    Panel::top(egui::Id::unique(id)).frame(frame).show(ui, |ui| {
+        ui.horizontal_wrapped(add);
+    });
+}
+
+const HINTS: [&str; 3] = [
+    "The wheel zooms the timeline about the pointer; drag across it to measure.",
+    "Everything named is a link: click an event, an address, a job, and every panel follows.",
+    "Ctrl P goes anywhere and does anything; ? shows every key.",
+];
+
+/// Draws the strips that there is reason for.
+pub(super) fn notices(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    if let Some((what, details)) = app.notice.clone() {
+        strip(ui, "notice", |ui| {
+            ui.label(RichText::new(format!("▲ {what}")).color(p.error));
+            ui.label(RichText::new(text::middle(&details, 320)).color(p.text))
+                .on_hover_text(&details);
+            if ui.button("Copy").clicked() {
+                ui.ctx().copy_text(format!("{what}: {details}"));
+            }
+            if ui.button("Dismiss").clicked() {
+                app.notice = None;
+            }
+        });
+    }
+    let offered = app
+        .doc
+        .as_ref()
+        .and_then(|d| d.offered.as_ref().map(|f| f.changes.len()));
+    if let Some(n) = offered {
+        strip(ui, "offered", |ui| {
+            let told = format!("{n} changes were left by a run of the program that did not end in good order.");
+            ui.label(RichText::new(told).color(p.edited));
+            if ui.button("Take them up").clicked() {
+                app.asks.command("restore-edits");
+            }
+            if ui.button("Forget them").clicked() {
+                app.asks.command("forget-edits");
+            }
+        });
+    }
+    hint(app, ui);
+}
+
+/// The hints of the first run, one after another; once read they are gone for good.
+fn hint(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    let at = app.settings.hints_read as usize;
+    let Some(words) = HINTS.get(at) else { return };
+    if app.doc.is_none() || app.settings.folder().is_none() {
+        return;
+    }
+    strip(ui, "hint", |ui| {
+        ui.label(RichText::new(format!("{} {words}", icons::INFO)).color(p.text));
+        let last = at + 1 == HINTS.len();
+        if ui.button(if last { "Got it" } else { "Next hint" }).clicked() {
+            app.settings.hints_read += 1;
+            app.settings.save();
+        }
+        if !last && ui.button("No hints").clicked() {
+            app.settings.hints_read = HINTS.len() as u32;
+            app.settings.save();
+        }
+        ui.label(
+            RichText::new(format!("{} of {}", at + 1, HINTS.len()))
+                .font(small())
+                .color(p.quiet),
+        );
+    });
+}
+
+/// Says that a file held over the window opens when it is let go.
+pub(super) fn hovering(app: &App, ctx: &Context) {
+    let held = ctx.input(|i| i.raw.hovered_files.len());
+    if held == 0 {
+        return;
+    }
+    let p = Palette::of(app.theme());
+    let painter = ctx.layer_painter(LayerId::new(Order::Foreground, egui::Id::unique("hovering")));
+    let rect = ctx.content_rect();
+    painter.rect_filled(rect, 0.0, p.background.gamma_multiply(0.85));
+    painter.rect_stroke(
+        rect.shrink(12.0),
+        4.0,
+        Stroke::new(2.0, p.read),
+        egui::StrokeKind::Inside,
+    );
+    let words = if held == 1 {
+        "Let go to open it"
+    } else {
+        "Let go to open the first of them"
+    };
+    painter.text(rect.center(), Align2::CENTER_CENTER, words, strong(), p.text);
+}

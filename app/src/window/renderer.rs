@@ -1,0 +1,101 @@
+//! What the window is drawn with: Vulkan and its like through wgpu where there is a graphics card, OpenGL where there
+//! is none or where wgpu does not work, and the other one after that.
+
+use eframe::egui_wgpu::{WgpuConfiguration, WgpuSetup, WgpuSetupCreateNew};
+use eframe::{NativeOptions, Renderer, wgpu};
+
+/// Variable that names the renderer to use alone: `wgpu` or `glow`.
+pub const VARIABLE: &str = "KINESCOPE_RENDERER";
+
+/// What to say when no window opens.
+const INSTALL: &str = "on Debian and Ubuntu the packages libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
+                       libxkbcommon-x11-0 bring what is needed; without a display, --screenshot renders into a file";
+
+/// How wgpu is started: its own OpenGL is left out, because eframe's is the one to fall back to.
+fn setup() -> WgpuSetupCreateNew {
+    let mut setup = WgpuSetupCreateNew::without_display_handle();
+    setup.instance_descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+    // Layers that check the calls of wgpu itself take a part of a second to load.
+    setup.instance_descriptor.flags = wgpu::InstanceFlags::empty();
+    setup
+}
+
+/// Whether there may be a graphics card. Where the system tells by a file, nothing slow is started to find out.
+fn has_card() -> bool {
+    if cfg!(target_os = "linux") {
+        let nodes = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+        let rendering = |n: &std::ffi::OsStr| n.to_string_lossy().starts_with("renderD");
+        return nodes.map(|n| n.file_name()).any(|n| rendering(&n))
+            || ["/dev/nvidia0", "/dev/dxg", "/dev/mali0"]
+                .iter()
+                .any(|p| std::path::Path::new(p).exists());
+    }
+    let instance = pollster::block_on(WgpuSetup::CreateNew(setup()).new_instance());
+    let found = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    found.iter().any(|a| a.get_info().device_type != wgpu::DeviceType::Cpu)
+}
+
+/// Renderers in the order in which they are tried. Without a card both draw in software, and OpenGL starts faster.
+fn order(chosen: Option<&str>, has_card: impl FnOnce() -> bool) -> Vec<Renderer> {
+    match chosen {
+        Some("wgpu") => vec![Renderer::Wgpu],
+        Some("glow") => vec![Renderer::Glow],
+        _ if has_card() => vec![Renderer::Wgpu, Renderer::Glow],
+        _ => vec![Renderer::Glow, Renderer::Wgpu],
+    }
+}
+
+/// Opens a window with the first renderer that works, and comes back when it is closed.
+///
+/// # Errors
+/// When none works: with what each said, and what to install.
+pub(super) fn open(
+    viewport: &egui::ViewportBuilder,
+    mut app: impl FnMut(&egui::Context) -> Box<dyn eframe::App>,
+) -> anyhow::Result<()> {
+    let chosen = std::env::var(VARIABLE).ok();
+    let mut why = Vec::new();
+    for renderer in order(chosen.as_deref(), has_card) {
+        let options = NativeOptions {
+            viewport: viewport.clone(),
+            renderer,
+            wgpu_options: WgpuConfiguration {
+                wgpu_setup: WgpuSetup::CreateNew(setup()),
+                ..NativeOptions::default().wgpu_options
+            },
+            ..NativeOptions::default()
+        };
+        let mut opened = false;
+        let make = |cc: &eframe::CreationContext<'_>| {
+            opened = true;
+            super::log::push(super::log::Level::Info, format!("drawing with {renderer:?}"));
+            Ok(app(&cc.egui_ctx))
+        };
+        match eframe::run_native("Kinescope", options, Box::new(make)) {
+            Ok(()) => return Ok(()),
+            // What goes wrong later is not mended by opening another window.
+            Err(e) if opened => anyhow::bail!("the window ended: {e}"),
+            Err(e) => {
+                super::log::push(
+                    super::log::Level::Warning,
+                    format!("{renderer:?} does not work here: {e}"),
+                );
+                why.push(format!("{renderer:?}: {e}"));
+            }
+        }
+    }
+    anyhow::bail!("no window could be opened ({}); {INSTALL}", why.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_renderer_is_the_fallback_of_the_other_unless_one_is_chosen() {
+        assert_eq!(order(None, || true), [Renderer::Wgpu, Renderer::Glow]);
+        assert_eq!(order(None, || false), [Renderer::Glow, Renderer::Wgpu]);
+        assert_eq!(order(Some("wgpu"), || false), [Renderer::Wgpu]);
+        assert_eq!(order(Some("glow"), || true), [Renderer::Glow]);
+    }
+}

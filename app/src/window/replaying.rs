@@ -1,0 +1,183 @@
+//! Replays and boards on behalf of the window: each on a thread of its own, and what becomes of the answer.
+
+use super::asks::Pairing;
+use super::log::{self, Level};
+use super::{App, layout};
+use crate::document::Document;
+use crate::document::replay::{self, Trouble, TroubleKind};
+use egui::Context;
+use replay_engine::plan::RewriteKind;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use trace_core::recording::Recording;
+
+/// How often a wait for the person looks whether they stopped it.
+const TICK: Duration = Duration::from_millis(50);
+
+impl App {
+    /// The document that some work was begun for, when it is still the one that is open.
+    fn still(&mut self, of: &Arc<Recording>) -> Option<&mut Document> {
+        self.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, of))
+    }
+
+    fn troubled(&mut self, of: &Arc<Recording>, what: &str, trouble: Trouble) {
+        let level = match trouble.kind {
+            TroubleKind::Stopped => Level::Info,
+            _ => Level::Error,
+        };
+        log::push(level, format!("{what}: {}", trouble.text));
+        if let Some(doc) = self.still(of) {
+            doc.replay.error = Some(trouble);
+        }
+    }
+
+    /// Makes the plan of the replay.
+    pub fn plan(&mut self, ctx: &Context) {
+        let Some(doc) = &mut self.doc else { return };
+        doc.replay.error = None;
+        let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
+        let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
+            let planned = replay::plan(&order, progress);
+            Box::new(move |app| match planned {
+                Ok(p) => {
+                    if let Some(doc) = app.still(&of) {
+                        doc.replay.planned(p);
+                    }
+                }
+                Err(e) => app.troubled(&of, "no plan", e),
+            })
+        });
+        doc.replay.running = Some(progress);
+        self.replaying = self.tasks.latest();
+    }
+
+    /// Replays `times` times; hardware asks the person first.
+    pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
+        let Some(doc) = &mut self.doc else { return };
+        if doc.replay.real() && self.confirm != Some(command) {
+            self.confirm = Some(command);
+            return;
+        }
+        self.confirm = None;
+        doc.replay.repeat = times;
+        doc.replay.error = None;
+        let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
+        let board = doc.replay.board().to_owned();
+        let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {
+            let played = replay::play(&order, progress);
+            Box::new(move |app| {
+                let what = format!("replay on {board}");
+                match played {
+                    Ok(p) => app.played(&of, &what, p),
+                    Err(e) => app.troubled(&of, &what, e),
+                }
+            })
+        });
+        doc.replay.running = Some(progress);
+        self.replaying = self.tasks.latest();
+        layout::show(&mut self.dock, "replay");
+    }
+
+    fn played(&mut self, of: &Arc<Recording>, what: &str, played: replay::Played) {
+        let Some(doc) = self.still(of) else {
+            log::push(
+                Level::Info,
+                format!("{what}: its recording is closed, so the outcome is not shown"),
+            );
+            return;
+        };
+        let revision = played.planned.revision;
+        doc.replay.planned(played.planned);
+        match played.outcome {
+            Ok((outcome, compared)) => {
+                let (word, told) = (replay::verdict(&outcome), replay::summary(&outcome));
+                let edits = match outcome.rewrites.get(&RewriteKind::Input) {
+                    Some(n) => format!(" · {n} inputs edited"),
+                    None => String::new(),
+                };
+                log::push(Level::Info, format!("{what}: {word} {told}{edits}"));
+                doc.replay.outcome_revision = revision;
+                doc.replay.outcome = Some(outcome);
+                doc.replay.compared = compared;
+                doc.jumps += 1;
+            }
+            Err(e) => self.troubled(of, what, e),
+        }
+    }
+
+    /// Notices that the plan or replay that was going on is over, however it ended.
+    pub(super) fn replay_over(&mut self) {
+        let Some(id) = self.replaying else { return };
+        if self.tasks.running().iter().any(|r| r.id() == id) {
+            return;
+        }
+        self.replaying = None;
+        if let Some(doc) = &mut self.doc {
+            doc.replay.running = None;
+        }
+    }
+
+    /// Asks which boards there are.
+    pub fn find_boards(&mut self, ctx: &Context) {
+        let boards = self.boards.clone();
+        self.tasks.spawn(ctx, "looking for boards", move |_| {
+            let list = boards.list();
+            Box::new(move |app| match (list, &mut app.doc) {
+                (Ok(boards), Some(d)) => {
+                    log::push(Level::Info, format!("{} boards are known", boards.len()));
+                    d.replay.boards = Some(boards);
+                }
+                (Err(e), _) => app.error("boards could not be listed", &e.to_string()),
+                _ => {}
+            })
+        });
+    }
+
+    /// Pairs with the agent whose address stands in the board field.
+    pub fn pair(&mut self, ctx: &Context) {
+        let Some(doc) = &self.doc else { return };
+        let typed = doc.replay.board_field.trim().to_owned();
+        let (slot, again, boards) = (Arc::clone(&self.asks.pairing), ctx.clone(), self.boards.clone());
+        self.tasks.spawn(ctx, format!("pairing with {typed}"), move |progress| {
+            let (asked, stop) = (Arc::clone(&slot), progress.clone());
+            let confirm = move |code: &str| {
+                let (to, from) = channel();
+                if let Ok(mut s) = asked.lock() {
+                    *s = Some(Pairing {
+                        code: code.to_owned(),
+                        answer: to,
+                    });
+                }
+                again.request_repaint();
+                loop {
+                    match from.recv_timeout(TICK) {
+                        Ok(same) => return same,
+                        Err(RecvTimeoutError::Timeout) if stop.check().is_ok() => {}
+                        Err(_) => return false,
+                    }
+                }
+            };
+            let done = boards.pair(&typed, progress, confirm);
+            if let Ok(mut s) = slot.lock() {
+                *s = None;
+            }
+            Box::new(move |app| match done {
+                Ok(name) => {
+                    app.info(format!("paired with {name}"));
+                    if let Some(d) = &mut app.doc {
+                        d.replay.board_field.clear();
+                    }
+                    app.asks.command("find-boards");
+                }
+                Err(e) => match Trouble::from(e) {
+                    Trouble {
+                        kind: TroubleKind::Stopped,
+                        ..
+                    } => app.info("pairing was stopped; no key was kept"),
+                    e => app.error("pairing did not succeed", &e.text),
+                },
+            })
+        });
+    }
+}

@@ -1,0 +1,122 @@
+//! Sheets over the window: all keys, about the program, the question before hardware is touched.
+
+use super::App;
+use crate::commands::{COMMANDS, Menu};
+use crate::theme::{self, body, mono, palette, small, strong, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Context, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+
+fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
+    if !*open {
+        return;
+    }
+    let screen = ctx.content_rect();
+    let mut keep = true;
+    egui::Window::new(title)
+        .open(&mut keep)
+        .collapsible(false)
+        .resizable(false)
+        .default_pos(pos2((screen.width() - width) / 2.0, 60.0))
+        .fixed_size(vec2(width, (screen.height() - 160.0).min(620.0)))
+        .show(ctx, add);
+    *open = keep;
+}
+
+/// The sheet of keys.
+pub(super) fn help(app: &mut App, ctx: &Context) {
+    let mut open = app.help;
+    sheet(ctx, "Shortcuts", &mut open, 760.0, |ui| {
+        let p = palette(ui);
+        egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            ui.columns(3, |columns| {
+                for (i, menu) in Menu::ALL.into_iter().enumerate() {
+                    let Some(ui) = columns.get_mut(i % 3) else { continue };
+                    ui.spacing_mut().item_spacing.y = 1.0;
+                    widgets::section(ui, menu.title());
+                    for c in COMMANDS.iter().filter(|c| c.menu == menu && c.shortcut.is_some()) {
+                        let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
+                        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
+                        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {}", c.title)));
+                        let w = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &keys, mono(), p.quiet);
+                        let left = Rect::from_min_max(rect.min, pos2(rect.right() - w - 8.0, rect.bottom()));
+                        widgets::paint_text(ui, left, Align2::LEFT_CENTER, c.title, body(), p.text);
+                    }
+                }
+            });
+            ui.add_space(8.0);
+            ui.label(RichText::new("Wheel: zoom the timeline about the pointer. Shift and wheel: move. Drag: measure. Everything else is in the palette, Ctrl P.").font(small()).color(p.quiet));
+        });
+    });
+    app.help = open;
+}
+
+/// The sheet about the program.
+pub(super) fn about(app: &mut App, ctx: &Context) {
+    let mut open = app.about;
+    sheet(ctx, "About Kinescope", &mut open, 520.0, |ui| {
+        let p = palette(ui);
+        ui.label(
+            RichText::new(format!("Kinescope {}", env!("CARGO_PKG_VERSION")))
+                .font(strong())
+                .size(14.0),
+        );
+        ui.label("Records what a driver did to a GPU, shows it, and plays it again.");
+        ui.add_space(6.0);
+        ui.label(RichText::new("Licensed under MIT or Apache-2.0.").color(p.quiet));
+        ui.add_space(6.0);
+        for line in [
+            "Inter © The Inter Project Authors, SIL Open Font License 1.1",
+            "JetBrains Mono © The JetBrains Mono Project Authors, SIL Open Font License 1.1",
+            "Phosphor Icons © Phosphor Icons, MIT",
+        ] {
+            ui.label(RichText::new(line).font(small()).color(p.quiet));
+        }
+    });
+    app.about = open;
+}
+
+/// The question before hardware is touched.
+pub(super) fn confirm(app: &mut App, ctx: &Context) {
+    let (Some(command), Some(doc)) = (app.confirm, &app.doc) else {
+        return;
+    };
+    let board = doc.replay.board().to_owned();
+    let what = match &doc.replay.plan {
+        Some((c, _)) => format!(
+            "{} actions, {} jobs, {} pages of the agent's memory",
+            text::count(c.plan.actions),
+            c.plan.jobs.len(),
+            text::count(c.plan.used_pages)
+        ),
+        None => "the plan is made and checked first; make it beforehand to read it".to_owned(),
+    };
+    let mut answer = None;
+    let modal = egui::Modal::new(egui::Id::unique("confirm")).show(ctx, |ui| {
+        ui.set_width(440.0);
+        let p = palette(ui);
+        ui.label(RichText::new("Replay on real hardware?").font(strong()).size(14.0));
+        ui.add_space(6.0);
+        ui.label(RichText::new(&board).font(mono()));
+        ui.label(format!(
+            "This writes to registers of that device and runs jobs on it: {what}."
+        ));
+        ui.label(RichText::new("The agent checks the plan again before anything is touched.").color(p.quiet));
+        ui.add_space(10.0);
+        ui.horizontal(|ui| {
+            if widgets::primary_button(ui, "Replay on hardware", "Touch the hardware", true).clicked() {
+                answer = Some(true);
+            }
+            if ui.button("Do not").clicked() {
+                answer = Some(false);
+            }
+        });
+    });
+    match answer {
+        Some(true) => {
+            app.run(ctx, command);
+        }
+        Some(false) => app.confirm = None,
+        None if modal.should_close() => app.confirm = None,
+        None => {}
+    }
+}

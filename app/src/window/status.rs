@@ -1,0 +1,80 @@
+//! The status bar: the moment, what is running and how to stop it, a few keys.
+
+use super::App;
+use crate::theme::{icons, mono, palette, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
+
+/// Draws the status bar.
+pub(super) fn status(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    let full = ui.max_rect();
+    ui.painter().hline(
+        full.left() - 12.0..=full.right() + 12.0,
+        full.top() + 0.5,
+        Stroke::new(1.0, p.line),
+    );
+    ui.horizontal_centered(|ui| {
+        if let Some(doc) = &app.doc
+            && !doc.is_empty()
+        {
+            let m = doc.moment();
+            let thread = doc
+                .recording
+                .events
+                .thread
+                .get(usize::try_from(m).unwrap_or(0))
+                .unwrap_or(0);
+            let told = format!("event {} of {}", text::count(m), text::count(doc.len()));
+            ui.label(RichText::new(told).font(mono()).color(p.quiet));
+            ui.label(RichText::new(text::seconds(doc.ns(m))).font(mono()).color(p.quiet));
+            if thread != 0 {
+                ui.label(RichText::new(format!("thread {thread}")).color(p.quiet));
+            }
+            if !doc.changes().inputs().is_empty() {
+                ui.label(RichText::new(format!("● {} edited", doc.changes().inputs().len())).color(p.edited));
+            }
+        }
+        running(app, ui);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            for (keys, word, id) in [
+                (&["?"][..], "all keys", "help"),
+                (&[",", "."], "step", ""),
+                (&["W A S D"], "move", ""),
+            ] {
+                let r = ui.add(egui::Label::new(RichText::new(word).color(p.quiet)).sense(Sense::click()));
+                if !id.is_empty() && r.clicked() {
+                    app.asks.command("help");
+                }
+                for k in keys {
+                    widgets::key_cap(ui, k);
+                }
+            }
+        });
+    });
+}
+
+fn running(app: &App, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(r) = app
+        .tasks
+        .running()
+        .iter()
+        .find(|r| r.since.elapsed().as_millis() >= 100)
+    else {
+        return;
+    };
+    ui.add_space(24.0);
+    ui.label(RichText::new(text::middle(&r.title, 44)).color(p.quiet));
+    let (rect, response) = ui.allocate_exact_size(vec2(110.0, 6.0), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::ProgressIndicator, true, &r.title));
+    ui.painter().rect_filled(rect, 3.0, p.raised);
+    if let Some(f) = r.progress.fraction() {
+        let done = Rect::from_min_size(rect.min, vec2(rect.width() * f, rect.height()));
+        ui.painter().rect_filled(done, 3.0, p.read);
+        ui.label(RichText::new(format!("{:.0} %", f * 100.0)).font(mono()).color(p.quiet));
+    }
+    if widgets::icon_button(ui, icons::X, "Stop").clicked() {
+        r.progress.cancel();
+    }
+}

@@ -1,0 +1,195 @@
+//! The top bar: menu, the recording's name, search, board, replay.
+
+use super::App;
+use crate::commands::{COMMANDS, Menu};
+use crate::document::replay::{Safety, State};
+use crate::theme::{body, icons, palette, small, strong, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use replay_engine::device::Containment;
+
+/// Draws the top bar.
+pub(super) fn top(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    let full = ui.max_rect();
+    ui.painter().hline(
+        full.left() - 12.0..=full.right() + 12.0,
+        full.bottom() - 0.5,
+        Stroke::new(1.0, p.line),
+    );
+    let search = 290.0_f32.min(full.width() * 0.24);
+    ui.horizontal_centered(|ui| {
+        menu(app, ui);
+        if let Some(doc) = &app.doc {
+            ui.label(RichText::new(text::middle(&doc.title, 28)).font(strong()).size(13.0))
+                .on_hover_text(doc.path.display().to_string());
+            let id = &doc.recording.facts.identity;
+            let gpu = if id.gpu_name.is_empty() {
+                "unknown GPU"
+            } else {
+                &id.gpu_name
+            };
+            let span = doc.ns(doc.len().saturating_sub(1));
+            let told = format!(
+                "{gpu} · {} events · {} jobs · {}",
+                text::count(doc.len()),
+                doc.facts.jobs.len(),
+                text::duration(span)
+            );
+            let room = (full.center().x - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
+            let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, &told));
+            widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &told, body(), p.quiet);
+        } else {
+            ui.label(RichText::new("Kinescope").font(strong()).size(13.0));
+        }
+    });
+    let at = Rect::from_center_size(pos2(full.center().x, full.center().y - 0.5), vec2(search, 26.0));
+    let r = ui.interact(at, ui.scope_id().with("search"), Sense::click());
+    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Go to, find, do"));
+    ui.painter().rect(
+        at,
+        4.0,
+        if r.hovered() { p.hover } else { p.raised },
+        Stroke::new(1.0, p.line),
+        egui::StrokeKind::Inside,
+    );
+    let inner = at.shrink2(vec2(8.0, 0.0));
+    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, "Ctrl P", small(), p.quiet);
+    let words = Rect::from_min_max(inner.min, pos2(inner.right() - used - 6.0, inner.bottom()));
+    widgets::paint_text(
+        ui,
+        words,
+        Align2::LEFT_CENTER,
+        &format!("{}  Go to, find, do", icons::MAGNIFYING_GLASS),
+        body(),
+        p.quiet,
+    );
+    if r.clicked() {
+        app.asks.command("palette");
+    }
+    let right = Rect::from_min_max(pos2(at.right() + 8.0, full.top()), full.max);
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .max_rect(right)
+            .layout(Layout::right_to_left(Align::Center)),
+    );
+    board(app, &mut child);
+}
+
+fn board(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(doc) = &mut app.doc else {
+        if ui.button("Open recording…").clicked() {
+            app.asks.command("open");
+        }
+        return;
+    };
+    if doc.is_empty() {
+        return;
+    }
+    let running = doc.replay.running.is_some();
+    let words = format!("{} Replay", icons::PLAY);
+    if widgets::primary_button(ui, &words, "Replay", !running)
+        .on_hover_text("Ctrl Enter")
+        .clicked()
+    {
+        app.asks.command("replay");
+    }
+    badge(&doc.replay, ui);
+    let name = doc.replay.board().to_owned();
+    let dot = RichText::new("●")
+        .size(9.0)
+        .color(if doc.replay.real() { p.warning } else { p.job });
+    let label = RichText::new(format!("{} {}", text::middle(&name, 24), icons::CARET_DOWN)).color(p.text);
+    let button = ui.button((dot, label));
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Board {name}")));
+    egui::Popup::menu(&button).show(|ui| {
+        let mut names = vec![crate::document::replay::SOFTWARE.to_owned()];
+        names.extend(doc.replay.boards.iter().flatten().map(|b| b.name.clone()));
+        names.push(name.clone());
+        names.dedup();
+        for n in names {
+            if ui.selectable_label(n == name, &n).clicked() {
+                doc.replay.choose(&n);
+            }
+        }
+        ui.separator();
+        for id in ["find-boards", "show-replay"] {
+            app.asks.menu_item(ui, id);
+        }
+    });
+}
+
+/// What is known of the safety of a replay: what contains the board, and whether the plan was proved.
+fn badge(replay: &State, ui: &mut Ui) {
+    let p = palette(ui);
+    let by = |c: Containment| match c {
+        Containment::Software => ("software", p.quiet),
+        Containment::Iommu => ("IOMMU", p.quiet),
+        Containment::PageTables => ("page tables", p.quiet),
+        Containment::None => ("! not contained", p.warning),
+    };
+    let (words, colour) = match replay.safety() {
+        Safety::Unasked => ("! hardware".to_owned(), p.warning),
+        Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
+        Safety::Proved(Containment::None) => ("! not contained".to_owned(), p.warning),
+        Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
+        Safety::Bounded(_, n) => (format!("! {n} not proved"), p.warning),
+        Safety::Refused => ("▲ refused".to_owned(), p.error),
+    };
+    let button = egui::Button::new(RichText::new(&words).color(colour))
+        .fill(p.panel)
+        .sense(Sense::hover());
+    let r = ui.add(button);
+    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Safety: {words}")));
+    r.on_hover_text(replay.safety_told());
+}
+
+fn menu(app: &mut App, ui: &mut Ui) {
+    let r = widgets::icon_button(ui, icons::LIST, "Menu");
+    let mut run = None;
+    egui::Popup::menu(&r).width(230.0).show(|ui| {
+        for menu in Menu::ALL {
+            ui.menu_button(menu.title(), |ui| {
+                ui.set_min_width(250.0);
+                let quiet = palette(ui).quiet;
+                for c in COMMANDS.iter().filter(|c| c.menu == menu) {
+                    let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
+                    let b = egui::Button::new(c.title).shortcut_text(RichText::new(keys).color(quiet));
+                    if ui.add_enabled((c.enabled)(app), b).clicked() {
+                        run = Some(c.id);
+                        ui.close();
+                    }
+                }
+                if menu == Menu::File {
+                    recent(app, ui);
+                }
+            });
+        }
+    });
+    if let Some(id) = run {
+        app.asks.command(id);
+    }
+}
+
+fn recent(app: &mut App, ui: &mut Ui) {
+    if app.settings.recent.is_empty() {
+        return;
+    }
+    ui.separator();
+    for r in app.settings.recent.clone() {
+        let name = r
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if ui
+            .button(text::middle(&name, 36))
+            .on_hover_text(r.display().to_string())
+            .clicked()
+        {
+            app.asks.then(move |app, ctx| app.open(ctx, r));
+            ui.close();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The page of a window without a recording.
+
+use super::App;
+use crate::commands;
+use crate::theme::{icons, palette, strong, text, widgets};
+use egui::{RichText, Ui};
+
+/// Draws the page.
+pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    if let Some(r) = app.tasks.running().first() {
+        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &r.title, None);
+        return;
+    }
+    ui.add_space((ui.available_height() * 0.22).max(24.0));
+    ui.vertical_centered(|ui| {
+        ui.label(RichText::new(icons::FILM_STRIP).size(36.0).color(p.quiet));
+        ui.add_space(8.0);
+        ui.label(
+            RichText::new("Open a recording of what a driver did to a GPU")
+                .font(strong())
+                .size(16.0),
+        );
+        ui.add_space(4.0);
+        ui.label(
+            RichText::new(
+                "A .kine file, a folder of GPUReplay's, or a memory dump. Dragging it into this window works too.",
+            )
+            .color(p.quiet),
+        );
+        ui.add_space(16.0);
+        ui.horizontal(|ui| {
+            let wide = 360.0;
+            ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
+            if widgets::primary_button(ui, "Open file…", "Open file", true).clicked() {
+                app.asks.command("open");
+            }
+            if ui.button("Open folder…").clicked() {
+                app.asks.command("open-folder");
+            }
+            if ui
+                .add_enabled(commands::sample().is_some(), egui::Button::new("Open the sample"))
+                .clicked()
+            {
+                app.asks.command("open-sample");
+            }
+        });
+        if !app.settings.recent.is_empty() {
+            ui.add_space(24.0);
+            ui.label(RichText::new("Recent").font(strong()).color(p.quiet));
+            ui.add_space(4.0);
+            for r in app.settings.recent.clone().into_iter().take(8) {
+                let name = r
+                    .file_name()
+                    .map(|n| n.to_string_lossy().into_owned())
+                    .unwrap_or_default();
+                if widgets::link(ui, &format!("Open {name}"), &text::middle(&r.display().to_string(), 80)).clicked() {
+                    app.asks.then(move |app, ctx| app.open(ctx, r));
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,385 @@
+//! Replays driven through the window: boards in this process and in a real agent, pairing, what goes wrong and where
+//! that leads.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::boards::Boards;
+use kinescope::document::moment::Selection;
+use kinescope::document::replay::{SOFTWARE, Safety, TroubleKind};
+use kinescope::window::ThemeChoice;
+use replay_engine::device::Containment;
+use replay_engine::run::Verdict;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventKind, EventsBuilder, Recording};
+
+/// Steps frames until something holds.
+fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool) {
+    let since = Instant::now();
+    while !holds(w) {
+        w.harness.step();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(since.elapsed() < Duration::from_secs(60), "{what} did not come");
+    }
+}
+
+fn has_part(w: &Window, part: &str) -> bool {
+    w.harness.query_all_by_label_contains(part).next().is_some()
+}
+
+/// The recording with its accesses changed.
+fn with_accesses(mut r: Recording, mut change: impl FnMut(u64, Access) -> Access) -> Recording {
+    let mut b = EventsBuilder::new();
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                b.access(time, 0, change(at as u64, r.events.access(at).unwrap()));
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::Mark | EventKind::Submit => {}
+        }
+    }
+    r.events = b.finish();
+    r
+}
+
+/// The sample with these reads of feature registers changed by one bit, and their events.
+fn diverging(w: &Window, most: usize) -> (PathBuf, Vec<u64>) {
+    let whole = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let map = trace_core::registers::RegisterMap::for_gpu(whole.facts.identity.gpu_id).unwrap();
+    let mut changed = Vec::new();
+    let r = with_accesses(whole, |event, mut a| {
+        let feature = map.at(a.offset).is_some_and(|r| r.name.contains("FEATURES"));
+        if !a.write && feature && changed.len() < most {
+            changed.push(event);
+            a.value ^= 0x10;
+        }
+        a
+    });
+    assert_eq!(changed.len(), most);
+    let path = w.folder.path().join("diverging.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    (path, changed)
+}
+
+fn opened(path: PathBuf) -> Window {
+    let w = Window::with(&path, ThemeChoice::Dark, 1.0);
+    drop(path);
+    w
+}
+
+#[test]
+fn divergences_are_listed_and_lead_to_their_events() {
+    let first = Window::empty();
+    let (path, events) = diverging(&first, 3);
+    let mut w = opened(path);
+    assert!(!w.run("next-divergence"), "nothing was replayed, so nothing diverged");
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
+    assert!(has_part(&w, "Diverged") && has_part(&w, "3 divergences"));
+    w.click(&format!("divergence at event {}", events[1]));
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (events[1], Selection::Divergence(1))
+    );
+    assert!(has_part(&w, "recorded 0x"), "both values are explained");
+    // The key walks through them, and begins again after the last.
+    for next in [2, 0, 1] {
+        w.run("next-divergence");
+        assert_eq!(w.doc().moment(), events[next]);
+        assert_eq!(*w.doc().selection(), Selection::Divergence(next as u32));
+    }
+}
+
+#[test]
+fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
+    let mut w = Window::open();
+    // The first job writes its value to an address that is not mapped: an edit of the buffer that holds its chain.
+    let head = w.doc().facts.jobs[0].head_va;
+    let chains = w
+        .doc()
+        .recording
+        .facts
+        .buffers
+        .iter()
+        .find(|b| (b.va.0..b.va.0 + b.bytes).contains(&head))
+        .cloned()
+        .expect("a buffer holds the chain");
+    let nowhere = 0x7f_0000_0000_u64;
+    assert!(
+        w.doc()
+            .edit(&chains.name, head - chains.va.0 + 32, nowhere.to_le_bytes().to_vec())
+    );
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
+    assert!(has_part(&w, "Failed") && w.has("▲ Fault in job 0"));
+    let report = &o.faults[0];
+    assert_eq!(report.address.map(|a| a.0), Some(nowhere));
+    for (name, value, _) in &report.registers {
+        assert!(has_part(&w, &format!("{name} {value:#x}")), "{name} is told");
+    }
+    assert!(has_part(&w, "does not translate") && has_part(&w, "nearest"));
+    w.click(&format!("address {nowhere:#x}"));
+    assert!(w.shows("page-tables"));
+    assert_eq!(w.doc().tables.at, Some(nowhere));
+    // The window goes on: the edit is taken back, and the replay matches.
+    w.run("undo");
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn jobs_whose_shader_did_not_run_say_so() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
+    assert_eq!(o.computed, skipped == 0);
+    assert_eq!(has_part(&w, "not computed: "), skipped > 0, "as a whole");
+    let rows = w.harness.query_all_by_label_contains("replayed job").count();
+    let told = w.harness.query_all_by_label_contains("! not computed").count();
+    assert!(
+        rows >= 1 && told >= skipped.min(rows),
+        "and for each job: {told} of {rows}"
+    );
+}
+
+#[test]
+fn a_second_replay_sends_only_what_changed() {
+    let mut w = Window::open();
+    w.run("replay");
+    let first = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
+    w.edit();
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert!(o.pushed_bytes < first, "{} after {first}", o.pushed_bytes);
+    w.run("replay");
+    let same = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
+    assert!(same < 1024, "{same} bytes for the same plan again");
+}
+
+#[test]
+fn containment_is_told_as_it_is_known() {
+    let mut w = Window::open();
+    assert_eq!(w.doc().replay.safety(), Safety::Contained(Containment::Software));
+    assert!(w.has("Safety: software"));
+    w.run("plan");
+    assert_eq!(w.doc().replay.safety(), Safety::Proved(Containment::Software));
+    assert!(has_part(&w, "proved"));
+    let told = w.doc().replay.safety_told();
+    assert!(told.contains("walked after relocation"), "{told}");
+    w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
+    w.settle();
+    assert_eq!(w.doc().replay.safety(), Safety::Unasked);
+    assert!(w.has("Safety: ! hardware") && w.doc().replay.real());
+}
+
+#[test]
+fn an_outcome_never_lands_on_another_recording() {
+    let mut w = Window::open();
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 100_000, "replay");
+    until(&mut w, "the run", |w| {
+        *w.doc().replay.phase.lock().unwrap() == "running"
+    });
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.app().open(&ctx, other.clone());
+    w.settle();
+    assert_eq!(w.doc().path, other);
+    assert!(w.doc().replay.outcome.is_none() && w.doc().replay.error.is_none());
+    // The run was stopped with its recording, and the board is free again.
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn a_replay_is_stopped_in_the_middle() {
+    let mut w = Window::open();
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 100_000, "replay");
+    until(&mut w, "the run", |w| w.has("Cancel replay"));
+    until(&mut w, "the run", |w| {
+        *w.doc().replay.phase.lock().unwrap() == "running"
+    });
+    w.click("Cancel replay");
+    let trouble = w.doc().replay.error.clone().expect("what became of it");
+    assert_eq!(trouble.kind, TroubleKind::Stopped);
+    assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
+    assert!(has_part(&w, "Stopped."));
+    w.click("Run replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    assert!(!has_part(&w, "Stopped."));
+}
+
+/// A real agent in another process, which lets one client pair.
+struct Agent {
+    child: Child,
+    lines: Receiver<String>,
+    address: String,
+    _keys: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start(answer: &[u8]) -> Self {
+        let keys = tempfile::tempdir().unwrap();
+        let mut child = Command::new(whole_program_tests::program("kinescope-agent"))
+            .arg("--keys")
+            .arg(keys.path())
+            .args(["serve", "--listen", "127.0.0.1:0", "--pair"])
+            .args(["--device", "software:mali-g71"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.as_mut().unwrap().write_all(answer).unwrap();
+        let (send, lines) = channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut agent = Self {
+            child,
+            lines,
+            address: String::new(),
+            _keys: keys,
+        };
+        agent.address = agent.hear("listening on ").replace("listening on ", "");
+        agent.hear("pairing is open");
+        agent
+    }
+
+    fn hear(&self, start: &str) -> String {
+        loop {
+            let line = self
+                .lines
+                .recv_timeout(Duration::from_secs(30))
+                .expect("the agent says nothing more");
+            if line.starts_with(start) {
+                return line;
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        // It is this test's own child.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A window with the sample and keys of its own.
+fn with_keys() -> Window {
+    let mut w = Window::open();
+    let keys = w.folder.path().join("keys");
+    w.app().boards = Boards::new(Some(keys));
+    w.run("show-replay");
+    w
+}
+
+/// Types the agent's address, asks to pair and waits for the code.
+fn ask_to_pair(w: &mut Window, agent: &Agent) {
+    w.doc().replay.board_field = agent.address.clone();
+    w.harness.step();
+    w.harness.get_by_label("Pair…").click();
+    until(w, "the code", |w| w.has("Codes are the same"));
+    let digits = |t: &str| t.chars().filter(char::is_ascii_digit).collect::<String>();
+    let there = digits(&agent.hear("pairing code: "));
+    let here = w.app().asks.pairing.lock().unwrap().as_ref().unwrap().code.clone();
+    assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
+    assert!(w.has(&here), "the window shows it");
+}
+
+#[test]
+fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
+    let mut agent = Agent::start(b"y\n");
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.click("Codes are the same");
+    let board = "board agent:127.0.0.1/mali-g71";
+    until(&mut w, "the board", |w| w.has(board));
+    w.settle();
+    assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
+
+    w.click(board);
+    assert_eq!(w.doc().replay.board(), "agent:127.0.0.1/mali-g71");
+    assert!(!w.doc().replay.real(), "its agent says that it is software");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
+
+    // The agent dies in the middle of a run.
+    let ctx = w.harness.ctx.clone();
+    w.app().replay(&ctx, 100_000, "replay");
+    until(&mut w, "the run", |w| {
+        *w.doc().replay.phase.lock().unwrap() == "running"
+    });
+    agent.kill();
+    w.settle();
+    let trouble = w.doc().replay.error.clone().expect("the window says what happened");
+    assert_eq!(trouble.kind, TroubleKind::Board);
+    assert!(
+        trouble.text.contains("was lost while the plan was running"),
+        "{}",
+        trouble.text
+    );
+    assert!(has_part(&w, "was lost while the plan was running"));
+    assert!(w.doc().replay.running.is_none());
+
+    // And again: now nobody answers.
+    w.click("Run replay");
+    let trouble = w.doc().replay.error.clone().unwrap();
+    assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
+    w.click("Look for boards");
+    assert!(has_part(&w, "board agent:127.0.0.1"), "it is still known");
+    w.click("Go on with the software board");
+    assert_eq!(w.doc().replay.board(), SOFTWARE);
+    w.click("Run replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn a_code_that_differs_keeps_no_key() {
+    let agent = Agent::start(b"y\n");
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.click("They differ");
+    let (what, why) = w.app().notice.clone().expect("the person is told");
+    assert!(what.contains("pairing") && why.contains("no key was kept"), "{why}");
+    w.run("find-boards");
+    assert!(!has_part(&w, "board agent:"));
+}
+
+#[test]
+fn pairing_is_stopped_while_the_code_is_shown() {
+    let agent = Agent::start(b"y\n");
+    let mut w = with_keys();
+    ask_to_pair(&mut w, &agent);
+    w.run("cancel");
+    assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
+    w.run("find-boards");
+    assert!(!has_part(&w, "board agent:"));
+}
