@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Window, sample};
+use common::{Window, diverging, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
@@ -13,12 +13,9 @@ use kinescope::window::ThemeChoice;
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventKind, EventsBuilder, Recording};
 
 /// Steps frames until something holds.
 fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool) {
@@ -34,53 +31,11 @@ fn has_part(w: &Window, part: &str) -> bool {
     w.harness.query_all_by_label_contains(part).next().is_some()
 }
 
-/// The recording with its accesses changed.
-fn with_accesses(mut r: Recording, mut change: impl FnMut(u64, Access) -> Access) -> Recording {
-    let mut b = EventsBuilder::new();
-    for at in 0..r.events.len() {
-        let time = r.events.time.get(at).unwrap();
-        match r.events.kind(at).unwrap() {
-            EventKind::Read | EventKind::Write => {
-                b.access(time, 0, change(at as u64, r.events.access(at).unwrap()));
-            }
-            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
-            EventKind::Mark | EventKind::Submit => {}
-        }
-    }
-    r.events = b.finish();
-    r
-}
-
-/// The sample with these reads of feature registers changed by one bit, and their events.
-fn diverging(w: &Window, most: usize) -> (PathBuf, Vec<u64>) {
-    let whole = trace_core::import::open(&sample(), &Progress::new()).unwrap();
-    let map = trace_core::registers::RegisterMap::for_gpu(whole.facts.identity.gpu_id).unwrap();
-    let mut changed = Vec::new();
-    let r = with_accesses(whole, |event, mut a| {
-        let feature = map.at(a.offset).is_some_and(|r| r.name.contains("FEATURES"));
-        if !a.write && feature && changed.len() < most {
-            changed.push(event);
-            a.value ^= 0x10;
-        }
-        a
-    });
-    assert_eq!(changed.len(), most);
-    let path = w.folder.path().join("diverging.kine");
-    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
-    (path, changed)
-}
-
-fn opened(path: PathBuf) -> Window {
-    let w = Window::with(&path, ThemeChoice::Dark, 1.0);
-    drop(path);
-    w
-}
-
 #[test]
 fn divergences_are_listed_and_lead_to_their_events() {
-    let first = Window::empty();
-    let (path, events) = diverging(&first, 3);
-    let mut w = opened(path);
+    let folder = tempfile::tempdir().unwrap();
+    let (path, events) = diverging(folder.path(), 3);
+    let mut w = Window::with(&path, ThemeChoice::Dark, 1.0);
     assert!(!w.run("next-divergence"), "nothing was replayed, so nothing diverged");
     w.run("show-replay");
     w.click("Run replay");
@@ -101,10 +56,9 @@ fn divergences_are_listed_and_lead_to_their_events() {
     }
 }
 
-#[test]
-fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
-    let mut w = Window::open();
-    // The first job writes its value to an address that is not mapped: an edit of the buffer that holds its chain.
+/// Makes the first job write its value to an address that is not mapped, by an edit of the buffer that holds its
+/// chain, and gives that address.
+fn faulty(w: &mut Window) -> u64 {
     let head = w.doc().facts.jobs[0].head_va;
     let chains = w
         .doc()
@@ -120,6 +74,13 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
         w.doc()
             .edit(&chains.name, head - chains.va.0 + 32, nowhere.to_le_bytes().to_vec())
     );
+    nowhere
+}
+
+#[test]
+fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
+    let mut w = Window::open();
+    let nowhere = faulty(&mut w);
     w.run("show-replay");
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
@@ -173,16 +134,23 @@ fn a_second_replay_sends_only_what_changed() {
 #[test]
 fn containment_is_told_as_it_is_known() {
     let mut w = Window::open();
-    assert_eq!(w.doc().replay.safety(), Safety::Contained(Containment::Software));
+    assert_eq!(w.doc().safety(), Safety::Contained(Containment::Software));
     assert!(w.has("Safety: software"));
     w.run("plan");
-    assert_eq!(w.doc().replay.safety(), Safety::Proved(Containment::Software));
+    assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
     assert!(has_part(&w, "proved"));
-    let told = w.doc().replay.safety_told();
+    let told = w.doc().safety_told();
     assert!(told.contains("walked after relocation"), "{told}");
+    w.edit();
+    assert_eq!(
+        w.doc().safety(),
+        Safety::Contained(Containment::Software),
+        "the plan is older"
+    );
+    assert!(w.has("Safety: software"));
     w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
     w.settle();
-    assert_eq!(w.doc().replay.safety(), Safety::Unasked);
+    assert_eq!(w.doc().safety(), Safety::Unasked);
     assert!(w.has("Safety: ! hardware") && w.doc().replay.real());
 }
 
@@ -382,4 +350,67 @@ fn pairing_is_stopped_while_the_code_is_shown() {
     assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
     w.run("find-boards");
     assert!(!has_part(&w, "board agent:"));
+}
+
+/// Times of the clock on the wall differ from run to run; the picture must not.
+fn with_fixed_times(w: &mut Window) {
+    let doc = w.doc();
+    let mut o = (**doc.replay.outcome.as_ref().unwrap()).clone();
+    o.timing.push_ns = 640_000;
+    o.timing.runs_ns = vec![1_840_000; o.timing.runs_ns.len()];
+    doc.replay.outcome = Some(std::sync::Arc::new(o));
+    w.app().settings.hints_read = 9;
+    w.settle();
+}
+
+fn picture_matched(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    w.edit();
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+fn picture_diverged(theme: ThemeChoice) -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = diverging(folder.path(), 3);
+    let mut w = Window::with(&path, theme, 1.0);
+    w.run("replay");
+    w.run("next-divergence");
+    with_fixed_times(&mut w);
+    w
+}
+
+fn picture_fault(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    faulty(&mut w);
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+fn picture_computed(theme: ThemeChoice) -> Window {
+    let mut w = Window::with(&common::samples().join("vecadd.kine"), theme, 1.0);
+    w.run("replay");
+    with_fixed_times(&mut w);
+    w
+}
+
+macro_rules! pictures {
+    ($($name:ident $make:ident $theme:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $make(ThemeChoice::$theme).harness.snapshot(stringify!($name));
+        })*
+    };
+}
+
+pictures! {
+    replay_matched_dark picture_matched Dark
+    replay_matched_light picture_matched Light
+    replay_diverged_dark picture_diverged Dark
+    replay_diverged_light picture_diverged Light
+    replay_fault_dark picture_fault Dark
+    replay_fault_light picture_fault Light
+    replay_not_computed_dark picture_computed Dark
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Window, sample, samples};
+use common::{Window, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::Document;
@@ -83,6 +83,10 @@ const CHECKS: &[(&str, Check)] = &[
         w.run("close");
         ran(w, id);
         assert!(w.doc().path.starts_with(samples()));
+        // Nothing was moved there, so nothing is left beside the samples.
+        let beside = w.doc().path.with_extension("kine-workspace");
+        w.run("close");
+        assert!(!beside.exists());
     }),
     ("save-kine", |w, id| {
         saves(w, id);
@@ -121,6 +125,12 @@ const CHECKS: &[(&str, Check)] = &[
         w.run("undo");
         ran(w, id);
         assert!(w.doc().changes().inputs().contains_key(&name));
+    }),
+    ("edit-input", |w, id| {
+        ran(w, id);
+        assert!(w.shows("inputs"));
+        assert_eq!(w.doc().inputs.editing, Some(0));
+        assert!(w.harness.get_by_label("Value").is_focused());
     }),
     ("revert-input", |w, id| {
         let name = w.edit();
@@ -215,15 +225,23 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.doc().facts.interrupt_at(at).is_some());
     }),
     ("next-problem", |w, id| {
-        if w.doc().facts.findings.is_empty() {
-            assert!(!w.run(id), "there is no problem to go to");
-            return;
-        }
+        assert!(!w.doc().facts.findings.is_empty(), "the sample has a finding");
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Finding(0));
+        assert!(w.shows("problems"));
     }),
     ("next-divergence", |w, id| {
-        assert!(!w.run(id), "nothing was replayed, so nothing diverged")
+        assert!(!w.run(id), "nothing was replayed, so nothing diverged");
+        let (path, events) = diverging(w.folder.path(), 2);
+        let ctx = w.harness.ctx.clone();
+        w.app().open(&ctx, path);
+        w.settle();
+        replayed(w);
+        ran(w, id);
+        assert_eq!(
+            (w.doc().moment(), w.doc().selection().clone()),
+            (events[0], Selection::Divergence(0))
+        );
     }),
     ("first-event", |w, id| {
         w.doc().go(9);

@@ -116,6 +116,7 @@ impl Boards {
         started.map_err(|e| ClientError::Refused(format!("no thread could be started: {e}")))?;
         loop {
             match from.recv_timeout(TICK) {
+                Ok(Err(_)) if progress.check().is_err() => return Err(ClientError::Cancelled),
                 Ok(paired) => return paired,
                 Err(RecvTimeoutError::Timeout) if progress.check().is_err() => {
                     left.store(true, Ordering::SeqCst);
@@ -175,6 +176,17 @@ pub fn contained(c: Containment) -> &'static str {
         Containment::Iommu => "contained by an IOMMU",
         Containment::PageTables => "contained by the page tables of the plan",
         Containment::None => "contained by nothing",
+    }
+}
+
+/// What keeps a device from foreign memory, in two or three words.
+#[must_use]
+pub fn contained_briefly(c: Containment) -> &'static str {
+    match c {
+        Containment::Software => "software device",
+        Containment::Iommu => "behind an IOMMU",
+        Containment::PageTables => "contained by page tables",
+        Containment::None => "not contained",
     }
 }
 

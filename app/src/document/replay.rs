@@ -154,55 +154,6 @@ impl State {
         !self.board().starts_with("software:") && !self.info().is_some_and(software)
     }
 
-    /// How safe a replay is, as far as it is known now.
-    #[must_use]
-    pub fn safety(&self) -> Safety {
-        let by = match self.info() {
-            Some(i) => i.containment,
-            None if self.board().starts_with("software:") => Containment::Software,
-            None => return Safety::Unasked,
-        };
-        match &self.verified {
-            None => Safety::Contained(by),
-            Some(Err(_)) => Safety::Refused,
-            Some(Ok(v)) if v.unproved.is_empty() => Safety::Proved(by),
-            Some(Ok(v)) => Safety::Bounded(by, v.unproved.len()),
-        }
-    }
-
-    /// What is known of the safety of a replay, in sentences.
-    #[must_use]
-    pub fn safety_told(&self) -> String {
-        let by = match self.safety() {
-            Safety::Unasked => {
-                return "What keeps this board from foreign memory is known once it was asked: make the plan.".into();
-            }
-            Safety::Contained(by) | Safety::Proved(by) | Safety::Bounded(by, _) => contained(by),
-            Safety::Refused => self.info().map_or("", |i| contained(i.containment)),
-        };
-        let name = self
-            .info()
-            .map_or_else(|| self.board().to_owned(), |i| i.description.clone());
-        let mut told = format!("{name}: {by}.");
-        match &self.verified {
-            None => told += " What the plan may touch is proved when it is made.",
-            Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
-            Some(Ok(v)) => {
-                told += &format!(
-                    " The plan was walked after relocation: {} pages of tables, {} mapped ranges and pages, {} job \
-                     chains. Every address that the GPU can reach is the board's own.",
-                    text::count(v.tables),
-                    text::count(v.leaves),
-                    text::count(v.jobs)
-                );
-                for u in &v.unproved {
-                    told += &format!("\nNot proved, only bounded by time: {u}.");
-                }
-            }
-        }
-        told
-    }
-
     /// Takes a plan up.
     pub fn planned(&mut self, p: Planned) {
         self.plan = Some((p.compiled, p.revision));
@@ -240,6 +191,65 @@ pub struct Planned {
 }
 
 impl Document {
+    /// How safe a replay is, as far as it is known now.
+    #[must_use]
+    pub fn safety(&self) -> Safety {
+        let replay = &self.replay;
+        let by = match replay.info() {
+            Some(i) => i.containment,
+            None if replay.board().starts_with("software:") => Containment::Software,
+            None => return Safety::Unasked,
+        };
+        match &replay.verified {
+            Some(Err(_)) => Safety::Refused,
+            Some(Ok(v)) if self.plan_is_fresh() && v.unproved.is_empty() => Safety::Proved(by),
+            Some(Ok(v)) if self.plan_is_fresh() => Safety::Bounded(by, v.unproved.len()),
+            _ => Safety::Contained(by),
+        }
+    }
+
+    /// Whether there is a plan and it was made of the changes as they are now.
+    #[must_use]
+    pub fn plan_is_fresh(&self) -> bool {
+        let now = self.changes().revision();
+        self.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
+    }
+
+    /// What is known of the safety of a replay, in sentences.
+    #[must_use]
+    pub fn safety_told(&self) -> String {
+        let replay = &self.replay;
+        let by = match (replay.info(), self.safety()) {
+            (_, Safety::Unasked) => {
+                return "What keeps this board from foreign memory is known once it was asked: make the plan.".into();
+            }
+            (Some(i), _) => contained(i.containment),
+            (None, _) => contained(Containment::Software),
+        };
+        let name = replay
+            .info()
+            .map_or_else(|| replay.board().to_owned(), |i| i.description.clone());
+        let mut told = format!("{name}: {by}.");
+        match &replay.verified {
+            Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
+            Some(Ok(v)) if self.plan_is_fresh() => {
+                told += &format!(
+                    " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
+                     address that the GPU can reach is the board's own.",
+                    text::count(v.tables),
+                    text::count(v.leaves),
+                    text::count(v.jobs)
+                );
+                for u in &v.unproved {
+                    told += &format!("\nNot proved, only bounded by time: {u}.");
+                }
+            }
+            Some(Ok(_)) => told += " Your edits are newer than the plan; a replay makes and proves a new one.",
+            None => told += " What the plan may touch is proved when it is made.",
+        }
+        told
+    }
+
     /// What a plan is made of now.
     #[must_use]
     pub fn order(&self, boards: &Boards) -> Order {

@@ -5,11 +5,31 @@ use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, icons, mono, palette, small, text};
 use crate::window::Asks;
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
-use trace_core::check::{FindingKind, Severity};
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use trace_core::check::{Finding, FindingKind, Severity};
+
+/// Height of what explains the selected finding.
+const EXPLAINED: f32 = 78.0;
+
+/// Which findings are shown, and where the list stands.
+#[derive(Clone, Default)]
+struct View {
+    rows: Rows,
+    /// Severities that are left out.
+    without: Vec<Severity>,
+    /// What `passing` was made of: findings there are, severities left out.
+    made_of: Option<(usize, usize)>,
+    /// Indices of those that pass.
+    passing: Vec<u32>,
+    /// How many there are of each severity.
+    counts: [u64; 3],
+    jumps: u64,
+}
+
+const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
 /// A finding's kind as JSON names it.
 #[must_use]
@@ -31,8 +51,7 @@ pub fn severity(s: Severity) -> (&'static str, &'static str) {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, _asks: &mut Asks, ui: &mut Ui) {
-    let p = palette(ui);
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     if doc.facts.findings.is_empty() {
         let (icon, told) = if doc.facts.knows(Stage::Findings) {
             (icons::CHECK_CIRCLE, "Nothing suspicious was found in this recording.")
@@ -45,111 +64,175 @@ pub fn ui(doc: &mut Document, _asks: &mut Asks, ui: &mut Ui) {
         widgets::empty(ui, icon, told, None);
         return;
     }
+    let id = ui.scope_id().with("problems");
+    let mut view: View = ui.data_mut(|d| d.remove_temp(id)).unwrap_or_default();
+    sift(doc, &mut view);
+    chips(&mut view, ui);
+    list(doc, asks, &mut view, ui);
+    explained(doc, ui);
+    ui.data_mut(|d| d.insert_temp(id, view));
+}
+
+/// Finds out again what passes, when the findings or the choice changed.
+fn sift(doc: &Document, view: &mut View) {
+    let findings = &doc.facts.findings;
+    let now = Some((findings.len(), view.without.len()));
+    if view.made_of == now {
+        return;
+    }
+    view.made_of = now;
+    view.counts = SEVERITIES.map(|s| findings.iter().filter(|f| f.severity == s).count() as u64);
+    let passes = |f: &Finding| !view.without.contains(&f.severity);
+    view.passing = (0u32..)
+        .zip(findings)
+        .filter(|(_, f)| passes(f))
+        .map(|(i, _)| i)
+        .collect();
+}
+
+/// A switch for each severity that there is.
+fn chips(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .id_salt("severities")
+            .max_rect(rect.shrink2(vec2(12.0, 3.0)))
+            .layout(egui::Layout::left_to_right(egui::Align::Center)),
+    );
+    for (s, n) in SEVERITIES.into_iter().zip(view.counts) {
+        if n == 0 {
+            continue;
+        }
+        let (mark, word) = severity(s);
+        let on = !view.without.contains(&s);
+        let words = format!("{mark} {} {word}{}", text::count(n), if n == 1 { "" } else { "s" });
+        let colour = if on {
+            super::timeline::severity_colour(p, s)
+        } else {
+            p.quiet
+        };
+        let r = child.selectable_label(on, RichText::new(words).color(colour));
+        if r.on_hover_text("show or leave out").clicked() {
+            match view.without.iter().position(|w| *w == s) {
+                Some(i) => drop(view.without.remove(i)),
+                None => view.without.push(s),
+            }
+            view.made_of = None;
+        }
+    }
+}
+
+/// Where the columns begin.
+struct Columns {
+    place: f32,
+    text: f32,
+}
+
+fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let place_x = (full.width() * 0.28).clamp(264.0, 300.0);
-    let text_x = place_x + (full.width() * 0.2).clamp(120.0, 220.0);
-    for (name, x) in [
+    let place = (full.width() * 0.28).clamp(264.0, 300.0);
+    let columns = Columns {
+        place,
+        text: place + (full.width() * 0.2).clamp(120.0, 220.0),
+    };
+    let names = [
         ("severity", 12.0),
         ("kind", 88.0),
-        ("place", place_x),
-        ("what and why", text_x),
-    ] {
-        ui.painter().text(
-            pos2(full.left() + x, head.center().y),
-            Align2::LEFT_CENTER,
-            name,
-            small(),
-            p.quiet,
-        );
+        ("place", columns.place),
+        ("what and why", columns.text),
+    ];
+    for (name, x) in names {
+        let at = pos2(full.left() + x, head.center().y);
+        ui.painter().text(at, Align2::LEFT_CENTER, name, small(), p.quiet);
     }
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
-    let list_height = (ui.available_height() - 76.0).max(60.0);
-    let list_rect = Rect::from_min_size(ui.cursor().min, vec2(full.width(), list_height));
-    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(list_rect));
-    let id = ui.scope_id().with("problem rows");
-    let mut rows: Rows = ui.data(|d| d.get_temp(id)).unwrap_or_default();
+    let room = if matches!(doc.selection(), Selection::Finding(_)) {
+        EXPLAINED
+    } else {
+        0.0
+    };
+    let height = (ui.available_height() - room).max(3.0 * ROW);
+    let rect = Rect::from_min_size(ui.cursor().min, vec2(full.width(), height));
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt("list").max_rect(rect));
+    if let Selection::Finding(i) = *doc.selection()
+        && view.jumps != doc.jumps
+        && let Ok(row) = view.passing.binary_search(&i)
+    {
+        view.rows.reveal(row as u64);
+    }
+    view.jumps = doc.jumps;
     let mut go = None;
-    rows.show(
-        &mut child,
-        "Problems",
-        doc.facts.findings.len() as u64,
-        |ui, row, rect| {
-            let Some(f) = doc.facts.findings.get(row as usize) else {
-                return;
-            };
-            let index = row as u32;
-            let r = ui.interact(rect, ui.scope_id().with(("finding", row)), Sense::click());
-            let selected = *doc.selection() == Selection::Finding(index);
-            let kind = kind_name(f.kind);
-            r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("problem {row} {kind}")));
-            if selected {
-                ui.painter().rect_filled(rect, 0.0, p.selection);
-            } else if r.hovered() {
-                ui.painter().rect_filled(rect, 0.0, p.raised);
+    let View { rows, passing, .. } = view;
+    rows.show(&mut child, "Problems", passing.len() as u64, |ui, row, rect| {
+        let Some(index) = usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() else {
+            return;
+        };
+        let Some(f) = doc.facts.findings.get(index as usize) else {
+            return;
+        };
+        let r = ui.interact(rect, ui.scope_id().with(("finding", index)), Sense::click());
+        let selected = *doc.selection() == Selection::Finding(index);
+        let kind = kind_name(f.kind);
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("problem {index} {kind}")));
+        if selected || r.hovered() {
+            let fill = if selected { p.selection } else { p.raised };
+            ui.painter().rect_filled(rect, 0.0, fill);
+        }
+        finding(ui, rect, &columns, f, &kind);
+        if r.clicked() {
+            go = Some(index);
+        }
+        r.context_menu(|ui| {
+            if ui.button("Copy").clicked() {
+                ui.ctx().copy_text(format!("{kind}: {}: {}", f.place, f.message));
+                ui.close();
             }
-            let (mark, word) = severity(f.severity);
-            let colour = super::timeline::severity_colour(p, f.severity);
-            let cell = |a: f32, b: f32| {
-                Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()))
-            };
-            paint_text(
-                ui,
-                cell(12.0, 84.0),
-                Align2::LEFT_CENTER,
-                &format!("{mark} {word}"),
-                body(),
-                colour,
-            );
-            paint_text(
-                ui,
-                cell(88.0, place_x - 8.0),
-                Align2::LEFT_CENTER,
-                &kind,
-                mono(),
-                p.text,
-            );
-            let place = f
-                .event
-                .map_or_else(|| f.place.clone(), |e| format!("event {}", text::count(e)));
-            let ink = if f.event.is_some() { p.read } else { p.quiet };
-            paint_text(
-                ui,
-                cell(place_x, text_x - 8.0),
-                Align2::LEFT_CENTER,
-                &place,
-                mono(),
-                ink,
-            );
-            paint_text(
-                ui,
-                cell(text_x, rect.width() - 8.0),
-                Align2::LEFT_CENTER,
-                &f.message,
-                body(),
-                p.text,
-            );
-            if r.clicked() {
-                go = Some(index);
-            }
-        },
-    );
-    ui.data_mut(|d| d.insert_temp(id, rows));
-    ui.advance_cursor_after_rect(list_rect);
+            asks.menu_item(ui, "next-problem");
+        });
+    });
+    ui.advance_cursor_after_rect(rect);
     if let Some(i) = go {
         doc.go_finding(i);
     }
-    if let Selection::Finding(i) = *doc.selection()
-        && let Some(f) = doc.facts.findings.get(i as usize)
-    {
-        ui.painter()
-            .hline(full.x_range(), ui.cursor().top(), Stroke::new(1.0, p.line));
-        egui::Frame::new()
-            .inner_margin(egui::Margin::symmetric(12, 6))
-            .show(ui, |ui| {
-                ui.add(egui::Label::new(egui::RichText::new(&f.place).font(mono()).color(p.quiet)).truncate());
-                ui.add(egui::Label::new(&f.message).wrap());
-            });
-    }
+}
+
+fn finding(ui: &Ui, rect: Rect, columns: &Columns, f: &Finding, kind: &str) {
+    let p = palette(ui);
+    let cell =
+        |a: f32, b: f32| Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()));
+    let (mark, word) = severity(f.severity);
+    let colour = super::timeline::severity_colour(p, f.severity);
+    let left = Align2::LEFT_CENTER;
+    paint_text(ui, cell(12.0, 84.0), left, &format!("{mark} {word}"), body(), colour);
+    paint_text(ui, cell(88.0, columns.place - 8.0), left, kind, mono(), p.text);
+    let place = f
+        .event
+        .map_or_else(|| f.place.clone(), |e| format!("event {}", text::count(e)));
+    let ink = if f.event.is_some() { p.read } else { p.quiet };
+    paint_text(ui, cell(columns.place, columns.text - 8.0), left, &place, mono(), ink);
+    let wide = cell(columns.text, rect.width() - 8.0);
+    paint_text(ui, wide, left, &f.message, body(), p.text);
+}
+
+/// The selected finding in full.
+fn explained(doc: &Document, ui: &mut Ui) {
+    let p = palette(ui);
+    let Selection::Finding(i) = *doc.selection() else {
+        return;
+    };
+    let Some(f) = doc.facts.findings.get(i as usize) else {
+        return;
+    };
+    let width = ui.available_rect_before_wrap().x_range();
+    ui.painter().hline(width, ui.cursor().top(), Stroke::new(1.0, p.line));
+    egui::Frame::new()
+        .inner_margin(egui::Margin::symmetric(12, 6))
+        .show(ui, |ui| {
+            ui.add(egui::Label::new(RichText::new(&f.place).font(mono()).color(p.quiet)).truncate());
+            ui.add(egui::Label::new(&f.message).wrap());
+        });
 }

@@ -101,5 +101,12 @@ pub(super) fn hovering(app: &App, ctx: &Context) {
     } else {
         "Let go to open the first of them"
     };
-    painter.text(rect.center(), Align2::CENTER_CENTER, words, strong(), p.text);
+    egui::Area::new(egui::Id::unique("hovering words"))
+        .order(Order::Tooltip)
+        .interactable(false)
+        .pivot(Align2::CENTER_CENTER)
+        .fixed_pos(rect.center())
+        .show(ctx, |ui| {
+            ui.label(RichText::new(words).font(strong()).size(16.0).color(p.text))
+        });
 }

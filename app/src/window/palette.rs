@@ -75,7 +75,7 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     if let Some(doc) = &app.doc {
         things(doc, wanted, &mut out);
     }
-    for c in COMMANDS.iter().filter(|c| (c.enabled)(app)) {
+    for c in COMMANDS.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
         if let Some(rank) = fits(c.title, wanted) {
             let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
             out.push((rank + 5, c.title.to_owned(), keys, Entry::Command(c.id)));

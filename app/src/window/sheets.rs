@@ -25,9 +25,10 @@ fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOn
 /// The sheet of keys.
 pub(super) fn help(app: &mut App, ctx: &Context) {
     let mut open = app.help;
-    sheet(ctx, "Shortcuts", &mut open, 760.0, |ui| {
+    sheet(ctx, "Shortcuts", &mut open, 820.0, |ui| {
         let p = palette(ui);
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            ui.spacing_mut().item_spacing.x = 32.0;
             ui.columns(3, |columns| {
                 for (i, menu) in Menu::ALL.into_iter().enumerate() {
                     let Some(ui) = columns.get_mut(i % 3) else { continue };

@@ -74,6 +74,10 @@ fn running(app: &App, ui: &mut Ui) {
         ui.painter().rect_filled(done, 3.0, p.read);
         ui.label(RichText::new(format!("{:.0} %", f * 100.0)).font(mono()).color(p.quiet));
     }
+    let others = app.tasks.running().len() - 1;
+    if others > 0 {
+        ui.label(RichText::new(format!("and {others} more")).color(p.quiet));
+    }
     if widgets::icon_button(ui, icons::X, "Stop").clicked() {
         r.progress.cancel();
     }

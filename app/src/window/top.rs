@@ -2,7 +2,8 @@
 
 use super::App;
 use crate::commands::{COMMANDS, Menu};
-use crate::document::replay::{Safety, State};
+use crate::document::Document;
+use crate::document::replay::Safety;
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -96,7 +97,7 @@ fn board(app: &mut App, ui: &mut Ui) {
     {
         app.asks.command("replay");
     }
-    badge(&doc.replay, ui);
+    badge(doc, ui);
     let name = doc.replay.board().to_owned();
     let dot = RichText::new("●")
         .size(9.0)
@@ -122,7 +123,7 @@ fn board(app: &mut App, ui: &mut Ui) {
 }
 
 /// What is known of the safety of a replay: what contains the board, and whether the plan was proved.
-fn badge(replay: &State, ui: &mut Ui) {
+fn badge(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     let by = |c: Containment| match c {
         Containment::Software => ("software", p.quiet),
@@ -130,12 +131,12 @@ fn badge(replay: &State, ui: &mut Ui) {
         Containment::PageTables => ("page tables", p.quiet),
         Containment::None => ("! not contained", p.warning),
     };
-    let (words, colour) = match replay.safety() {
+    let (words, colour) = match doc.safety() {
         Safety::Unasked => ("! hardware".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) => ("! not contained".to_owned(), p.warning),
         Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
-        Safety::Bounded(_, n) => (format!("! {n} not proved"), p.warning),
+        Safety::Bounded(..) => ("! partly proved".to_owned(), p.warning),
         Safety::Refused => ("▲ refused".to_owned(), p.error),
     };
     let button = egui::Button::new(RichText::new(&words).color(colour))
@@ -143,7 +144,7 @@ fn badge(replay: &State, ui: &mut Ui) {
         .sense(Sense::hover());
     let r = ui.add(button);
     r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Safety: {words}")));
-    r.on_hover_text(replay.safety_told());
+    r.on_hover_text(doc.safety_told());
 }
 
 fn menu(app: &mut App, ui: &mut Ui) {

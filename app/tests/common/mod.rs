@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+use trace_core::recording::{EventKind, EventsBuilder};
 
 /// The recordings that this project made itself.
 pub fn samples() -> PathBuf {
@@ -35,6 +36,36 @@ pub fn sample() -> PathBuf {
         .find(|p| p.to_string_lossy().contains("write"))
         .unwrap_or(&list[0])
         .clone()
+}
+
+/// The sample with this many reads of feature registers changed by one bit, as a file in `folder`, and the events of
+/// these reads.
+pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let map = trace_core::registers::RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let mut changed = Vec::new();
+    let mut b = EventsBuilder::new();
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                let mut a = r.events.access(at).unwrap();
+                let feature = map.at(a.offset).is_some_and(|r| r.name.contains("FEATURES"));
+                if !a.write && feature && changed.len() < most {
+                    changed.push(at as u64);
+                    a.value ^= 0x10;
+                }
+                b.access(time, 0, a);
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::Mark | EventKind::Submit => {}
+        }
+    }
+    assert_eq!(changed.len(), most);
+    r.events = b.finish();
+    let path = folder.join("diverging.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    (path, changed)
 }
 
 /// A window without a screen, and what a test needs around it.

@@ -53,7 +53,7 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     let mut plan = column(a, b);
     let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - ACTIONS), plan.max);
     plan.max.y = actions.top();
-    part(ui, "plan", plan, |ui| plan::draw(doc, ui));
+    part(ui, "plan", plan, |ui| plan::draw(doc, asks, ui));
     ui.painter().hline(
         actions.left() + 1.0..=actions.right(),
         actions.top(),
@@ -72,7 +72,7 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
 
 fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     part(ui, "all", full, |ui| {
-        plan::draw(doc, ui);
+        plan::draw(doc, asks, ui);
         ui.add_space(8.0);
         plan::actions(doc, asks, ui);
         outcome::draw(doc, asks, ui);

@@ -55,9 +55,12 @@ fn verdict(ui: &Ui, c: &OutputDiff) -> (String, Color32) {
     }
 }
 
-fn number(v: f64) -> String {
-    // Long numbers would run into the bar.
-    if v.abs() >= 1e6 || (v != 0.0 && v.abs() < 1e-3) {
+/// A value as the person reads it; long ones would run into the bar.
+fn number(element: ElementType, bytes: &[u8], v: f64) -> String {
+    let whole = values::element_text(element, bytes);
+    if v.fract() == 0.0 && whole.len() <= 10 {
+        whole
+    } else if v.abs() >= 1e6 || (v != 0.0 && v.abs() < 1e-3) {
         format!("{v:.4e}")
     } else {
         format!("{v:.4}")
@@ -90,7 +93,8 @@ fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>) {
     }
     let best = list.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|x| x.0);
     let signed = list.iter().any(|v| *v < 0.0);
-    for (i, v) in list.iter().enumerate() {
+    let each = out.data.chunks_exact(element.bytes().max(1));
+    for (i, (v, bytes)) in list.iter().zip(each).enumerate() {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), 16.0), Sense::hover());
         r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("output value {i} {v}")));
         let y = rect.center().y;
@@ -103,7 +107,7 @@ fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>) {
         };
         ui.painter()
             .text(pos2(rect.left(), y), Align2::LEFT_CENTER, i.to_string(), mono(), ink);
-        let told = format!("{}{}", if differs { "▲ " } else { "" }, number(*v));
+        let told = format!("{}{}", if differs { "▲ " } else { "" }, number(element, bytes, *v));
         let right = if differs { p.error } else { p.quiet };
         ui.painter()
             .text(pos2(rect.right(), y), Align2::RIGHT_CENTER, told, mono(), right);

@@ -2,7 +2,7 @@
 
 use super::{aside, count_row, told};
 use crate::document::Document;
-use crate::document::boards::contained;
+use crate::document::boards::contained_briefly;
 use crate::document::replay::{SOFTWARE, TroubleKind};
 use crate::theme::{icons, palette, small, text, widgets};
 use crate::window::Asks;
@@ -23,13 +23,7 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
     }
 }
 
-/// Whether the plan is of the changes as they are now.
-fn fresh(doc: &Document) -> bool {
-    let now = doc.changes().revision();
-    doc.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
-}
-
-pub(super) fn draw(doc: &mut Document, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "What the replay will do");
     trouble(doc, ui);
@@ -42,9 +36,9 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui) {
         return;
     };
     if let Some(d) = &doc.replay.device {
-        aside(ui, format!("on {} · {}", d.gpu_name, contained(d.containment)));
+        aside(ui, format!("on {} · {}", d.gpu_name, contained_briefly(d.containment)));
     }
-    if !fresh(doc) {
+    if !doc.plan_is_fresh() {
         told(
             ui,
             "! your edits are newer than this plan; a replay makes a new one",
@@ -52,6 +46,10 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui) {
         );
     }
     planned(doc, ui, &compiled.plan);
+    ui.add_space(6.0);
+    if ui.button("Save plan as text…").clicked() {
+        asks.command("save-plan");
+    }
 }
 
 /// What went wrong, and the way on.
@@ -87,8 +85,8 @@ fn planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
         Some(Err(_)) => ("▲ refused", p.error),
         None => none,
     };
-    let inside = doc.replay.safety_told();
-    count_row(ui, plan.used_pages, "pages, all the board's own", word, None, &inside);
+    let inside = doc.safety_told();
+    count_row(ui, plan.used_pages, "pages, all its own", word, None, &inside);
     match &doc.replay.verified {
         Some(Err(e)) => {
             told(ui, format!("▲ {e}. Nothing is sent."), p.error);
@@ -162,12 +160,13 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         if ui.button("10 times").clicked() {
             asks.command("replay-ten");
         }
-        let planned = doc.replay.plan.is_some();
-        if ui.button(if planned { "Plan again" } else { "Make plan" }).clicked() {
+        let again = if doc.replay.plan.is_some() {
+            "Plan again"
+        } else {
+            "Make plan"
+        };
+        if ui.button(again).clicked() {
             asks.command("plan");
-        }
-        if planned && ui.button("Save plan…").clicked() {
-            asks.command("save-plan");
         }
     });
 }

@@ -1,0 +1,197 @@
+//! What lies around the panels: the page without a recording, hints, notices, sheets, the palette, a file held over
+//! the window. Driven by label, and photographed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::window::{Settings, ThemeChoice, crash};
+use std::path::{Path, PathBuf};
+
+#[test]
+fn three_hints_are_read_one_after_another_and_never_come_back() {
+    let mut w = Window::open();
+    assert!(w.has("1 of 3"));
+    w.click("Next hint");
+    assert!(w.has("2 of 3"));
+    w.click("Next hint");
+    w.click("Got it");
+    assert!(!w.has("3 of 3") && !w.has("Got it"));
+    let folder = w.folder.path().join("settings");
+    assert_eq!(Settings::load(Some(folder.clone())).hints_read, 3);
+    assert!(!Settings::load(Some(folder)).first_run());
+}
+
+#[test]
+fn hints_are_sent_away_at_once() {
+    let mut w = Window::open();
+    w.click("No hints");
+    assert!(!w.has("1 of 3") && !w.has("2 of 3"));
+    assert_eq!(Settings::load(Some(w.folder.path().join("settings"))).hints_read, 3);
+}
+
+#[test]
+fn a_crash_of_a_former_run_is_told_once() {
+    let mut w = Window::open();
+    let folder = w.folder.path().join("crashes");
+    let report = crash::write(&folder, "what happened").unwrap();
+    w.app().tell_of_crash(&folder);
+    w.settle();
+    let (_, details) = w.app().notice.clone().expect("it is told");
+    assert!(details.contains(&report.display().to_string()), "{details}");
+    w.click("Dismiss");
+    w.app().tell_of_crash(&folder);
+    assert!(w.app().notice.is_none(), "once is enough");
+}
+
+#[test]
+fn a_path_typed_into_the_palette_opens() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("typed.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.run("palette");
+    w.harness
+        .get_by_label("Palette")
+        .type_text(&other.display().to_string());
+    w.settle();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(w.doc().path, other);
+}
+
+/// A file as the desktop hands it over.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        std::fs::read(&self.0).map_err(|e| e.to_string())
+    }
+}
+
+#[test]
+fn a_file_dragged_in_opens_and_says_so_before() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("dragged.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.harness.input_mut().hovered_files.push(egui::HoveredFile {
+        path: Some(other.clone()),
+        ..Default::default()
+    });
+    w.harness.run_steps(2);
+    assert!(w.has("Let go to open it"));
+    w.harness.input_mut().hovered_files.clear();
+    w.harness
+        .input_mut()
+        .dropped_files
+        .push(std::sync::Arc::new(Dropped(other.clone())));
+    w.settle();
+    assert_eq!(w.doc().path, other);
+    assert!(!w.has("Let go to open it"));
+}
+
+#[test]
+fn problems_lead_to_their_place() {
+    let mut w = Window::open();
+    w.run("show-problems");
+    assert!(!w.doc().facts.findings.is_empty());
+    let row = w.harness.query_all_by_label_contains("problem 0 ").next();
+    row.expect("the first problem").click();
+    w.settle();
+    assert_eq!(*w.doc().selection(), Selection::Finding(0));
+}
+
+#[test]
+fn the_log_shows_what_is_grave_enough() {
+    use kinescope::window::log::{Level, push};
+    let mut w = Window::open();
+    w.run("show-log");
+    push(Level::Info, "a quiet line of this test");
+    push(Level::Error, "a grave line of this test");
+    w.settle();
+    assert!(w.has("log a grave line of this test") && w.has("log a quiet line of this test"));
+    w.click("▲ Errors");
+    assert!(w.has("log a grave line of this test") && !w.has("log a quiet line of this test"));
+    w.click("Everything");
+    assert!(w.has("log a quiet line of this test"));
+}
+
+fn still(w: &mut Window) {
+    w.app().settings.hints_read = 9;
+    w.settle();
+}
+
+fn welcome(theme: ThemeChoice) -> Window {
+    let mut w = Window::sized(theme, 1.0);
+    w.app().settings.recent = ["/data/alexnet.kine", "/data/lab/mnist"].map(Into::into).to_vec();
+    w.settle();
+    w
+}
+
+fn after(theme: ThemeChoice, command: &str) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    still(&mut w);
+    w.run(command);
+    w.settle();
+    w
+}
+
+fn palette(theme: ThemeChoice) -> Window {
+    let mut w = after(theme, "palette");
+    w.app().settings.recent.clear();
+    w.harness.get_by_label("Palette").type_text("js1");
+    w.settle();
+    w
+}
+
+fn help(theme: ThemeChoice) -> Window {
+    after(theme, "help")
+}
+
+fn about(theme: ThemeChoice) -> Window {
+    after(theme, "about")
+}
+
+fn problems(theme: ThemeChoice) -> Window {
+    let mut w = after(theme, "next-problem");
+    w.settle();
+    w
+}
+
+fn told(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    let details =
+        "/data/lab/alexnet.kine: the commit at byte 0x41000 is not whole; the recording opens at the one before it";
+    w.app().notice = Some(("alexnet.kine was not opened".into(), details.into()));
+    w.settle();
+    w
+}
+
+macro_rules! pictures {
+    ($($name:ident $make:ident $theme:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $make(ThemeChoice::$theme).harness.snapshot(stringify!($name));
+        })*
+    };
+}
+
+pictures! {
+    welcome_dark welcome Dark
+    welcome_light welcome Light
+    palette_dark palette Dark
+    palette_light palette Light
+    help_dark help Dark
+    help_light help Light
+    about_dark about Dark
+    problems_dark problems Dark
+    problems_light problems Light
+    notice_and_hint_dark told Dark
+    notice_and_hint_light told Light
+}
