@@ -76,7 +76,7 @@ done
 if command -v Xvfb >/dev/null && command -v xdotool >/dev/null && command -v import >/dev/null; then
     for renderer in glow wgpu; do
         step "a real window opens, edits and replays, drawn by $renderer" env WINDOW_RENDERER=$renderer \
-            bash tests/real_window.sh target/debug/kinescope sample-traces/write-value.kine target/window-$renderer
+            bash tests/real_window.sh target/debug/kinescope sample-traces/vecadd.kine target/window-$renderer
     done
 else
     say "skipped: a real window (no Xvfb, xdotool or ImageMagick here)"

@@ -98,7 +98,7 @@ picture edited
 do_command ctrl+Return replay
 until_holds 120 "outcome" logged 'replay on software:mali-g71: '
 picture replayed
-logged 'replay on software:mali-g71: \(Matched\|Diverged\) .* reads .* 1 inputs edited' || fail "the replay with the edit did not run"
+logged 'replay on software:mali-g71: \(Matched\|Diverged\) .* reads .* 1 input edited' || fail "the replay with the edit did not run"
 
 do_command ctrl+q quit
 gone() { ! kill -0 "$window" 2>/dev/null; }

@@ -32,10 +32,8 @@ fn find_sample() -> Option<PathBuf> {
             .filter(|p| p.extension().is_some_and(|x| x == "kine"))
             .collect();
         files.sort();
-        let named = files
-            .iter()
-            .find(|p| p.to_string_lossy().contains("write"))
-            .or(files.first());
+        // One with inputs to edit and an output to see.
+        let named = files.iter().find(|p| p.ends_with("vecadd.kine")).or(files.first());
         if let Some(p) = named {
             return Some(p.clone());
         }

@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "KINESCOPE_RENDERER";
 
 /// What to say when no window opens.
 const INSTALL: &str = "on Debian and Ubuntu the packages libgl1 libgl1-mesa-dri mesa-vulkan-drivers libxcursor1 libxi6 \
-                       libxkbcommon-x11-0 bring what is needed; without a display, --screenshot renders into a file";
+                       libxkbcommon-x11-0 bring what is needed";
 
 /// How wgpu is started: its own OpenGL is left out, because eframe's is the one to fall back to.
 fn setup() -> WgpuSetupCreateNew {
@@ -75,6 +75,14 @@ pub(super) fn open(
             Ok(()) => return Ok(()),
             // What goes wrong later is not mended by opening another window.
             Err(e) if opened => anyhow::bail!("the window ended: {e}"),
+            // Nor is another renderer of use where there is no display.
+            Err(eframe::Error::WinitEventLoop(e)) => {
+                let e = e.to_string();
+                let why = e.rsplit(": ").next().unwrap_or(&e).trim_end_matches('.');
+                anyhow::bail!(
+                    "there is no display to open the window on ({why}); --screenshot OUT.png FILE renders into a file"
+                );
+            }
             Err(e) => {
                 super::log::push(
                     super::log::Level::Warning,

@@ -93,6 +93,7 @@ impl App {
             Ok((outcome, compared)) => {
                 let (word, told) = (replay::verdict(&outcome), replay::summary(&outcome));
                 let edits = match outcome.rewrites.get(&RewriteKind::Input) {
+                    Some(1) => " · 1 input edited".to_owned(),
                     Some(n) => format!(" · {n} inputs edited"),
                     None => String::new(),
                 };

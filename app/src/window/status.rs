@@ -37,16 +37,19 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
         }
         running(app, ui);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            for (keys, word, id) in [
-                (&["?"][..], "all keys", "help"),
+            let keys: &[(&[&str], &str, &str)] = &[
+                (&["?"], "all keys", "help"),
                 (&[",", "."], "step", ""),
                 (&["W A S D"], "move", ""),
-            ] {
-                let r = ui.add(egui::Label::new(RichText::new(word).color(p.quiet)).sense(Sense::click()));
+            ];
+            // Without a recording there is nothing to step through.
+            let shown = if app.doc.is_some() { keys.len() } else { 1 };
+            for (keys, word, id) in keys.iter().take(shown) {
+                let r = ui.add(egui::Label::new(RichText::new(*word).color(p.quiet)).sense(Sense::click()));
                 if !id.is_empty() && r.clicked() {
                     app.asks.command("help");
                 }
-                for k in keys {
+                for k in *keys {
                     widgets::key_cap(ui, k);
                 }
             }
