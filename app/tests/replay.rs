@@ -133,7 +133,7 @@ fn a_second_replay_sends_only_what_changed() {
 
 #[test]
 fn containment_is_told_as_it_is_known() {
-    let mut w = Window::open();
+    let mut w = Window::named("vecadd.kine");
     assert_eq!(w.doc().safety(), Safety::Contained(Containment::Software));
     assert!(w.has("Safety: software"));
     w.run("plan");
@@ -158,7 +158,7 @@ fn containment_is_told_as_it_is_known() {
 fn an_outcome_never_lands_on_another_recording() {
     let mut w = Window::open();
     let ctx = w.harness.ctx.clone();
-    w.app().replay(&ctx, 100_000, "replay");
+    w.app().replay(&ctx, 10_000, "replay");
     until(&mut w, "the run", |w| {
         *w.doc().replay.phase.lock().unwrap() == "running"
     });
@@ -177,7 +177,7 @@ fn an_outcome_never_lands_on_another_recording() {
 fn a_replay_is_stopped_in_the_middle() {
     let mut w = Window::open();
     let ctx = w.harness.ctx.clone();
-    w.app().replay(&ctx, 100_000, "replay");
+    w.app().replay(&ctx, 10_000, "replay");
     until(&mut w, "the run", |w| w.has("Cancel replay"));
     until(&mut w, "the run", |w| {
         *w.doc().replay.phase.lock().unwrap() == "running"
@@ -301,7 +301,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
 
     // The agent dies in the middle of a run.
     let ctx = w.harness.ctx.clone();
-    w.app().replay(&ctx, 100_000, "replay");
+    w.app().replay(&ctx, 10_000, "replay");
     until(&mut w, "the run", |w| {
         *w.doc().replay.phase.lock().unwrap() == "running"
     });

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
-use trace_core::recording::Recording;
-use trace_core::recording::{EventKind, EventsBuilder};
+use trace_core::recording::{EventKind, EventsBuilder, Recording};
 
 /// The recordings that this project made itself.
 pub fn samples() -> PathBuf {

@@ -47,7 +47,7 @@ fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
-        doc.tables.at = Some(a.0);
+        doc.show_memory(0, a.0, 1);
         asks.command("show-page-tables");
     }
     if let Some((name, by)) = &f.nearest_buffer {
