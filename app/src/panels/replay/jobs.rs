@@ -40,7 +40,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let fact = doc.facts.jobs.iter().find(|f| f.submit == j.submit_event);
+        let fact = doc.facts.job_submitted_at(j.submit_event);
         let what = fact.map(words::job_kind).unwrap_or_default();
         let y = rect.center().y;
         ui.painter().text(
@@ -67,7 +67,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     ui.data_mut(|d| d.insert_temp(id, rows));
     ui.advance_cursor_after_rect(rect);
     if let Some(e) = go {
-        match doc.facts.jobs.iter().find(|j| j.submit == e).map(|j| j.index) {
+        match doc.facts.job_submitted_at(e).map(|j| j.index) {
             Some(j) => doc.go_job(j),
             None => doc.go(e),
         }
