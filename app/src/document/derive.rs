@@ -15,7 +15,7 @@ use trace_core::mmu::{self, Found, Scan};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
 use trace_core::registers::{Register, RegisterMap};
-use trace_core::timeline::{Pyramid, Timeline};
+use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
 use trace_core::{GpuVa, check, timeline};
 
 /// Most pages and blocks that are compared to find what is mapped twice.
@@ -25,6 +25,8 @@ const MOST_LEAVES: usize = 1 << 20;
 const MOST_RUNS: usize = 3 << 20;
 /// Bits of an address in a gibibyte, the step in which progress through an address space is told.
 const GIB_BITS: u32 = 30;
+/// Bytes of a kept timeline that are read before the first frame; a longer one is a piece of work of its own.
+const AT_ONCE: usize = 1 << 20;
 /// Most jobs of a chain that are kept.
 const MOST_CHAIN: usize = 256;
 
@@ -69,7 +71,7 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
 /// [`Cancelled`] when nobody wants it any more.
 pub fn first(
     recording: &Recording,
-    kept: (Option<Pyramid>, Option<Timeline>),
+    kept: (Option<Pyramid>, Option<KeptTimeline>),
     progress: &Progress,
 ) -> Result<Facts, Cancelled> {
     let map = map_of(recording);
@@ -92,8 +94,13 @@ pub fn first(
                 .into(),
         );
     }
-    if let Some(t) = kept.1 {
-        facts.take(timeline_part(t));
+    match kept.1 {
+        Some(t) if t.bytes() <= AT_ONCE => {
+            if let Some(t) = t.read() {
+                facts.take(timeline_part(t));
+            }
+        }
+        later => facts.kept_timeline = later,
     }
     Ok(facts)
 }
@@ -118,10 +125,14 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
 pub fn find_out(stage: Stage, recording: &Recording, facts: &Facts, progress: &Progress) -> Result<Part, Cancelled> {
     progress.check()?;
     Ok(match stage {
-        Stage::Timeline => match map_of(recording) {
-            Some(map) => timeline_part(timeline::derive(recording, map, progress)?),
-            None => Part::Timeline(Box::default()),
-        },
+        Stage::Timeline => {
+            let kept = facts.kept_timeline.as_ref().and_then(KeptTimeline::read);
+            match (kept, map_of(recording)) {
+                (Some(t), _) => timeline_part(t),
+                (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?),
+                (None, None) => Part::Timeline(Box::default()),
+            }
+        }
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
         Stage::Chains => Part::Chains(chains(recording, &facts.jobs, progress)?),
         Stage::Spaces => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
 use trace_core::recording::{BufferRole, Recording};
 use trace_core::registers::RegisterMap;
-use trace_core::timeline::Pyramid;
+use trace_core::timeline::{KeptTimeline, Pyramid};
 
 /// Reads that waited for a condition, folded.
 #[derive(Clone, Copy, Debug)]
@@ -307,6 +307,8 @@ pub struct Facts {
     pub lane_totals: Vec<(u32, u32)>,
     /// What is not found out yet, in the order in which it will be.
     pub pending: Vec<Stage>,
+    /// The timeline that the file keeps, until it is read.
+    pub(super) kept_timeline: Option<KeptTimeline>,
     /// Buffers as they are listed: inputs, outputs, the others; indices into the recording's list.
     pub buffers: Vec<u32>,
     /// Names of registers that nobody sorted accesses of yet.
@@ -398,6 +400,7 @@ impl Facts {
         self.heads = t.jobs.iter().map(|j| (j.head_va, j.index)).collect();
         self.heads.sort_unstable();
         self.uses.take_jobs(&t.jobs);
+        self.kept_timeline = None;
         self.polls = t.polls;
         self.interrupts = t.interrupts;
         self.jobs = t.jobs;

@@ -11,7 +11,7 @@ use crate::container::{self, KineFile};
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
-use crate::timeline::{self, Pyramid, Timeline};
+use crate::timeline::{self, KeptTimeline, Pyramid};
 use std::path::Path;
 
 /// One format that [`open`] can read.
@@ -89,7 +89,7 @@ pub struct Opened {
     /// The recording.
     pub recording: Recording,
     /// Its timeline, where the file keeps one that holds.
-    pub timeline: Option<Timeline>,
+    pub timeline: Option<KeptTimeline>,
     /// Its counts, where the file keeps some that hold.
     pub pyramid: Option<Pyramid>,
 }
@@ -112,7 +112,7 @@ pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, I
         let recording = file.recording()?;
         let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
         Ok(Opened {
-            timeline: Timeline::stored(&file)?,
+            timeline: KeptTimeline::of(&file)?,
             pyramid: Pyramid::stored(&file, &recording, map)?,
             recording,
         })

@@ -17,7 +17,7 @@ pub use derive::derive;
 pub use pyramid::{Pixels, Pyramid};
 pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
 pub use spans::{Merged, merge_spans};
-pub use store::{SECTION, write};
+pub use store::{KeptTimeline, SECTION, write};
 
 use crate::recording::{GpuVa, InterruptLine};
 use serde::{Deserialize, Serialize};

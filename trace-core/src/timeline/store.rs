@@ -3,7 +3,7 @@
 use super::{
     Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
 };
-use crate::container::{self, ContainerError, KineFile};
+use crate::container::{self, ContainerError, Derived, KineFile};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, InterruptLine, Recording};
 use crate::registers::RegisterMap;
@@ -181,10 +181,35 @@ impl Timeline {
     /// # Errors
     /// When the section cannot be read.
     pub fn stored(file: &KineFile) -> Result<Option<Self>, ContainerError> {
+        Ok(KeptTimeline::of(file)?.and_then(|k| k.read()))
+    }
+}
+
+/// A timeline that a file keeps and that nobody read yet.
+#[derive(Clone, Debug)]
+pub struct KeptTimeline(Derived);
+
+impl KeptTimeline {
+    /// The one of a file, if it is of this version of the analysis and of the file's last commit.
+    ///
+    /// # Errors
+    /// When the section cannot be read.
+    pub fn of(file: &KineFile) -> Result<Option<Self>, ContainerError> {
         let derived = file.derived(SECTION)?;
-        Ok(derived
-            .filter(|d| d.current && d.analysis_version == super::ANALYSIS_VERSION)
-            .and_then(|d| Self::from_bytes(d.bytes())))
+        let holds = |d: &Derived| d.current && d.analysis_version == super::ANALYSIS_VERSION;
+        Ok(derived.filter(holds).map(Self))
+    }
+
+    /// Bytes that reading it goes through.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.bytes().len()
+    }
+
+    /// The timeline; `None` when the bytes hold none, and it must be derived again.
+    #[must_use]
+    pub fn read(&self) -> Option<Timeline> {
+        Timeline::from_bytes(self.0.bytes())
     }
 }
 
