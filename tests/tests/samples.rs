@@ -320,3 +320,23 @@ fn text_for_a_person_tells_of_every_job_and_says_numbers_right() {
         assert!(!text.contains(" 1 jobs") && !text.contains("(s)"), "{text}");
     }
 }
+
+#[test]
+fn a_picture_is_taken_off_screen_where_there_is_no_display() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("window.png");
+    let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
+    command
+        .args(["--screenshot".as_ref(), out.as_os_str()])
+        .arg(root().join("sample-traces/write-value.kine"))
+        .args(["--size", "800x500"]);
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "XDG_RUNTIME_DIR"] {
+        command.env_remove(name);
+    }
+    let ended = whole_program_tests::Ended::from(command.output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    // PNG's signature, then the header with width and height.
+    let png = std::fs::read(&out).unwrap();
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    assert_eq!(&png[16..24], &[0, 0, 3, 32, 0, 0, 1, 244]);
+}

@@ -225,7 +225,7 @@ fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         ui.set_height(28.0);
         ui.add_space(8.0);
         let told = if doc.events.filter.trim().is_empty() {
-            format!("{} events", text::count(doc.len()))
+            text::counted(doc.len(), "event", "events")
         } else if wrong.is_none() && doc.events.found_for != doc.events.filter {
             "filtering…".into()
         } else {

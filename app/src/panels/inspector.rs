@@ -120,7 +120,11 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
         .and_then(|s| s.mapping_at(va))
         .copied()
     {
-        let told = format!("{} · {} pages", facts::rights_text(m.rights), text::count(m.pages));
+        let told = format!(
+            "{} · {}",
+            facts::rights_text(m.rights),
+            text::counted(m.pages, "page", "pages")
+        );
         let mapping = widgets::key_link(ui, "mapping", &told);
         let range = format!("{:#x}..{:#x}", m.va, m.end());
         if widgets::copies(&mapping, &[("range", range)]).clicked() {

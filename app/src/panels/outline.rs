@@ -200,7 +200,7 @@ fn problems(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let bare: usize = facts.spaces.iter().map(|s| s.runs_with(Content::None)).sum();
     if bare > 0 {
         let quiet = Part::words("no content").colour(p.quiet);
-        let right = Part::mono(format!("{} runs", text::count(bare as u64)));
+        let right = Part::mono(text::counted(bare as u64, "run", "runs"));
         let row = list_row(ui, "mapped without content", false, 0.0, quiet, right);
         if row.clicked() {
             asks.command("show-page-tables");

@@ -9,6 +9,12 @@ pub fn count(n: u64) -> String {
     group(&n.to_string())
 }
 
+/// A count of things in words: `1 job`, `23 jobs`.
+#[must_use]
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
 fn group(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -125,6 +131,10 @@ mod tests {
     fn values_are_written_as_people_read_them() {
         assert_eq!(count(8542), "8\u{2009}542");
         assert_eq!(count(12), "12");
+        assert_eq!(
+            (counted(1, "job", "jobs"), counted(0, "job", "jobs")),
+            ("1 job".into(), "0 jobs".into())
+        );
         assert_eq!(hex(0x87b00, 4), "0x00087b00");
         assert_eq!(bytes(538 << 20), "538 MiB");
         assert_eq!(seconds(12_895_703_000), "12.895\u{2009}703 s");

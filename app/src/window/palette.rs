@@ -140,7 +140,10 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
     }
     for (offset, r) in &doc.facts.registers {
         if let Some(rank) = fits(&r.name, wanted).filter(|r| *r < 100) {
-            let told = format!("register, {} accesses", r.events.len());
+            let told = format!(
+                "register, {}",
+                text::counted(r.events.len() as u64, "access", "accesses")
+            );
             out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
         }
     }

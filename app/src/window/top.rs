@@ -32,9 +32,9 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
             };
             let span = doc.ns(doc.len().saturating_sub(1));
             let told = format!(
-                "{gpu} · {} events · {} jobs · {}",
-                text::count(doc.len()),
-                doc.facts.jobs.len(),
+                "{gpu} · {} · {} · {}",
+                text::counted(doc.len(), "event", "events"),
+                text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
                 text::duration(span)
             );
             let room = (full.center().x - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);

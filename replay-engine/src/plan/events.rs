@@ -393,10 +393,10 @@ impl<'a> Translation<'a> {
         if headers.is_empty() {
             return Ok(());
         }
-        let detail = format!(
-            "the status words of {} header(s) from {head_va} on are cleared",
-            headers.len()
-        );
+        let detail = match headers.len() {
+            1 => format!("the status word of the header at {head_va} is cleared"),
+            n => format!("the status words of {n} headers from {head_va} on are cleared"),
+        };
         self.rewrite(RewriteKind::JobStatus, at, detail);
         for pa in headers {
             let offset = pa.0.saturating_sub(self.arena.base.0);

@@ -60,7 +60,7 @@ fn crumbs(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
         if let Some(m) = mapping {
             ui.label(RichText::new(icons::CARET_RIGHT).size(10.0).color(p.quiet));
             let r = widgets::link(ui, "Map of the mapping", &format!("{:#x}", m.va));
-            let told = format!("{} pages {}", text::count(m.pages), rights_text(m.rights));
+            let told = format!("{} {}", text::counted(m.pages, "page", "pages"), rights_text(m.rights));
             if r.on_hover_text(told).clicked() {
                 doc.tables.frame(m.va, m.pages);
                 doc.tables.at = at;

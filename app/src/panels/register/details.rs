@@ -108,8 +108,8 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     }
     if let Some(f) = doc.facts.poll_at(event).copied() {
         let waits = format!(
-            "{} reads, events {} to {}",
-            f.reads,
+            "{}, events {} to {}",
+            text::counted(f.reads, "read", "reads"),
             text::count(f.first),
             text::count(f.last)
         );
@@ -327,7 +327,13 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
         return;
     };
     let n = fact.events.len();
-    widgets::section(ui, &format!("All {} accesses", text::count(n as u64)));
+    widgets::section(
+        ui,
+        &match n {
+            1 => "The only access".to_owned(),
+            n => format!("All {} accesses", text::count(n as u64)),
+        },
+    );
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 26.0), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(AccessRole::Button, true, "Accesses to this register"));
     ui.painter().rect_filled(rect, 2.0, p.raised);
