@@ -324,7 +324,14 @@ fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
         assert_eq!(bench.server.states()[0].holder.as_deref(), Some("bench"));
         relay.cut();
         let e = run.join().unwrap().unwrap_err();
-        assert!(matches!(&e, ClientError::Lost { stage: Stage::Run, .. }), "{e}");
+        match &e {
+            ClientError::Lost { stage: Stage::Run, .. } => {}
+            // At a fifth the last answer to the upload may still be on its way.
+            ClientError::Lost {
+                stage: Stage::Upload, ..
+            } if mood == HANGS => {}
+            e => panic!("{e}"),
+        }
         assert!(e.to_string().contains("kinescope-agent"), "{e}");
         until("the device to be free", || bench.server.states()[0].holder.is_none());
     }
@@ -373,6 +380,11 @@ fn every_way_to_a_board_is_the_same_protocol() {
         prints.push((outcome.fingerprint, lease.pushed().bytes > 0, outcome.verdict));
     }
     assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
+    // The agent hears of the last lease's end a moment later.
+    until("the board to be free", || {
+        let listed = boards::list(&here, &ends.client).unwrap();
+        listed.iter().all(|b| !matches!(b.reach, boards::Reach::Busy(_)))
+    });
     let listed = boards::list(&here, &ends.client).unwrap();
     let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
     assert_eq!(

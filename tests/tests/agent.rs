@@ -310,7 +310,13 @@ fn one_client_at_a_time_and_one_that_goes_away_frees_the_board() {
     second.assert_refused("in use by");
     // The first one is interrupted, as with Ctrl-C: its run is cancelled, the board reset and free.
     let id = first.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", "kill -INT $0", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert!(!first.wait().unwrap().success());
     until_state(&agent, "free");
     agent.replay(&sample, "agent:lab/mali-g71", &[]);

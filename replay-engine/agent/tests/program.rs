@@ -90,8 +90,8 @@ fn it_serves_a_paired_client_on_tcp_and_on_a_socket_that_is_its_owners_alone() {
     }
     // Asked to end, it ends well and takes its socket along.
     assert!(
-        Command::new("kill")
-            .arg(agent.child.id().to_string())
+        Command::new("sh")
+            .args(["-c", "kill $0", &agent.child.id().to_string()])
             .status()
             .unwrap()
             .success()
@@ -117,7 +117,10 @@ fn killed_in_the_middle_of_a_run_the_client_hears_of_it_at_once() {
             std::thread::sleep(Duration::from_millis(1));
         }
         agent.child.kill().unwrap();
-        (Instant::now(), agent)
+        let killed = Instant::now();
+        // Until it is gone, its port may still take a connection.
+        agent.child.wait().unwrap();
+        (killed, agent)
     });
     let e = lease.replay(&compiled, 10_000, &progress, false).unwrap_err();
     let (killed, _agent) = killer.join().unwrap();
