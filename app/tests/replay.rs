@@ -14,6 +14,7 @@ use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,11 @@ fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool)
         std::thread::sleep(Duration::from_millis(2));
         assert!(since.elapsed() < Duration::from_secs(60), "{what} did not come");
     }
+}
+
+/// Steps frames until the board runs the plan.
+fn until_it_runs(w: &mut Window) {
+    until(w, "the run", |w| *w.doc().replay.phase.lock().unwrap() == "running");
 }
 
 fn has_part(w: &Window, part: &str) -> bool {
@@ -156,12 +162,10 @@ fn containment_is_told_as_it_is_known() {
 
 #[test]
 fn an_outcome_never_lands_on_another_recording() {
-    let mut w = Window::open();
+    let mut w = Window::busy();
     let ctx = w.harness.ctx.clone();
     w.app().replay(&ctx, 10_000, "replay");
-    until(&mut w, "the run", |w| {
-        *w.doc().replay.phase.lock().unwrap() == "running"
-    });
+    until_it_runs(&mut w);
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
     w.app().open(&ctx, other.clone());
@@ -175,29 +179,29 @@ fn an_outcome_never_lands_on_another_recording() {
 
 #[test]
 fn a_replay_is_stopped_in_the_middle() {
-    let mut w = Window::open();
+    let mut w = Window::busy();
     let ctx = w.harness.ctx.clone();
-    // On a busy machine the window may see the run only when it is over: then again.
-    for _ in 0..20 {
-        w.app().replay(&ctx, 10_000, "replay");
-        until(&mut w, "the run", |w| {
-            *w.doc().replay.phase.lock().unwrap() == "running"
-        });
-        if w.has("Cancel replay") {
-            w.click("Cancel replay");
-        }
-        w.settle();
-        if w.doc().replay.error.is_some() {
-            break;
-        }
-    }
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    w.harness.step();
+    w.click("Cancel replay");
     let trouble = w.doc().replay.error.clone().expect("what became of it");
     assert_eq!(trouble.kind, TroubleKind::Stopped);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
     assert!(has_part(&w, "Stopped."));
     w.click("Run replay");
-    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    let outcome = w.doc().replay.outcome.clone().unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
     assert!(!has_part(&w, "Stopped."));
+
+    // What was replayed before stays when a later run is stopped.
+    w.app().replay(&ctx, 10_000, "replay");
+    until_it_runs(&mut w);
+    w.harness.step();
+    w.click("Cancel replay");
+    assert!(has_part(&w, "Stopped."));
+    let now = w.doc().replay.outcome.clone().unwrap();
+    assert!(Arc::ptr_eq(&now, &outcome));
 }
 
 /// A real agent in another process, which lets one client pair.
@@ -269,7 +273,7 @@ impl Drop for Agent {
 
 /// A window with the sample and keys of its own.
 fn with_keys() -> Window {
-    let mut w = Window::open();
+    let mut w = Window::busy();
     let keys = w.folder.path().join("keys");
     w.app().boards = Boards::new(Some(keys));
     w.run("show-replay");
@@ -310,9 +314,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     // The agent dies in the middle of a run.
     let ctx = w.harness.ctx.clone();
     w.app().replay(&ctx, 10_000, "replay");
-    until(&mut w, "the run", |w| {
-        *w.doc().replay.phase.lock().unwrap() == "running"
-    });
+    until_it_runs(&mut w);
     agent.kill();
     w.settle();
     let trouble = w.doc().replay.error.clone().expect("the window says what happened");
@@ -366,7 +368,7 @@ fn with_fixed_times(w: &mut Window) {
     let mut o = (**doc.replay.outcome.as_ref().unwrap()).clone();
     o.timing.push_ns = 640_000;
     o.timing.runs_ns = vec![1_840_000; o.timing.runs_ns.len()];
-    doc.replay.outcome = Some(std::sync::Arc::new(o));
+    doc.replay.outcome = Some(Arc::new(o));
     w.app().settings.hints_read = 9;
     w.settle();
 }

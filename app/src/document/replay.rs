@@ -154,6 +154,13 @@ impl State {
         !self.board().starts_with("software:") && !self.info().is_some_and(software)
     }
 
+    /// Forgets what the last run said of itself; what it did stays until there is something newer.
+    pub fn begin(&mut self) {
+        self.error = None;
+        // A new place: a run that was told to stop may still write to its own.
+        self.phase = Arc::default();
+    }
+
     /// Takes a plan up.
     pub fn planned(&mut self, p: Planned) {
         self.plan = Some((p.compiled, p.revision));

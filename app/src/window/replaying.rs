@@ -35,7 +35,7 @@ impl App {
     /// Makes the plan of the replay.
     pub fn plan(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
-        doc.replay.error = None;
+        doc.replay.begin();
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
         let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
             let planned = replay::plan(&order, progress);
@@ -61,7 +61,7 @@ impl App {
         }
         self.confirm = None;
         doc.replay.repeat = times;
-        doc.replay.error = None;
+        doc.replay.begin();
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
         let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {

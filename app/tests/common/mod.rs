@@ -67,6 +67,36 @@ pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
     (path, changed)
 }
 
+/// The sample with its first read made again and again, as a file in `folder`: ten thousand runs of it take minutes,
+/// so that a test meets the run in its middle however busy the machine is.
+pub fn busy(folder: &Path) -> PathBuf {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let mut b = EventsBuilder::new();
+    let mut again = None;
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        match r.events.kind(at).unwrap() {
+            EventKind::Read | EventKind::Write => {
+                let a = r.events.access(at).unwrap();
+                let first = *again.get_or_insert(a);
+                assert!(!first.write, "it begins with a read");
+                b.access(time, 0, a);
+                if at == 0 {
+                    for _ in 0..20_000 {
+                        b.access(time, 0, first);
+                    }
+                }
+            }
+            EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::Mark | EventKind::Submit => {}
+        }
+    }
+    r.events = b.finish();
+    let path = folder.join("busy.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    path
+}
+
 /// A window without a screen, and what a test needs around it.
 pub struct Window {
     /// Runs its frames.
@@ -132,6 +162,12 @@ impl Window {
     /// A window with the sample of this name, `vecadd.kine` for one.
     pub fn named(name: &str) -> Self {
         Self::with(&samples().join(name), ThemeChoice::Dark, 1.0)
+    }
+
+    /// A window with a recording of which many runs take long.
+    pub fn busy() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::with(&busy(folder.path()), ThemeChoice::Dark, 1.0)
     }
 
     /// A window with a `.kine` file, in a theme and at a scale.
