@@ -176,8 +176,9 @@ fn diff() {
     form(&diff["jobs"], "a:n b:n");
     form(
         &diff["events"],
-        "same:n changed:n only_a:n only_b:n relocated:n cut_short:a list:a",
+        "same:n changed:n only_a:n only_b:n relocated:n uncompared:n folded:o cut_short:a list:a",
     );
+    form(&diff["events"]["folded"], "a:n b:n");
     form(&diff["pages"], "same:n changed:n only_a:n only_b:n list:a");
     each(
         &diff["events"]["list"],

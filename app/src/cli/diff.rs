@@ -50,6 +50,10 @@ struct Counts<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     relocated: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    uncompared: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    folded: Option<Sides>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cut_short: Option<Vec<JobPair>>,
     list: Vec<T>,
 }
@@ -134,6 +138,11 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             only_a: e.only_a,
             only_b: e.only_b,
             relocated: Some(e.relocated),
+            uncompared: Some(e.uncompared),
+            folded: Some(Sides {
+                a: e.folded.0,
+                b: e.folded.1,
+            }),
             cut_short: Some(e.cut_short.clone()),
             list: e.list.iter().map(event).collect(),
         },
@@ -157,6 +166,8 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             only_a: p.only_a,
             only_b: p.only_b,
             relocated: None,
+            uncompared: None,
+            folded: None,
             cut_short: None,
             list: p
                 .list
@@ -203,6 +214,17 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if let Some(n) = e.relocated.filter(|n| *n > 0) {
         out.line(format_args!(
             "{n} writes of page-table roots differ only by where the tables lie and count as neither"
+        ))?;
+    }
+    if let Some(n) = e.uncompared.filter(|n| *n > 0) {
+        out.line(format_args!(
+            "{n} accesses carry what every run has for itself (flush ids, free-running counters) and count as neither"
+        ))?;
+    }
+    if let Some(n) = e.folded.as_ref().filter(|n| n.a + n.b > 0) {
+        out.line(format_args!(
+            "{} and {} reads repeat a wait for a status; its last read stands for them",
+            n.a, n.b
         ))?;
     }
     for pair in e.cut_short.iter().flatten() {

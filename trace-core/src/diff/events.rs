@@ -5,7 +5,7 @@ use super::spaces::{self, SpacePair};
 use super::{EventDiff, EventDifference, JobPair, MOST, RegisterDiff, key};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
-use crate::registers::{Half, Register, RegisterMap, Role};
+use crate::registers::{Half, ReadRule, Register, RegisterMap, Role};
 use std::collections::{BTreeMap, HashMap};
 
 type Item = (usize, Access);
@@ -19,6 +19,33 @@ struct Part {
     items: Vec<Item>,
     /// Slot and head of that job's chain, as last written before its submit.
     head: (Option<u8>, u64),
+    /// Reads that a later one of the same wait stands for.
+    folded: u64,
+    /// Where the last access of each thread stands, while it is filled.
+    last: HashMap<u32, usize>,
+}
+
+/// In the place of the event of a read that another one stands for.
+const FOLDED: usize = usize::MAX;
+
+impl Part {
+    /// Takes an access up. Of a status that a thread reads again and again its last read stands for all: how often it
+    /// takes is a matter of time and not of what was done. What other threads do meanwhile does not end the wait.
+    fn push(&mut self, event: usize, a: Access, thread: u32, waits: bool) {
+        let before = self.last.insert(thread, self.items.len());
+        let before = before.and_then(|at| self.items.get_mut(at)).filter(|_| waits);
+        if let Some(before) = before.filter(|b| key(&b.1) == key(&a)) {
+            before.0 = FOLDED;
+            self.folded += 1;
+        }
+        self.items.push((event, a));
+    }
+
+    /// Takes out what others stand for.
+    fn close(&mut self) {
+        self.items.retain(|i| i.0 != FOLDED);
+        self.last = HashMap::new();
+    }
 }
 
 /// The accesses of a recording, cut after each submit: the first part is what comes before any job has begun.
@@ -26,10 +53,13 @@ fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
     let mut parts = vec![Part::default()];
     let mut heads: HashMap<u32, u64> = HashMap::new();
     for (event, a) in recording.events.accesses(0..recording.events.len()) {
+        let register = map.filter(|_| a.space == 0).and_then(|m| m.at(a.offset));
+        let waits = !a.write && register.is_some_and(|r| r.replay.read == ReadRule::Until);
+        let thread = recording.events.thread.get(event).unwrap_or(0);
         if let Some(last) = parts.last_mut() {
-            last.items.push((event, a));
+            last.push(event, a, thread, waits);
         }
-        let Some(r) = map.filter(|_| a.write).and_then(|m| m.at(a.offset)) else {
+        let Some(r) = register.filter(|_| a.write) else {
             continue;
         };
         match r.replay.role {
@@ -37,12 +67,13 @@ fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
                 heads.insert(a.offset, a.value);
             }
             Some(Role::JobCommand) if a.value == 1 => parts.push(Part {
-                items: Vec::new(),
                 head: (r.index, head(map, r, &heads)),
+                ..Part::default()
             }),
             _ => {}
         }
     }
+    parts.iter_mut().for_each(Part::close);
     parts
 }
 
@@ -97,7 +128,11 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
     let (parts_a, parts_b) = (parts(a, map), parts(b, map));
     let jobs = (parts_a.len() as u64 - 1, parts_b.len() as u64 - 1);
     let tables = spaces::pairs(a, b);
-    let mut out = EventDiff::default();
+    let folded = |parts: &[Part]| parts.iter().map(|p| p.folded).sum();
+    let mut out = EventDiff {
+        folded: (folded(&parts_a), folded(&parts_b)),
+        ..EventDiff::default()
+    };
     let mut registers: BTreeMap<u32, RegisterDiff> = BTreeMap::new();
     let paired = pairs(&parts_a, &parts_b, progress)?;
     progress.set_total(paired.len() as u64);
@@ -130,6 +165,10 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
                 }
                 (Some((_, v)), Some((_, w))) if moved(a, b, map, &tables, v, w) => {
                     out.relocated += 1;
+                    continue;
+                }
+                (Some((_, v)), Some((_, w))) if each_its_own(map, v, w) => {
+                    out.uncompared += 1;
                     continue;
                 }
                 (Some(v), Some(w)) => {
@@ -167,6 +206,20 @@ fn moved(
     map.and_then(|m| m.at(v.offset))
         .filter(|r| r.replay.role == Some(Role::Root))
         .is_some_and(|r| spaces::same_tables(a, b, tables, r, (v.value, w.value)))
+}
+
+/// Whether the values differ only where every run has its own: counters that run free, and the flush id that a driver
+/// reads and hands on with a job.
+fn each_its_own(map: Option<&RegisterMap>, v: &Access, w: &Access) -> bool {
+    let Some(r) = map.filter(|_| v.space == 0).and_then(|m| m.at(v.offset)) else {
+        return false;
+    };
+    match (v.write, r.replay.read) {
+        (true, _) => r.replay.role == Some(Role::FlushId),
+        (false, ReadRule::Any | ReadRule::Feeds) => true,
+        (false, ReadRule::Masked(bits)) => (v.value ^ w.value) & bits == 0,
+        (false, ReadRule::Equal | ReadRule::Until) => false,
+    }
 }
 
 /// The alignment of two sequences, the same whichever comes first: of several shortest ones, that which is found from

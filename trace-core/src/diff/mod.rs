@@ -43,6 +43,12 @@ pub struct EventDiff {
     /// Writes that give each side's own page tables to the same address space: they differ by where the tables lie
     /// and by nothing else, and count as neither the same nor changed.
     pub relocated: u64,
+    /// Accesses whose values every run has for itself, by the register map's replay class: counters that run free, the
+    /// bits that a mask leaves out, and flush ids. They count as neither the same nor changed.
+    pub uncompared: u64,
+    /// Reads of a status that was read again and again, in the first and in the second, for which the last one of the
+    /// wait stands. Only that one is aligned and counted.
+    pub folded: (u64, u64),
     /// Pairs of jobs, of which each side may miss one, whose accesses differ by so much that the search for the
     /// shortest alignment was cut short: there may be an alignment with fewer differences.
     pub cut_short: Vec<JobPair>,
@@ -100,6 +106,7 @@ pub struct RegisterDiff {
 }
 
 /// Memory at the end of both, by address space and GPU address where both have page tables and by frame where not.
+/// Memory without contents starts as zero, so a page of zeros on one side alone is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageDiff {
     /// Pages with the same contents.
@@ -132,7 +139,8 @@ pub struct PageDifference {
 }
 
 impl Diff {
-    /// Whether the recordings do not differ in anything that is compared. Where page tables lie is not.
+    /// Whether the recordings do not differ in anything that is compared. Where page tables lie is not, nor what every
+    /// run has for itself.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let (e, p) = (&self.events, &self.pages);
@@ -145,6 +153,7 @@ impl Diff {
         std::mem::swap(&mut self.events.only_a, &mut self.events.only_b);
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
         std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
+        std::mem::swap(&mut self.events.folded.0, &mut self.events.folded.1);
         for j in &mut self.events.cut_short {
             *j = j.swapped();
         }

@@ -94,6 +94,11 @@ fn compare(
                     _ => None,
                 };
             }
+            // What has no contents starts as zero.
+            (Some(&PageId::ZERO), None) | (None, Some(&PageId::ZERO)) => {
+                out.same += 1;
+                continue;
+            }
             (Some(_), None) => out.only_a += 1,
             _ => out.only_b += 1,
         }

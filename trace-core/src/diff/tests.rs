@@ -234,3 +234,50 @@ fn a_comparison_can_be_cancelled() {
     let r = recording(&BASE, &[]);
     assert_eq!(diff_with(&r, &r, &progress), Err(Cancelled));
 }
+
+/// What every run has for itself is no difference: how often a status was read, a flush id and what carries it on.
+#[test]
+fn waits_flush_ids_and_counters_do_not_part_two_runs() {
+    let run = |reads: usize, flush: u64, cycles: u64| {
+        let mut list = vec![(true, 0x2418, 4)];
+        list.extend(std::iter::repeat_n((false, 0x2428, 1), reads));
+        list.extend([
+            (false, 0x2428, 0),
+            (false, 0x38, flush),
+            (true, 0x18f0, flush),
+            (false, 0x90, cycles),
+        ]);
+        recording(&list, &[])
+    };
+    let (a, b) = (run(9, 0xff_fff3, 1), run(2, 7, 2));
+    let d = diff(&a, &b);
+    assert!(d.is_empty(), "{d:?}");
+    assert_eq!((d.events.same, d.events.uncompared, d.events.folded), (2, 3, (9, 2)));
+    assert_eq!(diff(&b, &a), d.swapped());
+    // A wait that ended on another value is one, and so is another command.
+    let mut list = vec![(true, 0x2418, 5)];
+    list.extend([
+        (false, 0x2428, 0),
+        (false, 0x2428, 1),
+        (false, 0x38, 7),
+        (true, 0x18f0, 7),
+        (false, 0x90, 2),
+    ]);
+    let other = recording(&list, &[]);
+    let d = diff(&a, &other);
+    let names: Vec<_> = d.registers.iter().map(|r| r.name.as_str()).collect();
+    assert_eq!((d.events.changed, names), (2, vec!["AS0_COMMAND", "AS0_STATUS"]));
+    // Without a map nothing is known to be each run's own.
+    let (mut a, mut b) = (a, b);
+    (a.facts.identity.gpu_id, b.facts.identity.gpu_id) = (0, 0);
+    let d = diff(&a, &b);
+    assert_eq!((d.events.uncompared, d.events.folded, d.is_empty()), (0, (0, 0), false));
+}
+
+#[test]
+fn a_page_of_zeros_is_as_none() {
+    let (a, b) = (recording(&BASE, &[(1, 1), (2, 0)]), recording(&BASE, &[(1, 1), (3, 0)]));
+    let d = diff(&a, &b);
+    assert!(d.is_empty(), "{d:?}");
+    assert_eq!(d.pages.same, 3);
+}
