@@ -8,7 +8,7 @@ use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{ClientError, Stage};
-use replay_engine::run::{FaultReport, Outcome, ReadCounts, Timing, Verdict};
+use replay_engine::run::{FaultReport, Outcome, Timing, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -215,25 +215,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// The outcome of a run whose end nobody saw.
 fn broken(failure: String, device: String) -> Outcome {
     Outcome {
-        verdict: Verdict::Failed,
-        computed: false,
         failure: Some(failure),
-        actions: 0,
-        reads: ReadCounts::default(),
-        interrupts: 0,
-        rewrites: BTreeMap::new(),
-        divergences: Vec::new(),
-        divergence_count: 0,
-        findings: Vec::new(),
-        jobs: Vec::new(),
-        faults: Vec::new(),
-        outputs: Vec::new(),
-        device_ns: 0,
-        timing: Timing::default(),
-        pushed_bytes: 0,
-        device,
-        fingerprint: [0; 32],
-        recording: Vec::new(),
+        ..Outcome::unfinished(device)
     }
 }
 

@@ -6,7 +6,7 @@ mod process;
 use process::{Agent, LIMIT, paired};
 use replay_core::{Action, ReadClass};
 use replay_engine::client::{ClientError, Endpoint, Lease, Stage, boards, pair};
-use replay_engine::plan::{BodyBuilder, Budgets, Compiled, PLAN_VERSION, Plan, ReadClasses};
+use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, ReadClasses};
 use replay_engine::run::Verdict;
 use replay_engine::wire::KeyStore;
 use std::collections::BTreeMap;
@@ -42,27 +42,17 @@ fn plan(lease: &Lease, reads: u32) -> Compiled {
     }
     let (body, actions) = body.finish();
     let plan = Plan {
-        version: PLAN_VERSION,
         title: "reads".to_owned(),
         gpu_id: info.gpu_id,
         register_map: info.register_map.clone(),
         arena: info.arena,
-        pages: Vec::new(),
-        used_pages: 0,
-        spaces: Vec::new(),
-        outputs: Vec::new(),
-        jobs: Vec::new(),
-        rewrites: Vec::new(),
         reads: ReadClasses {
             equal: u64::from(reads),
             ..ReadClasses::default()
         },
-        interrupts: 0,
         actions,
-        budgets: Budgets::default(),
         body,
-        allowed: Vec::new(),
-        buffers: Vec::new(),
+        ..Plan::empty(PLAN_VERSION)
     };
     Compiled {
         plan,

@@ -21,9 +21,9 @@ pub(crate) use untouched::{RESETS, Untouched};
 
 use crate::device::Arena;
 use serde::{Deserialize, Serialize};
-use trace_core::GpuVa;
 use trace_core::encode::EncodeError;
 use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
+use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
 pub const PLAN_VERSION: u32 = 1;
@@ -85,7 +85,7 @@ pub struct PlanSpace {
     /// Format of its tables.
     pub format: MmuFormat,
     /// Physical address of the top table, inside the arena.
-    pub root: trace_core::PhysAddr,
+    pub root: PhysAddr,
     /// Value that the root register receives.
     pub root_register: u64,
 }
@@ -231,6 +231,34 @@ pub enum PlanError {
 }
 
 impl Plan {
+    /// A plan of nothing, in an arena without pages.
+    #[must_use]
+    pub fn empty(version: u32) -> Self {
+        Self {
+            version,
+            title: String::new(),
+            gpu_id: 0,
+            register_map: String::new(),
+            arena: Arena {
+                base: PhysAddr(0),
+                pages: 0,
+            },
+            pages: Vec::new(),
+            used_pages: 0,
+            spaces: Vec::new(),
+            outputs: Vec::new(),
+            jobs: Vec::new(),
+            rewrites: Vec::new(),
+            reads: ReadClasses::default(),
+            interrupts: 0,
+            actions: 0,
+            budgets: Budgets::default(),
+            body: Vec::new(),
+            allowed: Vec::new(),
+            buffers: Vec::new(),
+        }
+    }
+
     /// The plan as bytes: magic, version, record. `docs/plan.md`.
     ///
     /// # Errors

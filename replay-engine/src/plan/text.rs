@@ -195,7 +195,7 @@ pub fn parse(text: &str) -> Result<Plan, TextError> {
             reason: format!("version {version} is not known"),
         });
     }
-    let mut plan = empty(version);
+    let mut plan = Plan::empty(version);
     let mut seen = Vec::new();
     let mut body: Option<BodyBuilder> = None;
     for (line, text) in rows {
@@ -228,32 +228,6 @@ pub fn parse(text: &str) -> Result<Plan, TextError> {
     }
     plan.body = body.ok_or_else(|| missing("the body"))?.finish().0;
     Ok(plan)
-}
-
-fn empty(version: u32) -> Plan {
-    Plan {
-        version,
-        title: String::new(),
-        gpu_id: 0,
-        register_map: String::new(),
-        arena: Arena {
-            base: PhysAddr(0),
-            pages: 0,
-        },
-        pages: Vec::new(),
-        used_pages: 0,
-        spaces: Vec::new(),
-        outputs: Vec::new(),
-        jobs: Vec::new(),
-        rewrites: Vec::new(),
-        reads: ReadClasses::default(),
-        interrupts: 0,
-        actions: 0,
-        budgets: Budgets::default(),
-        body: Vec::new(),
-        allowed: Vec::new(),
-        buffers: Vec::new(),
-    }
 }
 
 fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {

@@ -102,25 +102,8 @@ fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
         *rewrites.entry(r.kind).or_insert(0) += 1;
     }
     Outcome {
-        verdict: Verdict::Failed,
-        computed: false,
-        failure: None,
-        actions: 0,
-        reads: ReadCounts::default(),
-        interrupts: 0,
         rewrites,
-        divergences: Vec::new(),
-        divergence_count: 0,
-        findings: Vec::new(),
-        jobs: Vec::new(),
-        faults: Vec::new(),
-        outputs: Vec::new(),
-        device_ns: 0,
-        timing: Timing::default(),
-        pushed_bytes: 0,
-        device: board.info().name,
-        fingerprint: [0; 32],
-        recording: Vec::new(),
+        ..Outcome::unfinished(board.info().name)
     }
 }
 

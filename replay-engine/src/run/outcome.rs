@@ -153,3 +153,31 @@ pub struct Outcome {
     /// The outcome as a recording: a `.kine` file's bytes.
     pub recording: Vec<u8>,
 }
+
+impl Outcome {
+    /// The outcome of a run on `device` that did nothing yet: failed, until it is known better.
+    #[must_use]
+    pub fn unfinished(device: String) -> Self {
+        Self {
+            verdict: Verdict::Failed,
+            computed: false,
+            failure: None,
+            actions: 0,
+            reads: ReadCounts::default(),
+            interrupts: 0,
+            rewrites: BTreeMap::new(),
+            divergences: Vec::new(),
+            divergence_count: 0,
+            findings: Vec::new(),
+            jobs: Vec::new(),
+            faults: Vec::new(),
+            outputs: Vec::new(),
+            device_ns: 0,
+            timing: Timing::default(),
+            pushed_bytes: 0,
+            device,
+            fingerprint: [0; 32],
+            recording: Vec::new(),
+        }
+    }
+}

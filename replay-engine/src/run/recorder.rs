@@ -300,33 +300,12 @@ impl Observer for Recorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Arena;
-    use crate::plan::{Budgets, PLAN_VERSION, ReadClasses};
-    use trace_core::PhysAddr;
+    use crate::plan::PLAN_VERSION;
 
     fn plan() -> Plan {
         Plan {
-            version: PLAN_VERSION,
-            title: String::new(),
-            gpu_id: 0,
             register_map: "mali-jm".into(),
-            arena: Arena {
-                base: PhysAddr(0),
-                pages: 0,
-            },
-            pages: Vec::new(),
-            used_pages: 0,
-            spaces: Vec::new(),
-            outputs: Vec::new(),
-            jobs: Vec::new(),
-            rewrites: Vec::new(),
-            reads: ReadClasses::default(),
-            interrupts: 0,
-            actions: 0,
-            budgets: Budgets::default(),
-            body: Vec::new(),
-            allowed: Vec::new(),
-            buffers: Vec::new(),
+            ..Plan::empty(PLAN_VERSION)
         }
     }
 

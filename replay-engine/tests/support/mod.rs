@@ -4,7 +4,7 @@
 use replay_core::{Action, Device, DeviceError, ReadClass, WaitResult};
 use replay_engine::client::{Client, Endpoint, Lease};
 use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
-use replay_engine::plan::{BodyBuilder, Budgets, Compiled, PLAN_VERSION, Plan, PlanPage, ReadClasses};
+use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, PlanPage, ReadClasses};
 use replay_engine::serve::{Factory, Options, Server};
 use replay_engine::wire::{Channel, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, Stream, WRITE_LIMIT, Word};
 use std::collections::BTreeMap;
@@ -167,7 +167,6 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
     let digest = |p: &Page| *blake3::hash(p).as_bytes();
     let pages = images.iter().zip(BASE >> 12..);
     let plan = Plan {
-        version: PLAN_VERSION,
         title: "a plan of the tests' own".to_owned(),
         gpu_id: GPU_ID,
         register_map: "mali-jm".to_owned(),
@@ -183,17 +182,10 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
             })
             .collect(),
         used_pages: images.len() as u64,
-        spaces: Vec::new(),
-        outputs: Vec::new(),
-        jobs: Vec::new(),
-        rewrites: Vec::new(),
         reads,
-        interrupts: 0,
         actions,
-        budgets: Budgets::default(),
         body,
-        allowed: Vec::new(),
-        buffers: Vec::new(),
+        ..Plan::empty(PLAN_VERSION)
     };
     Compiled {
         plan,
