@@ -100,4 +100,20 @@ impl ContainerError {
             _ => None,
         }
     }
+
+    /// The file that the error is about, when it is about one.
+    #[must_use]
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            Self::Io { place, .. }
+            | Self::NotKine { place, .. }
+            | Self::TooNew { place, .. }
+            | Self::NoCommit { place, .. }
+            | Self::Damaged { place, .. }
+            | Self::Record { place, .. }
+            | Self::Poisoned { place }
+            | Self::Busy { place } => Some(place),
+            Self::Refused(_) | Self::Cancelled(_) => None,
+        }
+    }
 }

@@ -46,12 +46,20 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What was read, or its error as a problem.
+/// What was read, or its error as a problem; a section whose digest was found not to agree is not told again.
 fn told<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option<T> {
     match read {
         Ok(v) => Some(v),
         Err(e) => {
-            report.add(e.byte().unwrap_or(0), e.to_string());
+            let byte = e.byte().unwrap_or(0);
+            let (place, text) = (e.place().map(|p| format!("{p}: byte {byte:#x}: ")), e.to_string());
+            // The report is of one file and names the byte by itself.
+            let what = place
+                .and_then(|p| text.strip_prefix(&p).map(str::to_owned))
+                .unwrap_or(text);
+            if !report.problems.iter().any(|p| p.byte == byte && p.message == what) {
+                report.add(byte, what);
+            }
             None
         }
     }

@@ -345,6 +345,20 @@ fn links_that_loop_or_lie_end() {
     assert!(matches!(container::from_bytes(b), Err(ContainerError::NoCommit { .. })));
 }
 
+/// A section that does not agree with its digest is told once, by its byte, and not again by whoever reads it.
+#[test]
+fn a_damaged_section_is_told_once() {
+    let (mut bytes, _) = three_commits();
+    let file = KineFile::from_bytes(bytes.clone()).unwrap();
+    let sections = file.sections();
+    let facts = sections.iter().rfind(|s| s.kind == Some(SectionKind::Facts)).unwrap();
+    let at = facts.offset;
+    bytes[at as usize] ^= 1;
+    let report = container::verify_bytes(bytes).unwrap();
+    let told: Vec<_> = report.problems.iter().map(|p| (p.byte, p.message.clone())).collect();
+    assert_eq!(told, [(at, "section facts does not agree with its digest".to_owned())]);
+}
+
 #[test]
 fn verify_names_rows_that_point_astray() {
     let mut r = recording(3, 40);
