@@ -27,6 +27,23 @@ may_not driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
 may_not kinescope kinescope-agent whole-program-tests fuzz-targets
 
+# Inside the program too: each room names those before it, none behind it. Reads the sources.
+rooms="theme document panels window commands cli"
+behind=" $rooms"
+for room in $rooms; do
+    behind=${behind#" $room"}
+    [ -n "$behind" ] || break
+    files=$(find "app/src/$room" -name '*.rs')
+    [ -n "$files" ] || { echo "app/src/$room holds no Rust"; bad=1; continue; }
+    names=$(echo $behind | tr ' ' '|')
+    for file in $files "app/src/$room.rs"; do
+        [ -e "$file" ] || continue
+        # `crate::room`, `super::room`, and a room in braces after either, however the lines are broken.
+        found=$(tr '\n' ' ' <"$file" | grep -oE "(crate|super)::(\{[^;]*[^A-Za-z0-9_:])?($names)[^A-Za-z0-9_]" | head -n 3)
+        [ -z "$found" ] || { echo "$file names a room above its own ($(echo $behind)):" $found; bad=1; }
+    done
+done
+
 # The executor knows nobody: itself is the whole list.
 core=$(tree replay-core)
 [ "$core" = replay-core ] || { echo "replay-core must have no dependency, it has:" $core; bad=1; }

@@ -5,7 +5,9 @@
 #![allow(clippy::print_stdout)] // A program that measures talks.
 
 use egui::{Context, Rect, pos2, vec2};
-use kinescope::window::{App, Setup, ThemeChoice};
+use kinescope::commands::COMMANDS;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{App, Setup};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ fn main() -> anyhow::Result<()> {
         theme: Some(ThemeChoice::Dark),
         board: None,
         chooser: Arc::new(|_| None),
+        commands: COMMANDS,
     };
     let mut app = App::new(&ctx, setup);
     let mut time = 0.0;
@@ -76,9 +79,10 @@ fn main() -> anyhow::Result<()> {
     let still = median((0..31).map(|_| next(&mut app)).collect());
     let mut moving = Vec::new();
     for i in 0..31 {
-        if let Some(doc) = &mut app.doc {
-            doc.timeline_zoom(1.3, Some(doc.len() as f64 * 0.4 + f64::from(i)), 0.0);
-            doc.timeline.at_once();
+        if let Some(desk) = app.desk() {
+            let about = desk.doc.len() as f64 * 0.4 + f64::from(i);
+            desk.views.timeline.zoom(desk.doc, 1.3, Some(about), 0.0);
+            desk.views.timeline.at_once();
         }
         moving.push(next(&mut app));
     }

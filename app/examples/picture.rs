@@ -1,11 +1,13 @@
-//! Renders pictures of the window off-screen, after commands: `picture RECORDING OUT.png WxH SCALE THEME COMMAND…`.
+//! Renders pictures of the window off-screen, after commands: `picture RECORDING OUT.png WxH SCALE THEME STEP…`.
 
-use kinescope::window::{ThemeChoice, screenshot_after};
+use kinescope::commands::COMMANDS;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{Shot, screenshot};
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [path, out, size, scale, theme, commands @ ..] = args.as_slice() else {
-        anyhow::bail!("picture RECORDING OUT.png WxH SCALE dark|light COMMAND…");
+    let [path, out, size, scale, theme, steps @ ..] = args.as_slice() else {
+        anyhow::bail!("picture RECORDING OUT.png WxH SCALE dark|light STEP…");
     };
     let (w, h) = size
         .split_once('x')
@@ -15,13 +17,12 @@ fn main() -> anyhow::Result<()> {
     } else {
         ThemeChoice::Dark
     };
-    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    screenshot_after(
-        path.as_ref(),
-        out.as_ref(),
-        [w.parse()?, h.parse()?],
-        scale.parse()?,
+    let shot = Shot {
+        size: [w.parse()?, h.parse()?],
+        scale: scale.parse()?,
         theme,
-        &commands,
-    )
+        commands: COMMANDS,
+    };
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    screenshot(path.as_ref(), out.as_ref(), &shot, &steps)
 }

@@ -5,6 +5,7 @@ pub mod bus;
 pub mod cli;
 pub mod commands;
 pub mod document;
+pub mod log;
 pub mod panels;
 pub mod theme;
 pub mod window;

@@ -51,7 +51,7 @@ const MOVES: &[(&str, Move)] = &[
     }),
     ("panning, zoomed in", |w, i| {
         let middle = w.doc().len() as f64 / 2.0;
-        w.doc().timeline.range = Some((middle + i as f64, middle + 500.0 + i as f64));
+        w.views().timeline.range = Some((middle + i as f64, middle + 500.0 + i as f64));
     }),
 ];
 
@@ -94,8 +94,8 @@ fn costs(events: u64) -> BTreeMap<String, u64> {
                     continue;
                 }
                 w.run(panel);
-                w.doc().timeline_axis(axis);
-                w.doc().timeline.range = None;
+                w.timeline_axis(axis);
+                w.views().timeline.range = None;
                 let middle = w.doc().len() / 2;
                 w.doc().go_with(middle, Selection::Register(busy));
                 w.settle();

@@ -132,13 +132,13 @@ fn numbers_are_set_undone_and_done_again() {
     let mut w = floats();
     let before = bytes(&mut w, "x");
     w.click("value 1");
-    w.doc().inputs.field = "2.5 -1".into();
+    w.views().inputs.field = "2.5 -1".into();
     w.click("Set");
     let now = bytes(&mut w, "x");
     assert_eq!(now[4..8], 2.5f32.to_le_bytes());
     assert_eq!(now[8..12], (-1f32).to_le_bytes());
     assert_eq!((&now[..4], &now[12..]), (&before[..4], &before[12..]));
-    assert_eq!(w.doc().inputs.summary().unwrap().changed, 2);
+    assert_eq!(w.views().inputs.summary().unwrap().changed, 2);
     w.run("undo");
     assert!(bytes(&mut w, "x") == before && !edited(&mut w, "x"));
     w.run("redo");
@@ -151,23 +151,23 @@ fn hex_is_set_and_what_is_no_value_is_told() {
     let before = bytes(&mut w, "x");
     w.click("hex");
     w.click("value 0");
-    assert!(w.doc().inputs.hex);
-    w.doc().inputs.field = "00 00 80 3f".into();
+    assert!(w.views().inputs.hex);
+    w.views().inputs.field = "00 00 80 3f".into();
     w.click("Set");
     assert_eq!(bytes(&mut w, "x")[..4], 1f32.to_le_bytes());
-    w.doc().inputs.field = "0".into();
+    w.views().inputs.field = "0".into();
     w.click("Set");
     assert!(has_part(&w, "write whole bytes as hex digits"));
     w.click("hex");
     w.click("value 0");
-    w.doc().inputs.field = "one".into();
+    w.views().inputs.field = "one".into();
     w.click("Set");
     assert!(has_part(&w, "\"one\" is not a value of type f32"));
     let va = w.doc().recording.buffer("x").unwrap().va.0;
-    w.doc().show_memory(0, va + 4092, 4);
+    w.show_memory(0, va + 4092, 4);
     w.settle();
     w.click("value 1023");
-    w.doc().inputs.field = "1 2".into();
+    w.views().inputs.field = "1 2".into();
     w.click("Set");
     assert!(has_part(&w, "past the end"));
     assert_eq!(bytes(&mut w, "x")[4..], before[4..]);
@@ -177,13 +177,13 @@ fn hex_is_set_and_what_is_no_value_is_told() {
 fn enter_sets_a_value_and_goes_to_the_next() {
     let mut w = floats();
     w.click("value 3");
-    w.doc().inputs.field = "7".into();
+    w.views().inputs.field = "7".into();
     w.harness.get_by_label("Value").focus();
     w.settle();
     w.harness.key_press(egui::Key::Enter);
     w.settle();
     assert_eq!(bytes(&mut w, "x")[12..16], 7f32.to_le_bytes());
-    assert_eq!(w.doc().inputs.editing, Some(4));
+    assert_eq!(w.views().inputs.editing, Some(4));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn painting_the_picture_is_one_change_a_stroke() {
     let before = bytes(&mut w, "x");
     w.click("Values as Picture");
     w.click("Paint");
-    w.doc().inputs.brush = Some(Brush {
+    w.views().inputs.brush = Some(Brush {
         value: 9.0,
         colour: [255; 3],
         size: 2,
@@ -344,12 +344,12 @@ fn painting_the_picture_is_one_change_a_stroke() {
 fn values_are_plotted_and_counted() {
     let mut w = floats();
     w.click("Values as Plot");
-    assert_eq!(w.doc().inputs.show, Some(Show::Plot));
+    assert_eq!(w.views().inputs.show, Some(Show::Plot));
     assert!(w.has("Plot of x"));
     w.click("value 2");
-    w.doc().inputs.field = "1000000".into();
+    w.views().inputs.field = "1000000".into();
     w.click("Set");
-    let s = Arc::clone(w.doc().inputs.summary().unwrap());
+    let s = Arc::clone(w.views().inputs.summary().unwrap());
     assert!(s.was.is_some() && s.now.range().unwrap().1 == 1e6);
     w.click("Values as Histogram");
     assert!(w.has("Histogram of x"));
@@ -357,9 +357,9 @@ fn values_are_plotted_and_counted() {
     assert_eq!(s.bars.last(), Some(&1));
     // The plot leads to the value under the pointer.
     w.click("Values as Plot");
-    w.doc().inputs.editing = None;
+    w.views().inputs.editing = None;
     w.click("Plot of x");
-    assert!(w.doc().inputs.editing.is_some());
+    assert!(w.views().inputs.editing.is_some());
 }
 
 /// A plot of values so large that their neighbours are the same number, or of one value, has no height of its own.
@@ -383,7 +383,7 @@ fn buffers_of_every_type_are_plotted_counted_and_painted() {
                     (Show::Histogram, "Histogram of"),
                     (Show::Picture, "Picture of"),
                 ] {
-                    w.doc().inputs.show = Some(show);
+                    w.views().inputs.show = Some(show);
                     w.settle();
                     let shown = has_part(&w, what) || has_part(&w, "finite number") || has_part(&w, "make a row");
                     assert!(shown, "{name} as {} by {what}", e.name());
@@ -392,8 +392,8 @@ fn buffers_of_every_type_are_plotted_counted_and_painted() {
         }
         w.run("show-memory");
         for e in ElementType::ALL {
-            w.doc().memory.element = Some(e);
-            w.doc().memory.plot = true;
+            w.views().memory.element = Some(e);
+            w.views().memory.plot = true;
             w.settle();
             assert!(
                 w.has("Plot of memory") || has_part(&w, "none is finite"),
@@ -450,7 +450,7 @@ fn died(mut w: Window) -> Window {
 fn edits_of_a_run_that_died_are_offered_and_taken_up() {
     let mut w = floats();
     w.click("value 0");
-    w.doc().inputs.field = "42".into();
+    w.views().inputs.field = "42".into();
     w.click("Set");
     let made = bytes(&mut w, "x");
     let mut w = died(w);
@@ -512,18 +512,18 @@ fn go_to_an_address_a_buffer_and_a_place_in_it() {
         ("y + 0x24".into(), va + 0x24),
         ("y".into(), va),
     ] {
-        w.doc().memory.go_to.clear();
+        w.views().memory.go_to.clear();
         enter(&mut w, "Go to address", &text);
-        assert_eq!(w.doc().memory.top, want & !15, "{text}");
+        assert_eq!(w.views().memory.top, want & !15, "{text}");
         assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == want));
     }
-    w.doc().memory.go_to.clear();
+    w.views().memory.go_to.clear();
     enter(&mut w, "Go to address", "nowhere");
     assert!(has_part(&w, "neither an address, a buffer nor a job"));
-    w.doc().memory.go_to.clear();
+    w.views().memory.go_to.clear();
     enter(&mut w, "Go to address", "job 0");
     let head = w.doc().facts.jobs[0].head_va;
-    assert_eq!(w.doc().memory.top, head & !15);
+    assert_eq!(w.views().memory.top, head & !15);
     assert!(has_part(&w, "of job 0"), "what the page is used for");
 }
 
@@ -535,13 +535,13 @@ fn bytes_are_found_or_told_not_to_be_there() {
     let content = bytes(&mut w, "x");
     let hex: Vec<String> = content[40..48].iter().map(|b| format!("{b:02x}")).collect();
     enter(&mut w, "Search memory", &hex.join(" "));
-    let hits = w.doc().memory.hits.clone().unwrap();
+    let hits = w.views().memory.hits.clone().unwrap();
     assert!(hits.contains(&(va + 40)), "{hits:x?}");
     assert!(matches!(*w.doc().selection(), Selection::Memory { bytes: 8, .. }));
-    w.doc().memory.search.clear();
+    w.views().memory.search.clear();
     enter(&mut w, "Search memory", "\"there is no such text in there\"");
-    assert!(w.doc().memory.hits.as_ref().unwrap().is_empty() && has_part(&w, "not found"));
-    w.doc().memory.search.clear();
+    assert!(w.views().memory.hits.as_ref().unwrap().is_empty() && has_part(&w, "not found"));
+    w.views().memory.search.clear();
     enter(&mut w, "Search memory", "zz");
     assert!(has_part(&w, "hex digits, or text in quotes"));
 }
@@ -604,10 +604,10 @@ fn a_search_is_stopped() {
     for _ in 0..4 {
         w.harness.step();
     }
-    let wrong = w.doc().memory.wrong.clone();
-    assert!(w.doc().memory.searching.is_some(), "it goes on: {wrong:?}");
+    let wrong = w.views().memory.wrong.clone();
+    assert!(w.views().memory.searching.is_some(), "it goes on: {wrong:?}");
     w.click("Stop searching");
-    assert!(w.doc().memory.searching.is_none() && w.doc().memory.hits.is_none());
+    assert!(w.views().memory.searching.is_none() && w.views().memory.hits.is_none());
     assert!(has_part(&w, "the search was stopped"));
 }
 
@@ -617,13 +617,13 @@ fn bytes_are_viewed_as_every_type_and_plotted() {
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     let content = bytes(&mut w, "x");
-    w.doc().show_memory(0, va + 16, 8);
+    w.show_memory(0, va + 16, 8);
     w.settle();
     for e in ElementType::ALL {
         w.click("View as");
         w.harness.query_all_by_label(e.name()).last().unwrap().click();
         w.settle();
-        assert_eq!(w.doc().memory.element, Some(e));
+        assert_eq!(w.views().memory.element, Some(e));
         let want = values::element_text(e, &content[16..]);
         assert!(
             w.has(&format!("{} {want}", e.name())),
@@ -640,12 +640,12 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
     let mut w = saxpy();
     w.run("show-memory");
     let head = w.doc().facts.jobs[0].head_va;
-    w.doc().show_memory(0, head, 1);
+    w.show_memory(0, head, 1);
     w.settle();
     let row = w.harness.get_by_label(&format!("memory {:#x}", head & !15)).rect();
     // The first byte of the line stands at the begin of its hex digits.
     double_click(&mut w, egui::pos2(row.left() + 136.0, row.center().y));
-    let t = w.doc().memory.touched.clone().expect("asked");
+    let t = w.views().memory.touched.clone().expect("asked");
     assert_eq!(t.va, head & !15);
     let list = t.list.expect("found");
     let kinds: std::collections::BTreeSet<&str> = list.iter().map(|t| t.kind).collect();
@@ -666,7 +666,7 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
         write.what
     );
     w.click("Close what touches it");
-    assert!(w.doc().memory.touched.is_none());
+    assert!(w.views().memory.touched.is_none());
 }
 
 #[test]
@@ -674,10 +674,10 @@ fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
     let mut w = saxpy();
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
-    w.doc().show_memory(0, va + 4, 1);
+    w.show_memory(0, va + 4, 1);
     w.settle();
     w.click("What touches it");
-    let list = w.doc().memory.touched.clone().unwrap().list.unwrap();
+    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
     assert!(list.iter().any(|t| t.kind == "buffer" && t.what == "input x + 0x4"));
     assert!(
         list.iter().any(|t| t.kind == "job" && t.what.contains("points at")),
@@ -691,7 +691,7 @@ fn bytes_are_copied_as_hex_decimal_c_array_and_address() {
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     let content = bytes(&mut w, "x");
-    w.doc().show_memory(0, va, 1);
+    w.show_memory(0, va, 1);
     w.settle();
     let hex: Vec<String> = content[..16].iter().map(|b| format!("{b:02x}")).collect();
     let decimal: Vec<String> = content[..16].iter().map(u8::to_string).collect();
@@ -719,7 +719,7 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
     let mut w = saxpy();
     w.run("show-memory");
     let va = w.doc().recording.buffer("x").unwrap().va.0;
-    w.doc().show_memory(0, va, 1);
+    w.show_memory(0, va, 1);
     w.settle();
     let row = w.harness.get_by_label(&format!("memory {va:#x}")).rect();
     let from = egui::pos2(row.left() + 136.0, row.center().y);
@@ -827,13 +827,13 @@ fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
     w.doc().select(Selection::Buffer("x".into()));
     w.settle();
     w.click("Map of the whole space");
-    assert_eq!(w.doc().tables.first_page, 0);
-    let whole = w.doc().tables.cell.unwrap();
+    assert_eq!(w.views().tables.first_page, 0);
+    let whole = w.views().tables.cell.unwrap();
     assert!(whole >= 24, "{whole}");
     w.click("Map of the page");
-    assert_eq!(w.doc().tables.cell, Some(0));
+    assert_eq!(w.views().tables.cell, Some(0));
     w.click("Zoom map out");
-    assert_eq!(w.doc().tables.cell, Some(1));
+    assert_eq!(w.views().tables.cell, Some(1));
     // The wheel zooms about the pointer.
     let rect = w.harness.get_by_label("Address map").rect();
     w.harness.hover_at(rect.center());
@@ -849,7 +849,7 @@ fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
     for _ in 0..8 {
         w.settle();
     }
-    assert!(w.doc().tables.cell.unwrap() > 1, "{:?}", w.doc().tables.cell);
+    assert!(w.views().tables.cell.unwrap() > 1, "{:?}", w.views().tables.cell);
     // The keyboard too, once the map has the focus.
     w.click("Map of the page");
     w.click("Address map");
@@ -859,15 +859,15 @@ fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
     else {
         panic!("a page is selected: {:?}", w.doc().selection());
     };
-    assert_eq!(w.doc().tables.at, Some(at));
+    assert_eq!(w.views().tables.at, Some(at));
     w.harness.key_press(egui::Key::ArrowRight);
     w.settle();
     assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at + 4096));
     w.harness.key_press(egui::Key::Minus);
     w.settle();
-    assert_eq!(w.doc().tables.cell, Some(1));
+    assert_eq!(w.views().tables.cell, Some(1));
     w.run("show-memory");
-    let top = w.doc().memory.top;
+    let top = w.views().memory.top;
     assert!(
         top <= at + 4096 && at + 4096 < top + 4096,
         "Memory followed to {top:#x}"
@@ -941,18 +941,18 @@ fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() 
     w.click("Pages mapped twice");
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x4000") && !w.has("mapping 0x6000"));
     w.click("mapping 0x4000");
-    assert_eq!(w.doc().tables.at, Some(0x4000));
+    assert_eq!(w.views().tables.at, Some(0x4000));
     w.click("Pages executable and writable");
-    assert_eq!(w.doc().tables.mark, Some(Mark::Open));
+    assert_eq!(w.views().tables.mark, Some(Mark::Open));
     assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
     let fact = w.doc().facts.spaces[0].clone();
     assert_eq!(fact.marks.pages(Mark::Missing), 1);
     assert_eq!(fact.pages_with(Content::None), 1, "two ways of counting agree");
     w.click("Pages not recorded");
     w.click("mapping 0x8000");
-    assert_eq!(w.doc().tables.at, Some(0x8000));
+    assert_eq!(w.views().tables.at, Some(0x8000));
     w.click("All mappings");
-    assert_eq!(w.doc().tables.mark, None);
+    assert_eq!(w.views().tables.mark, None);
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x6000"));
     w.run("show-memory");
     for (va, what) in [
@@ -960,12 +960,12 @@ fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() 
         (0x1000, "weights w0"),
         (0x4000, "unknown"),
     ] {
-        w.doc().show_memory(0, va, 1);
+        w.show_memory(0, va, 1);
         w.settle();
         assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
     }
     w.click("What touches it");
-    let list = w.doc().memory.touched.clone().unwrap().list.unwrap();
+    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
     assert!(list.iter().any(|t| t.what.contains("mapped at 0x1000 too")), "{list:?}");
 }
 

@@ -9,7 +9,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
 use kinescope::document::replay::{SOFTWARE, Safety, TroubleKind};
-use kinescope::window::ThemeChoice;
+use kinescope::theme::ThemeChoice;
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use std::io::{BufRead as _, BufReader, Write as _};

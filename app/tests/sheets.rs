@@ -7,7 +7,8 @@ mod common;
 use common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::window::{Settings, ThemeChoice, crash};
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{Settings, crash};
 use std::path::{Path, PathBuf};
 
 #[test]
@@ -109,7 +110,7 @@ fn problems_lead_to_their_place() {
 
 #[test]
 fn the_log_shows_what_is_grave_enough() {
-    use kinescope::window::log::{Level, push};
+    use kinescope::log::{Level, push};
     let mut w = Window::open();
     w.run("show-log");
     push(Level::Info, "a quiet line of this test");

@@ -14,7 +14,7 @@ use kinescope::document::facts::Stage;
 use kinescope::document::moment::Selection;
 use kinescope::panels::timeline::Measure;
 use kinescope::theme::Palette;
-use kinescope::window::ThemeChoice;
+use kinescope::theme::ThemeChoice;
 use trace_core::progress::Progress;
 
 fn lanes(w: &Window) -> Rect {
@@ -79,15 +79,15 @@ fn drag(w: &mut Window, from: Pos2, to: Pos2) {
 /// Position of the axis under a horizontal place of the lanes.
 fn position(w: &mut Window, x: f32) -> f64 {
     let r = lanes(w);
-    let (a, b) = w.doc().timeline_range();
+    let (a, b) = w.timeline_part();
     a + f64::from((x - r.left()) / r.width()) * (b - a)
 }
 
 /// Horizontal place of an event in the lanes.
 fn x_of(w: &mut Window, event: u64) -> f32 {
     let r = lanes(w);
-    let (a, b) = w.doc().timeline_range();
-    let axis = w.doc().timeline.axis;
+    let (a, b) = w.timeline_part();
+    let axis = w.views().timeline.axis;
     let at = w.doc().facts.axis.position(axis, event);
     r.left() + r.width() * ((at - a) / (b - a)) as f32
 }
@@ -97,18 +97,23 @@ fn job_events(w: &mut Window, job: usize) -> (u64, u64) {
     (j.submit, j.done.expect("the job ended"))
 }
 
+fn measured(w: &mut Window) -> Option<Measure> {
+    let desk = w.app().desk()?;
+    Measure::of(desk.doc, &desk.views.timeline)
+}
+
 #[test]
 fn the_wheel_zooms_about_the_pointer() {
     let mut w = Window::named("vecadd.kine");
     for axis in AxisKind::ALL {
-        w.doc().timeline_axis(axis);
+        w.timeline_axis(axis);
         w.run("fit");
         let r = lanes(&w);
         let at = pos2(r.left() + r.width() * 0.7, r.center().y);
         let under = position(&mut w, at.x);
-        let (a, b) = w.doc().timeline_range();
+        let (a, b) = w.timeline_part();
         wheel(&mut w, at, 4.0, Modifiers::NONE);
-        let (c, d) = w.doc().timeline_range();
+        let (c, d) = w.timeline_part();
         assert!(d - c < (b - a) * 0.95, "{axis:?}: {c}..{d} of {a}..{b}");
         let now = position(&mut w, at.x);
         assert!(
@@ -116,7 +121,7 @@ fn the_wheel_zooms_about_the_pointer() {
             "{axis:?}: {under} moved to {now}"
         );
         wheel(&mut w, at, -40.0, Modifiers::NONE);
-        assert_eq!(w.doc().timeline.range, None, "all of it is in view again");
+        assert_eq!(w.views().timeline.range, None, "all of it is in view again");
     }
 }
 
@@ -127,14 +132,14 @@ fn the_wheel_with_shift_pans_and_keeps_the_width() {
     for _ in 0..3 {
         w.run("zoom-in");
     }
-    let (a, b) = w.doc().timeline_range();
+    let (a, b) = w.timeline_part();
     let at = lanes(&w).center();
     wheel(&mut w, at, -3.0, Modifiers::SHIFT);
-    let (c, d) = w.doc().timeline_range();
+    let (c, d) = w.timeline_part();
     assert!(c > a, "panned to the right: {a} to {c}");
     assert!(((d - c) - (b - a)).abs() < 1e-6 * (b - a));
     wheel(&mut w, at, 3.0, Modifiers::SHIFT);
-    assert!(w.doc().timeline_range().0 < c);
+    assert!(w.timeline_part().0 < c);
 }
 
 #[test]
@@ -142,14 +147,14 @@ fn a_drag_measures_events_time_and_accesses() {
     let mut w = Window::named("vecadd.kine");
     let (submit, done) = job_events(&mut w, 0);
     for axis in AxisKind::ALL {
-        w.doc().timeline_axis(axis);
+        w.timeline_axis(axis);
         w.run("fit");
         let y = lanes(&w).center().y;
         let n = w.doc().len();
         let (x0, x1) = (x_of(&mut w, 0) + 2.0, x_of(&mut w, n - 1) - 2.0);
         let before = w.doc().moment();
         drag(&mut w, pos2(x0, y), pos2(x1, y));
-        let m = Measure::of(w.doc()).expect("something is measured");
+        let m = measured(&mut w).expect("something is measured");
         let end = m.first + m.events;
         let doc = w.doc();
         let accesses: Vec<_> = (m.first..end)
@@ -168,12 +173,12 @@ fn a_drag_measures_events_time_and_accesses() {
     // Escape and a click measure no more.
     w.harness.key_press(Key::Escape);
     w.settle();
-    assert!(Measure::of(w.doc()).is_none());
+    assert!(measured(&mut w).is_none());
     let at = lanes(&w).center();
     drag(&mut w, at, at + vec2(50.0, 0.0));
-    assert!(Measure::of(w.doc()).is_some());
+    assert!(measured(&mut w).is_some());
     click_at(&mut w, at);
-    assert!(Measure::of(w.doc()).is_none());
+    assert!(measured(&mut w).is_none());
 }
 
 #[test]
@@ -185,19 +190,19 @@ fn what_is_measured_can_be_zoomed_to() {
         pos2(r.left() + 200.0, r.center().y),
     );
     drag(&mut w, from, to);
-    let measured = w.doc().timeline.measure.unwrap();
+    let measured = w.views().timeline.measure.unwrap();
     w.harness.hover_at(from);
     w.harness.step();
     button(&mut w, from, PointerButton::Secondary, true);
     button(&mut w, from, PointerButton::Secondary, false);
     w.settle();
     w.click("Zoom to what is measured");
-    let (a, b) = w.doc().timeline_range();
+    let (a, b) = w.timeline_part();
     assert!(
         (a - measured.0).abs() < 4.0 && (b - measured.1).abs() < 4.0,
         "{a}..{b}, {measured:?}"
     );
-    assert_eq!(w.doc().timeline.measure, None);
+    assert_eq!(w.views().timeline.measure, None);
 }
 
 #[test]
@@ -254,9 +259,9 @@ fn keys_move_zoom_fit_and_step() {
     let press = |w: &mut Window, key: Key| {
         w.harness.key_press(key);
         w.settle();
-        w.doc().timeline_range()
+        w.timeline_part()
     };
-    let whole = w.doc().timeline_range();
+    let whole = w.timeline_part();
     let near = press(&mut w, Key::W);
     assert!(near.1 - near.0 < whole.1 - whole.0, "W zooms in");
     let nearer = press(&mut w, Key::W);
@@ -267,7 +272,7 @@ fn keys_move_zoom_fit_and_step() {
     let out = press(&mut w, Key::S);
     assert!(out.1 - out.0 > left.1 - left.0, "S zooms out");
     press(&mut w, Key::F);
-    assert_eq!(w.doc().timeline.range, None, "F fits");
+    assert_eq!(w.views().timeline.range, None, "F fits");
     press(&mut w, Key::Period);
     assert_eq!(w.doc().moment(), 41);
     press(&mut w, Key::Comma);
@@ -286,9 +291,9 @@ fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is()
     w.harness.step();
     w.harness.step();
     w.harness.step();
-    assert!(!w.doc().timeline.moving(), "nothing moves any more");
+    assert!(!w.views().timeline.moving(), "nothing moves any more");
     let n = w.doc().len() as f64;
-    let (a, b) = w.doc().timeline_range();
+    let (a, b) = w.timeline_part();
     assert!(
         ((b - a) - n / 1.6 / 1.6).abs() < 1e-6 * n,
         "both zooms count: {a}..{b} of {n}"
@@ -300,7 +305,7 @@ fn an_axis_chosen_keeps_what_is_in_view() {
     let mut w = Window::named("vecadd.kine");
     let (submit, done) = job_events(&mut w, 0);
     w.doc().go(submit);
-    w.doc().timeline.range = Some((submit as f64 - 20.0, done as f64 + 20.0));
+    w.views().timeline.range = Some((submit as f64 - 20.0, done as f64 + 20.0));
     w.settle();
     for (from, to) in [
         ("order", "true time"),
@@ -310,8 +315,8 @@ fn an_axis_chosen_keeps_what_is_in_view() {
         w.click(&format!("Axis {from}"));
         w.click(&format!("by {to}"));
         assert!(w.has(&format!("Axis {to}")));
-        let (a, b) = w.doc().timeline_range();
-        let axis = w.doc().timeline.axis;
+        let (a, b) = w.timeline_part();
+        let axis = w.views().timeline.axis;
         assert_eq!(axis.name(), to);
         let at = |e: u64, w: &mut Window| w.doc().facts.axis.position(axis, e);
         let (x, y) = (at(submit, &mut w), at(done, &mut w));
@@ -329,21 +334,21 @@ fn the_minimap_moves_the_view_and_chooses_another() {
     let x = |part: f32| m.left() + m.width() * part;
     // With all in view a drag chooses a part.
     drag(&mut w, pos2(x(0.2), y), pos2(x(0.4), y));
-    let (a, b) = w.doc().timeline_range();
+    let (a, b) = w.timeline_part();
     assert!(
         (a / n - 0.2).abs() < 0.02 && (b / n - 0.4).abs() < 0.02,
         "{a}..{b} of {n}"
     );
     // A drag in the frame moves it.
     drag(&mut w, pos2(x(0.3), y), pos2(x(0.6), y));
-    let (c, d) = w.doc().timeline_range();
+    let (c, d) = w.timeline_part();
     assert!(
         ((d - c) - (b - a)).abs() < 1e-6 * n && (c / n - 0.5).abs() < 0.02,
         "{c}..{d} of {n}"
     );
     // A click beside it centres it there.
     click_at(&mut w, pos2(x(0.25), y));
-    let (e, f) = w.doc().timeline_range();
+    let (e, f) = w.timeline_part();
     assert!(((e + f) / 2.0 / n - 0.25).abs() < 0.02, "{e}..{f} of {n}");
     // With all in view a click goes to the event there.
     w.run("fit");
@@ -386,7 +391,7 @@ fn one_write_among_a_million_reads_is_painted_on_every_axis() {
     let mut w = Window::of(long::quiet(1_000_000, at));
     let ink = Palette::of(ThemeChoice::Dark).write;
     for axis in AxisKind::ALL {
-        w.doc().timeline_axis(axis);
+        w.timeline_axis(axis);
         w.run("fit");
         w.settle();
         let row = lane(&w, "JS1");
@@ -403,10 +408,10 @@ fn lanes_with_nothing_in_view_collapse() {
     let at = 654_321;
     let mut w = Window::of(long::quiet(1_000_000, at));
     assert!(w.has("Lane JS1"));
-    w.doc().timeline.range = Some((0.0, 100_000.0));
+    w.views().timeline.range = Some((0.0, 100_000.0));
     w.settle();
     assert!(!w.has("Lane JS1") && w.has("Lane power"));
-    w.doc().timeline.range = Some((at as f64 - 5.0, at as f64 + 5.0));
+    w.views().timeline.range = Some((at as f64 - 5.0, at as f64 + 5.0));
     w.settle();
     assert!(w.has("Lane JS1"));
 }
@@ -462,7 +467,7 @@ fn what_is_being_found_out_can_be_stopped() {
     w.app().tasks.cancel_all();
     w.settle();
     assert!(!w.doc().facts.pending.is_empty() && w.doc().finding_out.is_none());
-    assert!(kinescope::window::log::text().contains("was stopped"));
+    assert!(kinescope::log::text().contains("was stopped"));
     assert!(w.has("Timeline lanes"), "what is known is still shown");
     w.run("reload");
     assert_eq!(w.doc().facts.pending, []);
@@ -487,9 +492,9 @@ fn arrows_and_pages_move_along_the_events_that_pass() {
     let last = w.doc().len() - 1;
     assert_eq!(press(&mut w, Key::End), last);
     assert_eq!(press(&mut w, Key::Home), 0);
-    w.doc().events.filter = "write".into();
+    w.views().events.filter = "write".into();
     w.settle();
-    let rows = w.doc().events.rows.clone().expect("writes were found");
+    let rows = w.views().events.rows.clone().expect("writes were found");
     assert_eq!(press(&mut w, Key::Home), u64::from(rows[0]));
     assert_eq!(press(&mut w, Key::ArrowDown), u64::from(rows[1]));
     assert_eq!(press(&mut w, Key::End), u64::from(*rows.last().unwrap()));
@@ -502,9 +507,9 @@ fn arrows_and_pages_move_along_the_events_that_pass() {
 #[test]
 fn a_wrong_filter_says_why_and_an_example_mends_it() {
     let mut w = Window::named("vecadd.kine");
-    w.doc().events.filter = "job = cat".into();
+    w.views().events.filter = "job = cat".into();
     w.settle();
-    assert!(w.doc().events.wrong.as_ref().unwrap().contains("cat"));
+    assert!(w.views().events.wrong.as_ref().unwrap().contains("cat"));
     assert!(
         w.harness
             .query_all_by_label_contains("is not a number")
@@ -519,10 +524,10 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
         .expect("it is offered");
     example.click();
     w.settle();
-    assert_eq!(w.doc().events.filter, "value >= 0x1000");
-    assert_eq!(w.doc().events.wrong, None);
-    assert!(w.doc().events.rows.is_some());
-    w.doc().events.filter = "NO_SUCH_REGISTER".into();
+    assert_eq!(w.views().events.filter, "value >= 0x1000");
+    assert_eq!(w.views().events.wrong, None);
+    assert!(w.views().events.rows.is_some());
+    w.views().events.filter = "NO_SUCH_REGISTER".into();
     w.settle();
     assert!(
         w.harness
@@ -531,7 +536,7 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
             .is_some()
     );
     w.click("Show all events");
-    assert!(w.doc().events.rows.is_none() && w.doc().events.filter.is_empty());
+    assert!(w.views().events.rows.is_none() && w.views().events.filter.is_empty());
 }
 
 #[test]

@@ -10,7 +10,8 @@ use kinescope::commands::COMMANDS;
 use kinescope::document::Document;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::moment::Selection;
-use kinescope::window::{ThemeChoice, layout};
+use kinescope::theme::ThemeChoice;
+use kinescope::window::layout;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,9 +33,9 @@ fn moves(w: &mut Window, id: &str) {
 }
 
 fn moves_view(w: &mut Window, id: &str) {
-    let before = w.doc().timeline_range();
+    let before = w.timeline_part();
     ran(w, id);
-    assert_ne!(w.doc().timeline_range(), before, "{id} did not move the view");
+    assert_ne!(w.timeline_part(), before, "{id} did not move the view");
 }
 
 fn shows_panel(w: &mut Window, id: &str) {
@@ -129,7 +130,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("edit-input", |w, id| {
         ran(w, id);
         assert!(w.shows("inputs"));
-        assert_eq!(w.doc().inputs.editing, Some(0));
+        assert_eq!(w.views().inputs.editing, Some(0));
         assert!(w.harness.get_by_label("Value").is_focused());
     }),
     ("revert-input", |w, id| {
@@ -156,7 +157,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("copy-selection", |w, id| {
         ran(w, id);
-        assert!(kinescope::window::log::text().contains("copied"));
+        assert!(kinescope::log::text().contains("copied"));
     }),
     ("restore-edits", |w, id| {
         offer(w);
@@ -263,16 +264,16 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.harness.get_by_label("Filter events").is_focused());
     }),
     ("clear-filter", |w, id| {
-        w.doc().events.filter = "write".into();
+        w.views().events.filter = "write".into();
         w.settle();
-        assert!(w.doc().events.rows.is_some());
+        assert!(w.views().events.rows.is_some());
         ran(w, id);
-        assert!(w.doc().events.rows.is_none());
+        assert!(w.views().events.rows.is_none());
     }),
     ("fit", |w, id| {
         w.run("zoom-in");
         ran(w, id);
-        assert_eq!(w.doc().timeline.range, None);
+        assert_eq!(w.views().timeline.range, None);
     }),
     ("zoom-in", moves_view),
     ("zoom-out", |w, id| {
@@ -295,16 +296,16 @@ const CHECKS: &[(&str, Check)] = &[
     ("axis-order", |w, id| {
         w.run("axis-time");
         ran(w, id);
-        assert_eq!(w.doc().timeline.axis, AxisKind::Order);
+        assert_eq!(w.views().timeline.axis, AxisKind::Order);
         assert!(w.has("Axis order"));
     }),
     ("axis-compressed", |w, id| {
         ran(w, id);
-        assert_eq!(w.doc().timeline.axis, AxisKind::Compressed);
+        assert_eq!(w.views().timeline.axis, AxisKind::Compressed);
     }),
     ("axis-time", |w, id| {
         ran(w, id);
-        assert_eq!(w.doc().timeline.axis, AxisKind::Time);
+        assert_eq!(w.views().timeline.axis, AxisKind::Time);
     }),
     ("toggle-theme", |w, id| {
         ran(w, id);
@@ -405,7 +406,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.app().help && w.has("Ctrl P: Go to, find, do"));
     }),
     ("copy-log", |w, id| {
-        kinescope::window::log::push(kinescope::window::log::Level::Info, "a line for the clipboard");
+        kinescope::log::push(kinescope::log::Level::Info, "a line for the clipboard");
         let ctx = w.harness.ctx.clone();
         assert!(w.app().run(&ctx, id));
         w.harness.step();
@@ -529,13 +530,13 @@ fn a_filter_leaves_only_what_passes() {
     w.settle();
     w.harness.get_by_label("Filter events").type_text("write");
     w.settle();
-    let rows = w.doc().events.rows.clone().expect("rows were found");
+    let rows = w.views().events.rows.clone().expect("rows were found");
     assert!(!rows.is_empty() && (rows.len() as u64) < w.doc().len());
     for e in rows.iter() {
         assert!(w.doc().recording.events.access(*e as usize).is_some_and(|a| a.write));
     }
     w.click("Clear filter");
-    assert!(w.doc().events.rows.is_none());
+    assert!(w.views().events.rows.is_none());
 }
 
 #[test]
@@ -553,14 +554,14 @@ fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
     w.run("show-page-tables");
     let va = w.doc().facts.spaces[0].mappings[0].va;
     w.click(&format!("mapping {va:#x}"));
-    assert_eq!(w.doc().tables.at, Some(va));
+    assert_eq!(w.views().tables.at, Some(va));
     assert!(
         w.harness.query_all_by_label_contains("level 3").next().is_some(),
         "the walk is told level by level"
     );
     w.click("Go to memory");
     assert!(w.shows("memory"));
-    assert_eq!(w.doc().memory.top, va & !15);
+    assert_eq!(w.views().memory.top, va & !15);
     w.click(&format!("memory {:#x}", va & !15));
     assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
 }
@@ -569,14 +570,14 @@ fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
 fn the_map_zooms() {
     let mut w = Window::open();
     w.run("show-page-tables");
-    let before = w.doc().tables.cell;
+    let before = w.views().tables.cell;
     w.click("Zoom map out");
-    assert!(w.doc().tables.cell > before);
+    assert!(w.views().tables.cell > before);
     w.click("Zoom map in");
-    assert_eq!(w.doc().tables.cell, before);
+    assert_eq!(w.views().tables.cell, before);
     w.click("Colour by content");
     assert_eq!(
-        w.doc().tables.colour_by,
+        w.views().tables.colour_by,
         kinescope::panels::page_tables::ColourBy::Content
     );
 }
@@ -587,13 +588,13 @@ fn a_value_is_edited_set_and_taken_back() {
     let name = w.input();
     w.run("show-inputs");
     w.click("value 1");
-    assert_eq!(w.doc().inputs.editing, Some(1));
-    w.doc().inputs.field = "5".into();
+    assert_eq!(w.views().inputs.editing, Some(1));
+    w.views().inputs.field = "5".into();
     w.click("Set");
     assert!(
         w.doc().changes().inputs().contains_key(&name),
         "{:?}",
-        w.doc().inputs.wrong
+        w.views().inputs.wrong
     );
     w.click("As recorded");
     assert!(!w.doc().changes().inputs().contains_key(&name));
@@ -677,10 +678,10 @@ fn keys_of_the_table_reach_their_commands() {
     assert_eq!(w.doc().moment(), 4);
     w.harness.key_press(egui::Key::W);
     w.settle();
-    assert!(w.doc().timeline.range.is_some());
+    assert!(w.views().timeline.range.is_some());
     w.harness.key_press(egui::Key::F);
     w.settle();
-    assert!(w.doc().timeline.range.is_none());
+    assert!(w.views().timeline.range.is_none());
 }
 
 #[test]
@@ -694,7 +695,7 @@ fn the_workspace_comes_back_with_its_recording() {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     w.settle();
-    assert_eq!((w.doc().moment(), w.doc().timeline.axis), (11, AxisKind::Time));
+    assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
     assert!(w.shows("jobs"));
 }
 

@@ -6,8 +6,9 @@ mod common;
 
 use common::Window;
 use kinescope::document::axis::AxisKind;
-use kinescope::window::arrange::Place;
-use kinescope::window::{layout, log};
+use kinescope::log;
+use kinescope::window::layout;
+use kinescope::window::layout::Place;
 use std::path::PathBuf;
 
 fn again(w: &mut Window) {
@@ -30,19 +31,19 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     w.run("axis-time");
     w.run("zoom-in");
     w.run("toggle-outline");
-    w.doc().events.filter = "write".into();
+    w.views().events.filter = "write".into();
     w.doc().replay.keep_gaps = true;
     w.doc().go(11);
     w.app().sides.inspector = 340.0;
     w.app().sides.set = true;
     w.settle();
-    let view = w.doc().timeline.range;
+    let view = w.views().timeline.range;
     again(&mut w);
     assert!(file.is_file() && std::fs::read_to_string(&file).unwrap().contains("moment = 11"));
-    assert_eq!((w.doc().moment(), w.doc().timeline.axis), (11, AxisKind::Time));
-    assert_eq!(w.doc().timeline.range, view);
+    assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
+    assert_eq!(w.views().timeline.range, view);
     assert!(w.shows("jobs") && !w.app().outline && w.app().inspector);
-    assert_eq!(w.doc().events.filter, "write");
+    assert_eq!(w.views().events.filter, "write");
     assert!(w.doc().replay.keep_gaps);
     assert_eq!(w.app().sides.inspector, 340.0, "the width is drawn as it was left");
     let folder = w.folder.path().join("settings/workspaces");

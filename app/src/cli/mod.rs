@@ -23,7 +23,9 @@ mod source;
 mod verify;
 mod waiting;
 
-use crate::window::{Options, ThemeChoice};
+use crate::commands::COMMANDS;
+use crate::theme::ThemeChoice;
+use crate::window::{Options, Shot};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -218,7 +220,13 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         (Some(out), Some(file)) => {
             let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
-            crate::window::screenshot(file, out, size, scale, theme.unwrap_or_default()).map_err(fail)?;
+            let shot = Shot {
+                size,
+                scale,
+                theme: theme.unwrap_or_default(),
+                commands: COMMANDS,
+            };
+            crate::window::screenshot(file, out, &shot, &[]).map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(
@@ -229,7 +237,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         _ => {
             let board = matches.get_one::<String>("board").cloned();
-            crate::window::run(file.cloned(), Options { theme, board }).map_err(fail)?;
+            crate::window::run(file.cloned(), Options { theme, board }, COMMANDS).map_err(fail)?;
         }
     }
     Ok(Exit::Good)

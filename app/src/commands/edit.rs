@@ -1,11 +1,12 @@
 //! What the person makes: changes, notes, pins, and what is copied.
 
-use super::{doc, with};
+use super::{at_desk, doc, with};
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, words};
+use crate::log;
 use crate::panels;
 use crate::theme::text;
-use crate::window::{App, layout, log};
+use crate::window::{App, layout};
 use egui::Context;
 
 pub fn undo(app: &mut App, _: &Context) {
@@ -22,16 +23,16 @@ pub fn redo(app: &mut App, _: &Context) {
 
 pub fn edit_input(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "inputs");
-    with(app, |d| {
-        let at = d.inputs.editing.unwrap_or(0);
-        panels::inputs::edit_element(d, at);
+    at_desk(app, |d| {
+        let at = d.views.inputs.editing.unwrap_or(0);
+        panels::inputs::edit_element(d.doc, &mut d.views.inputs, at);
     });
 }
 
 pub fn revert_input(app: &mut App, _: &Context) {
-    with(app, |d| {
-        if let Some(b) = panels::inputs::meant(d) {
-            d.revert(&b.name);
+    at_desk(app, |d| {
+        if let Some(b) = d.views.inputs.meant(d.doc) {
+            d.doc.revert(&b.name);
         }
     });
 }

@@ -1,45 +1,10 @@
 //! Files: opening, saving, closing.
 
 use super::doc;
+use crate::document::sample;
 use crate::window::{App, Pick};
 use egui::Context;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-
-/// The sample recording, where the program finds one: in the folder it runs in, beside the program, or where it was
-/// built. It is looked for once.
-#[must_use]
-pub fn sample() -> Option<PathBuf> {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(find_sample).clone()
-}
-
-fn find_sample() -> Option<PathBuf> {
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|e| e.parent().map(Path::to_owned));
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
-    let here = std::env::current_dir().ok();
-    let folders = [here, beside, built]
-        .into_iter()
-        .flatten()
-        .map(|f| f.join("sample-traces"));
-    for folder in folders {
-        let Ok(list) = std::fs::read_dir(&folder) else { continue };
-        let mut files: Vec<PathBuf> = list
-            .flatten()
-            .map(|e| e.path())
-            .filter(|p| p.extension().is_some_and(|x| x == "kine"))
-            .collect();
-        files.sort();
-        // One with inputs to edit and an output to see.
-        let named = files.iter().find(|p| p.ends_with("vecadd.kine")).or(files.first());
-        if let Some(p) = named {
-            return Some(p.clone());
-        }
-    }
-    None
-}
+use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Recording, |app, ctx, path| app.open(ctx, path));
@@ -50,7 +15,7 @@ pub fn open_folder(app: &mut App, ctx: &Context) {
 }
 
 pub fn open_sample(app: &mut App, ctx: &Context) {
-    if let Some(p) = sample() {
+    if let Some(p) = sample::path() {
         app.open(ctx, p);
     }
 }

@@ -1,8 +1,9 @@
 //! Moving about: events, jobs, writes, interrupts, problems, divergences.
 
-use super::with;
+use super::{at_desk, with};
 use crate::document::Document;
 use crate::document::moment::Selection;
+use crate::panels::desk::Desk;
 use crate::window::{App, layout};
 use egui::Context;
 
@@ -19,9 +20,9 @@ pub fn forward(app: &mut App, _: &Context) {
 }
 
 /// The event after or before the moment, among those that pass the filter when Events shows some only.
-fn step(d: &Document, forward: bool) -> u64 {
-    let m = d.moment();
-    match &d.events.rows {
+fn step(d: &Desk<'_>, forward: bool) -> u64 {
+    let m = d.doc.moment();
+    match &d.views.events.rows {
         Some(rows) if forward => {
             let n = rows.partition_point(|e| u64::from(*e) <= m);
             rows.get(n).map_or(m, |e| u64::from(*e))
@@ -36,11 +37,11 @@ fn step(d: &Document, forward: bool) -> u64 {
 }
 
 pub fn next_event(app: &mut App, _: &Context) {
-    with(app, |d| d.go(step(d, true)));
+    at_desk(app, |d| d.doc.go(step(d, true)));
 }
 
 pub fn previous_event(app: &mut App, _: &Context) {
-    with(app, |d| d.go(step(d, false)));
+    at_desk(app, |d| d.doc.go(step(d, false)));
 }
 
 pub fn next_job(app: &mut App, _: &Context) {
@@ -120,29 +121,29 @@ pub fn next_divergence(app: &mut App, _: &Context) {
 }
 
 pub fn first_event(app: &mut App, _: &Context) {
-    with(app, |d| {
-        let first = d.events.rows.as_ref().and_then(|r| r.first());
-        d.go(first.map_or(0, |e| u64::from(*e)));
+    at_desk(app, |d| {
+        let first = d.views.events.rows.as_ref().and_then(|r| r.first());
+        d.doc.go(first.map_or(0, |e| u64::from(*e)));
     });
 }
 
 pub fn last_event(app: &mut App, _: &Context) {
-    with(app, |d| {
-        let last = d.events.rows.as_ref().and_then(|r| r.last());
-        d.go(last.map_or(u64::MAX, |e| u64::from(*e)));
+    at_desk(app, |d| {
+        let last = d.views.events.rows.as_ref().and_then(|r| r.last());
+        d.doc.go(last.map_or(u64::MAX, |e| u64::from(*e)));
     });
 }
 
 pub fn go_address(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "memory");
-    with(app, |d| d.memory.focus = true);
+    app.views.memory.focus = true;
 }
 
 pub fn filter(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "events");
-    with(app, |d| d.events.focus_filter = true);
+    app.views.events.focus_filter = true;
 }
 
 pub fn clear_filter(app: &mut App, _: &Context) {
-    with(app, |d| d.events.filter.clear());
+    app.views.events.filter.clear();
 }

@@ -1,6 +1,7 @@
 //! Help, and the log for others.
 
-use crate::window::{App, log};
+use crate::log;
+use crate::window::App;
 use egui::Context;
 
 pub fn help(app: &mut App, _: &Context) {

@@ -1,84 +1,20 @@
-//! Commands: one table feeds palette, menus, shortcuts and the sheet of keys; what they do lies in a file a menu.
+//! Commands: one table feeds palette, menus, shortcuts and the sheet of keys; what they do lies in a file a menu. The
+//! window is given the table and knows none of them by itself.
 
 mod edit;
 mod file;
 mod go;
 mod help;
 mod replay;
-mod shortcut;
 mod table;
 mod view;
 mod when;
 
 use crate::document::Document;
+use crate::panels::desk::Desk;
 use crate::window::App;
-use egui::{Context, Key, Modifiers};
 
-pub use file::sample;
-pub use shortcut::Shortcut;
 pub use table::COMMANDS;
-
-/// A menu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Menu {
-    /// Recordings and files.
-    File,
-    /// What the person made.
-    Edit,
-    /// Moving about.
-    Go,
-    /// What is shown.
-    View,
-    /// Panels.
-    Panels,
-    /// Replays.
-    Replay,
-    /// Help.
-    Help,
-}
-
-impl Menu {
-    /// All menus, in order.
-    pub const ALL: [Self; 7] = [
-        Self::File,
-        Self::Edit,
-        Self::Go,
-        Self::View,
-        Self::Panels,
-        Self::Replay,
-        Self::Help,
-    ];
-
-    /// The menu's name.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::File => "File",
-            Self::Edit => "Edit",
-            Self::Go => "Go",
-            Self::View => "View",
-            Self::Panels => "Panels",
-            Self::Replay => "Replay",
-            Self::Help => "Help",
-        }
-    }
-}
-
-/// A command.
-pub struct Command {
-    /// Name in scripts, tests and panels.
-    pub id: &'static str,
-    /// Name for the person.
-    pub title: &'static str,
-    /// Menu that it is in.
-    pub menu: Menu,
-    /// Its key.
-    pub shortcut: Option<Shortcut>,
-    /// Whether it may run now.
-    pub enabled: fn(&App) -> bool,
-    /// Does it.
-    pub run: fn(&mut App, &Context),
-}
 
 fn doc(app: &App) -> Option<&Document> {
     app.doc.as_ref()
@@ -90,39 +26,9 @@ fn with(app: &mut App, act: impl FnOnce(&mut Document)) {
     }
 }
 
-/// The command of this id.
-#[must_use]
-pub fn by_id(id: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|c| c.id == id)
-}
-
-/// Runs the commands whose keys were pressed.
-pub fn keys(app: &mut App, ctx: &Context) {
-    let typing = ctx.text_edit_focused();
-    let mut run = Vec::new();
-    for c in COMMANDS {
-        let Some(s) = c.shortcut else { continue };
-        if (typing && (s.plain() || matches!(s.key, Key::Z))) || app.palette.is_some() || !(c.enabled)(app) {
-            continue;
-        }
-        let pressed = ctx.input_mut(|i| {
-            // A question mark needs Shift on some keyboards and arrives as a key of its own on others.
-            if s.key == Key::Questionmark {
-                i.consume_key(Modifiers::SHIFT, Key::Questionmark)
-                    || i.consume_key(Modifiers::NONE, Key::Questionmark)
-                    || i.consume_key(Modifiers::SHIFT, Key::Slash)
-            } else if s.shift || i.modifiers.shift == s.shift {
-                i.consume_key(s.modifiers(), s.key)
-            } else {
-                false
-            }
-        });
-        if pressed {
-            run.push(c.id);
-        }
-    }
-    for id in run {
-        app.run(ctx, id);
+fn at_desk(app: &mut App, act: impl FnOnce(&mut Desk<'_>)) {
+    if let Some(mut d) = app.desk() {
+        act(&mut d);
     }
 }
 
@@ -142,7 +48,7 @@ mod tests {
             }
         }
         for p in crate::panels::PANELS {
-            assert!(by_id(&format!("show-{}", p.id)).is_some(), "{}", p.id);
+            assert!(ids.contains(format!("show-{}", p.id).as_str()), "{}", p.id);
         }
     }
 }

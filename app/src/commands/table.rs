@@ -1,14 +1,16 @@
 //! The table of commands. A new command is a line here.
 
-use super::shortcut::{alt, ctrl, ctrl_shift, key, shift};
 use super::when::*;
-use super::{Command, Menu, edit, file, go, help, replay, view};
+use super::{edit, file, go, help, replay, view};
+use crate::window::App;
+use crate::window::command::{Command, Menu};
+use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
 use egui::Key::*;
 
 macro_rules! table {
     ($($id:literal, $title:literal, $menu:ident, $keys:expr, $enabled:path, $run:path;)*) => {
         /// Every command.
-        pub static COMMANDS: &[Command] = &[$(Command {
+        pub static COMMANDS: &[Command<App>] = &[$(Command {
             id: $id,
             title: $title,
             menu: Menu::$menu,

@@ -1,9 +1,10 @@
 //! What is shown: the timeline's view, themes, sides, panels.
 
-use super::with;
+use super::at_desk;
 use crate::document::axis::AxisKind;
-use crate::window::arrange::Torn;
-use crate::window::{App, ThemeChoice, layout};
+use crate::theme::ThemeChoice;
+use crate::window::layout::Torn;
+use crate::window::{App, layout};
 use egui::Context;
 
 fn now(ctx: &Context) -> f64 {
@@ -12,39 +13,39 @@ fn now(ctx: &Context) -> f64 {
 
 pub fn fit(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    with(app, |d| d.timeline_fit(t));
+    at_desk(app, |d| d.views.timeline.fit(d.doc, t));
 }
 
 pub fn zoom_in(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    with(app, |d| d.timeline_zoom(1.6, None, t));
+    at_desk(app, |d| d.views.timeline.zoom(d.doc, 1.6, None, t));
 }
 
 pub fn zoom_out(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    with(app, |d| d.timeline_zoom(1.0 / 1.6, None, t));
+    at_desk(app, |d| d.views.timeline.zoom(d.doc, 1.0 / 1.6, None, t));
 }
 
 pub fn pan_left(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    with(app, |d| d.timeline_pan(-0.2, t));
+    at_desk(app, |d| d.views.timeline.pan(d.doc, -0.2, t));
 }
 
 pub fn pan_right(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    with(app, |d| d.timeline_pan(0.2, t));
+    at_desk(app, |d| d.views.timeline.pan(d.doc, 0.2, t));
 }
 
 pub fn axis_order(app: &mut App, _: &Context) {
-    with(app, |d| d.timeline_axis(AxisKind::Order));
+    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Order));
 }
 
 pub fn axis_compressed(app: &mut App, _: &Context) {
-    with(app, |d| d.timeline_axis(AxisKind::Compressed));
+    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Compressed));
 }
 
 pub fn axis_time(app: &mut App, _: &Context) {
-    with(app, |d| d.timeline_axis(AxisKind::Time));
+    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Time));
 }
 
 pub fn toggle_theme(app: &mut App, ctx: &Context) {

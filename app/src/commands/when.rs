@@ -1,7 +1,7 @@
 //! When a command may run.
 
-use super::{doc, file, view};
-use crate::panels;
+use super::{doc, view};
+use crate::document::sample;
 use crate::window::App;
 
 pub fn always(_: &App) -> bool {
@@ -29,7 +29,7 @@ pub fn has_findings(app: &App) -> bool {
 }
 
 pub fn has_buffers(app: &App) -> bool {
-    doc(app).is_some_and(|d| panels::inputs::meant(d).is_some())
+    doc(app).is_some_and(|d| app.views.inputs.meant(d).is_some())
 }
 
 pub fn has_spaces(app: &App) -> bool {
@@ -49,7 +49,7 @@ pub fn has_previous_write(app: &App) -> bool {
 }
 
 pub fn has_filter(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.events.filter.is_empty())
+    doc(app).is_some() && !app.views.events.filter.is_empty()
 }
 
 pub fn has_plan(app: &App) -> bool {
@@ -105,7 +105,12 @@ pub fn is_running(app: &App) -> bool {
 }
 
 pub fn input_edited(app: &App) -> bool {
-    doc(app).is_some_and(|d| panels::inputs::meant(d).is_some_and(|b| d.changes().inputs().contains_key(&b.name)))
+    doc(app).is_some_and(|d| {
+        app.views
+            .inputs
+            .meant(d)
+            .is_some_and(|b| d.changes().inputs().contains_key(&b.name))
+    })
 }
 
 pub fn note_here(app: &App) -> bool {
@@ -113,5 +118,5 @@ pub fn note_here(app: &App) -> bool {
 }
 
 pub fn has_sample(_: &App) -> bool {
-    file::sample().is_some()
+    sample::path().is_some()
 }

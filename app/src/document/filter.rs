@@ -1,6 +1,5 @@
 //! The Events filter: words and comparisons joined by `and`, `or` and `not`, as `job = 29 and not poll`.
 
-use super::Document;
 use super::facts::{Facts, RegisterFact};
 use crate::theme::text::parse_number;
 use trace_core::progress::{Cancelled, Progress};
@@ -287,14 +286,6 @@ pub fn rows(filter: &Filter, recording: &Recording, facts: &Facts, progress: &Pr
         progress.advance(to - from)?;
     }
     Ok(out)
-}
-
-impl Document {
-    /// The filter of the Events panel, when it is understood.
-    #[must_use]
-    pub fn filter(&self) -> Option<Filter> {
-        parse(&self.events.filter).ok()
-    }
 }
 
 #[cfg(test)]

@@ -8,15 +8,14 @@ pub mod facts;
 pub mod filter;
 pub mod moment;
 pub mod replay;
+pub mod sample;
 pub mod tables;
-pub mod tasks;
 pub mod touches;
 pub mod uses;
 pub mod words;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
-use crate::panels;
 use changes::{Change, Changes, Piece};
 use contents::Contents;
 use facts::{Facts, Part};
@@ -48,20 +47,6 @@ pub struct Document {
     pub notice: Option<String>,
     /// Moves with every jump, so that panels bring the moment into view.
     pub jumps: u64,
-    /// State of the timeline.
-    pub timeline: panels::timeline::View,
-    /// State of the Events panel.
-    pub events: panels::events::View,
-    /// State of the Register panel.
-    pub registers: panels::register::View,
-    /// State of the Memory panel.
-    pub memory: panels::memory::View,
-    /// State of the Page tables panel.
-    pub tables: panels::page_tables::View,
-    /// State of the Jobs panel.
-    pub jobs: panels::jobs::View,
-    /// State of the Inputs panel.
-    pub inputs: panels::inputs::View,
     /// State of replays.
     pub replay: replay::State,
     /// What is being found out of the recording.
@@ -130,13 +115,6 @@ impl Document {
             offered,
             notice,
             jumps: 0,
-            timeline: panels::timeline::View::default(),
-            events: panels::events::View::default(),
-            registers: panels::register::View::default(),
-            memory: panels::memory::View::default(),
-            tables: panels::page_tables::View::default(),
-            jobs: panels::jobs::View::default(),
-            inputs: panels::inputs::View::default(),
             replay: replay::State::default(),
             finding_out: None,
             path,

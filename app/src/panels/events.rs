@@ -3,10 +3,9 @@
 use super::jobs;
 use crate::document::facts::Stage;
 use crate::document::{Document, filter, words};
-use crate::theme::rows::Rows;
+use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, icons, mono, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{
     Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
@@ -14,25 +13,9 @@ use egui::{
 use std::sync::Arc;
 use trace_core::recording::EventKind;
 
-/// What the panel shows.
-#[derive(Clone, Default)]
-pub struct View {
-    /// Text of the filter.
-    pub filter: String,
-    /// Events that pass, once found; `None`: all.
-    pub rows: Option<Arc<Vec<u32>>>,
-    /// Text that `rows` were found for.
-    pub found_for: String,
-    /// What is wrong with the filter.
-    pub wrong: Option<String>,
-    asked_for: String,
-    /// A name in the filter that no register has.
-    unknown: Option<String>,
-    list: Rows,
-    seen_jump: u64,
-    /// The filter field wants the keyboard.
-    pub focus_filter: bool,
-}
+pub mod view;
+
+pub use view::View;
 
 struct Columns {
     event: f32,
@@ -65,7 +48,7 @@ impl Columns {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty(
             ui,
@@ -76,9 +59,9 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     let p = palette(ui);
-    bar(doc, asks, ui);
-    find(doc, asks);
-    let all = doc.events.rows.clone();
+    bar(doc, view, asks, ui);
+    find(doc, view, asks);
+    let all = view.rows.clone();
     let count = all.as_ref().map_or(doc.len(), |r| r.len() as u64);
     let full = ui.available_rect_before_wrap();
     let c = Columns::new(full);
@@ -110,16 +93,16 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
-    if doc.events.seen_jump != doc.jumps {
-        doc.events.seen_jump = doc.jumps;
+    if view.seen_jump != doc.jumps {
+        view.seen_jump = doc.jumps;
         let m = doc.moment();
         let row = all
             .as_ref()
             .map_or(m, |r| r.partition_point(|e| u64::from(*e) < m) as u64);
-        doc.events.list.reveal(row);
+        view.list.reveal(row);
     }
     if count == 0 {
-        let told = match &doc.events.unknown {
+        let told = match &view.unknown {
             Some(name) => format!("No event passes the filter: no register or block is called {name:?}."),
             None => "No event passes the filter.".into(),
         };
@@ -128,7 +111,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         }
         return;
     }
-    let mut list = doc.events.list;
+    let mut list = view.list;
     let mut go = keyed(doc, ui, &all, count);
     let row_of = |e: u64| {
         all.as_ref()
@@ -141,15 +124,15 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         let event = all
             .as_ref()
             .map_or(row, |r| r.get(row as usize).map_or(0, |e| u64::from(*e)));
-        if draw_row(doc, asks, ui, &c, (event, since), rect) {
+        if draw_row(doc, view, asks, ui, &c, (event, since), rect) {
             go = Some(event);
             ui.memory_mut(|m| m.request_focus(keys_id()));
         }
     });
-    doc.events.list = list;
+    view.list = list;
     if let Some(e) = go {
         doc.go(e);
-        doc.events.seen_jump = doc.jumps;
+        view.seen_jump = doc.jumps;
     }
 }
 
@@ -218,23 +201,23 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("job = 29 and not poll", "and, or, not, and brackets"),
 ];
 
-fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    let wrong = doc.events.wrong.clone();
+    let wrong = view.wrong.clone();
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let told = if doc.events.filter.trim().is_empty() {
+        let told = if view.filter.trim().is_empty() {
             text::counted(doc.len(), "event", "events")
-        } else if wrong.is_none() && doc.events.found_for != doc.events.filter {
+        } else if wrong.is_none() && view.found_for != view.filter {
             "filtering…".into()
         } else {
-            let n = doc.events.rows.as_ref().map_or(doc.len(), |r| r.len() as u64);
+            let n = view.rows.as_ref().map_or(doc.len(), |r| r.len() as u64);
             format!("{} of {}", text::count(n), text::count(doc.len()))
         };
         let width = (ui.available_width() - 200.0).clamp(120.0, 460.0);
         let hint = "filter, as in: job = 29 and not poll";
-        let edit = egui::TextEdit::singleline(&mut doc.events.filter)
+        let edit = egui::TextEdit::singleline(&mut view.filter)
             .id(egui::Id::unique("events-filter"))
             .font(mono())
             .desired_width(width)
@@ -244,10 +227,10 @@ fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             ui.painter()
                 .rect_stroke(r.rect, 4.0, Stroke::new(1.0, p.error), StrokeKind::Inside);
         }
-        if std::mem::take(&mut doc.events.focus_filter) {
+        if std::mem::take(&mut view.focus_filter) {
             r.request_focus();
         }
-        if !doc.events.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
+        if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
             asks.command("clear-filter");
         }
         let help = widgets::icon_button(ui, icons::QUESTION, "What a filter can say");
@@ -257,7 +240,7 @@ fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                 let quiet = RichText::new(*meaning).font(small()).color(p.quiet);
                 let b = egui::Button::new(RichText::new(*example).font(mono())).shortcut_text(quiet);
                 if ui.add(b).clicked() {
-                    doc.events.filter = (*example).to_owned();
+                    view.filter = (*example).to_owned();
                 }
             }
         });
@@ -275,41 +258,38 @@ fn bar(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
 }
 
-fn find(doc: &mut Document, asks: &mut Asks) {
-    if doc.events.filter == doc.events.asked_for {
+fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
+    if view.filter == view.asked_for {
         return;
     }
     // Names, jobs and polls are known once they are found out; until then the filter waits.
     if [Stage::Timeline, Stage::Registers].iter().any(|s| !doc.facts.knows(*s)) && doc.finding_out.is_some() {
         return;
     }
-    doc.events.asked_for = doc.events.filter.clone();
-    match filter::parse(&doc.events.filter) {
-        Err(e) => doc.events.wrong = Some(e),
+    view.asked_for = view.filter.clone();
+    match filter::parse(&view.filter) {
+        Err(e) => view.wrong = Some(e),
         Ok(filter::Filter::All) => {
-            doc.events.wrong = None;
-            doc.events.rows = None;
-            doc.events.unknown = None;
-            doc.events.found_for.clone_from(&doc.events.filter);
+            view.wrong = None;
+            view.rows = None;
+            view.unknown = None;
+            view.found_for.clone_from(&view.filter);
             doc.jumps += 1;
         }
         Ok(f) => {
-            doc.events.wrong = None;
-            doc.events.unknown = f.unknown(&doc.facts);
-            let (recording, facts, text) = (
-                Arc::clone(&doc.recording),
-                Arc::clone(&doc.facts),
-                doc.events.filter.clone(),
-            );
-            asks.task("filtering events", move |progress| {
+            view.wrong = None;
+            view.unknown = f.unknown(&doc.facts);
+            let (recording, facts, text) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), view.filter.clone());
+            asks.work("filtering events", move |progress| {
                 let rows = filter::rows(&f, &recording, &facts, progress);
-                Box::new(move |app| {
-                    if let (Some(doc), Ok(rows)) = (&mut app.doc, rows)
-                        && doc.events.filter == text
+                Box::new(move |desk| {
+                    let view = &mut desk.views.events;
+                    if let Ok(rows) = rows
+                        && view.filter == text
                     {
-                        doc.events.rows = Some(Arc::new(rows));
-                        doc.events.found_for = text;
-                        doc.jumps += 1;
+                        view.rows = Some(Arc::new(rows));
+                        view.found_for = text;
+                        desk.doc.jumps += 1;
                     }
                 })
             });
@@ -319,6 +299,7 @@ fn find(doc: &mut Document, asks: &mut Asks) {
 
 fn draw_row(
     doc: &mut Document,
+    view: &mut View,
     asks: &mut Asks,
     ui: &mut Ui,
     c: &Columns,
@@ -436,12 +417,12 @@ fn draw_row(
         put(c.job, Align2::RIGHT_CENTER, &j.to_string(), mono(), p.job);
     }
     let clicked = response.clicked();
-    response.context_menu(|ui| menu(doc, asks, ui, event));
+    response.context_menu(|ui| menu(doc, view, asks, ui, event));
     clicked
 }
 
 /// What can be copied of an event, and what can be done with it.
-fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event: u64) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let access = doc.recording.events.access(at);
     let means = words::means(doc, event);
@@ -471,7 +452,7 @@ fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
     if let Some(a) = access {
         let name = doc.facts.register_name(a.offset);
         if ui.button(format!("Show only {name}")).clicked() {
-            doc.events.filter = format!("offset = {:#x}", a.offset);
+            view.filter = format!("offset = {:#x}", a.offset);
             doc.go(event);
         }
     }

@@ -3,9 +3,9 @@
 use super::{jobs, problems, register};
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, facts, touches, values, words};
+use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
-use crate::window::Asks;
 use egui::{RichText, Ui};
 use trace_core::recording::ElementType;
 
@@ -56,7 +56,7 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     ui.add_space(4.0);
     let at = widgets::key_link(ui, "address", &b.va.to_string());
     if widgets::copies(&at, &[("address", b.va.to_string()), ("name", b.name.clone())]).clicked() {
-        doc.show_memory(b.address_space, b.va.0, b.bytes.min(16));
+        asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
         asks.command("show-memory");
     }
     widgets::key_value(ui, "size", Part::mono(text::bytes(b.bytes)));
@@ -78,12 +78,14 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
         if ui.button("Edit values").clicked() {
-            doc.inputs.buffer = b.name.clone();
             asks.command("show-inputs");
         }
         if ui.button("Show pages").clicked() {
-            doc.tables.space = b.address_space;
-            doc.tables.frame(b.va.0, b.bytes.div_ceil(4096));
+            asks.push(Ask::Pages(Pages {
+                space: Some(b.address_space),
+                frame: Some((b.va.0, b.bytes.div_ceil(4096))),
+                at: None,
+            }));
             asks.command("show-page-tables");
         }
     });
@@ -128,9 +130,11 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
         let mapping = widgets::key_link(ui, "mapping", &told);
         let range = format!("{:#x}..{:#x}", m.va, m.end());
         if widgets::copies(&mapping, &[("range", range)]).clicked() {
-            doc.tables.space = space;
-            doc.tables.frame(m.va, m.pages);
-            doc.tables.at = Some(va);
+            asks.push(Ask::Pages(Pages {
+                space: Some(space),
+                frame: Some((m.va, m.pages)),
+                at: Some(va),
+            }));
             asks.command("show-page-tables");
         }
     }
@@ -190,11 +194,14 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
             .on_hover_text("double-click a byte in Memory does the same")
             .clicked()
         {
-            super::memory::touch(doc, asks, space, va);
+            asks.push(Ask::Touch { space, va });
             asks.command("show-memory");
         }
         if ui.button("Walk the page tables").clicked() {
-            doc.tables.at = Some(va);
+            asks.push(Ask::Pages(Pages {
+                at: Some(va),
+                ..Pages::default()
+            }));
             asks.command("show-page-tables");
         }
     });
@@ -239,7 +246,7 @@ fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
         Some(va) => {
             if widgets::key_link(ui, "place", &f.place).clicked() {
-                doc.show_memory(0, va, 1);
+                asks.memory(Some(0), va, 1);
                 asks.command("show-page-tables");
             }
         }

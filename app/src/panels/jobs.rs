@@ -3,19 +3,15 @@
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, facts, words};
-use crate::theme::rows::Rows;
+use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// What the panel shows.
-#[derive(Clone, Default)]
-pub struct View {
-    list: Rows,
-    seen_jump: u64,
-}
+pub mod view;
+
+pub use view::View;
 
 /// Width from which the panel explains the job beside the list, points.
 const WIDE: f32 = 860.0;
@@ -59,7 +55,7 @@ pub fn meant(doc: &Document) -> Option<u32> {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.jobs.is_empty() {
         let (icon, told) = if doc.facts.knows(Stage::Timeline) {
@@ -79,7 +75,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     };
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
-    list(doc, &mut child);
+    list(doc, view, &mut child);
     if side > 0.0 {
         let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
         ui.painter()
@@ -98,7 +94,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
-fn list(doc: &mut Document, ui: &mut Ui) {
+fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
@@ -128,13 +124,13 @@ fn list(doc: &mut Document, ui: &mut Ui) {
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
     let now = meant(doc);
-    if doc.jobs.seen_jump != doc.jumps {
-        doc.jobs.seen_jump = doc.jumps;
+    if view.seen_jump != doc.jumps {
+        view.seen_jump = doc.jumps;
         if let Some(j) = now {
-            doc.jobs.list.reveal(u64::from(j));
+            view.list.reveal(u64::from(j));
         }
     }
-    let mut rows = doc.jobs.list;
+    let mut rows = view.list;
     let mut go = None;
     let longest = doc.facts.longest_ns.max(1);
     rows.show(ui, "Jobs", doc.facts.jobs.len() as u64, |ui, row, rect| {
@@ -186,10 +182,10 @@ fn list(doc: &mut Document, ui: &mut Ui) {
             go = Some(j.index);
         }
     });
-    doc.jobs.list = rows;
+    view.list = rows;
     if let Some(j) = go {
         doc.go_job(j);
-        doc.jobs.seen_jump = doc.jumps;
+        view.seen_jump = doc.jumps;
     }
 }
 
@@ -244,7 +240,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             },
         );
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
-            doc.show_memory(0, c.va, 32);
+            asks.memory(Some(0), c.va, 32);
             asks.command("show-memory");
         }
         let kind = if c.decoded {
@@ -262,7 +258,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         if let Some(s) = c.shader
             && widgets::key_link(ui, "shader", &format!("{s:#x}")).clicked()
         {
-            doc.show_memory(0, s, 16);
+            asks.memory(Some(0), s, 16);
             asks.command("show-memory");
         }
     }

@@ -1,11 +1,10 @@
 //! Log: what the program did and what went wrong, newest last.
 
-use crate::document::Document;
+use crate::log::{self, Level};
+use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, icons, mono, palette, small, text};
-use crate::window::Asks;
-use crate::window::log::{self, Level};
 use egui::accesskit::Role;
 use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
@@ -40,7 +39,7 @@ impl Least {
 }
 
 /// Draws the panel.
-pub fn ui(_doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(asks: &mut Asks, ui: &mut Ui) {
     let added = log::added();
     if added == 0 {
         widgets::empty(

@@ -1,5 +1,6 @@
 //! The panels, one file each, registered in one table.
 
+pub mod desk;
 pub mod events;
 pub mod inputs;
 pub mod inspector;
@@ -12,9 +13,9 @@ pub mod problems;
 pub mod register;
 pub mod replay;
 pub mod timeline;
+pub mod views;
 
-use crate::document::Document;
-use crate::window::Asks;
+use desk::{Ask, Desk};
 use egui::Ui;
 
 /// A panel of the window.
@@ -24,7 +25,7 @@ pub struct Panel {
     /// Name for the person.
     pub title: &'static str,
     /// Draws it.
-    pub ui: fn(&mut Document, &mut Asks, &mut Ui),
+    pub ui: fn(&mut Desk<'_>, &mut Ui),
 }
 
 /// Every panel that can be docked. A new one is a file and a line here.
@@ -32,52 +33,52 @@ pub static PANELS: &[Panel] = &[
     Panel {
         id: "timeline",
         title: "Timeline",
-        ui: timeline::ui,
+        ui: |d, ui| timeline::ui(d.doc, &mut d.views.timeline, d.asks, ui),
     },
     Panel {
         id: "events",
         title: "Events",
-        ui: events::ui,
+        ui: |d, ui| events::ui(d.doc, &mut d.views.events, d.asks, ui),
     },
     Panel {
         id: "register",
         title: "Register",
-        ui: register::ui,
+        ui: |d, ui| register::ui(d.doc, &mut d.views.registers, d.asks, ui),
     },
     Panel {
         id: "memory",
         title: "Memory",
-        ui: memory::ui,
+        ui: |d, ui| memory::ui(d.doc, &mut d.views.memory, d.asks, ui),
     },
     Panel {
         id: "page-tables",
         title: "Page tables",
-        ui: page_tables::ui,
+        ui: |d, ui| page_tables::ui(d.doc, &mut d.views.tables, d.asks, ui),
     },
     Panel {
         id: "jobs",
         title: "Jobs",
-        ui: jobs::ui,
+        ui: |d, ui| jobs::ui(d.doc, &mut d.views.jobs, d.asks, ui),
     },
     Panel {
         id: "inputs",
         title: "Inputs",
-        ui: inputs::ui,
+        ui: |d, ui| inputs::ui(d.doc, &mut d.views.inputs, d.asks, ui),
     },
     Panel {
         id: "replay",
         title: "Replay",
-        ui: replay::ui,
+        ui: |d, ui| replay::ui(d.doc, d.asks, ui),
     },
     Panel {
         id: "problems",
         title: "Problems",
-        ui: problems::ui,
+        ui: |d, ui| problems::ui(d.doc, d.asks, ui),
     },
     Panel {
         id: "log",
         title: "Log",
-        ui: log::ui,
+        ui: |d, ui| log::ui(d.asks, ui),
     },
 ];
 
@@ -91,4 +92,28 @@ pub fn by_id(id: &str) -> Option<&'static Panel> {
 #[must_use]
 pub fn is_known(id: &str) -> bool {
     by_id(id).is_some()
+}
+
+/// Shows in a panel what another one asked for; what is asked of the window is left alone.
+pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
+    let Desk { doc, views, asks } = desk;
+    match *ask {
+        Ask::Memory {
+            space,
+            va,
+            bytes,
+            first,
+        } => {
+            let memory = &mut views.memory;
+            let space = space.unwrap_or(memory.space);
+            if first {
+                memory.show_first(doc, space, va, bytes);
+            } else {
+                memory.show(doc, space, va, bytes);
+            }
+        }
+        Ask::Touch { space, va } => memory::touch(doc, &mut views.memory, asks, space, va),
+        Ask::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
+        _ => {}
+    }
 }

@@ -4,9 +4,9 @@ use crate::document::Document;
 use crate::document::facts::{Content, SEVERITIES, Stage};
 use crate::document::moment::Selection;
 use crate::document::words;
+use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{Part, list_row, section};
 use crate::theme::{palette, text};
-use crate::window::Asks;
 use egui::{Response, Ui};
 use trace_core::check::Severity;
 
@@ -157,7 +157,10 @@ fn spaces(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         let left = Part::words(format!("AS {}", s.number));
         let row = list_row(ui, &label, false, 0.0, left, Part::mono(mapped));
         if row.clicked() {
-            doc.tables.space = i as u32;
+            asks.push(Ask::Pages(Pages {
+                space: Some(i as u32),
+                ..Pages::default()
+            }));
             asks.command("show-page-tables");
         }
         let root = format!("{:#x}", s.root);

@@ -3,10 +3,10 @@
 use crate::document::Document;
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
+use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, icons, mono, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use trace_core::check::{Finding, FindingKind, Severity};

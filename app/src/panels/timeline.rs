@@ -5,24 +5,28 @@
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
-use crate::theme::{body, icons, palette, small, text, widgets};
-use crate::window::Asks;
+use crate::panels::desk::Asks;
+use crate::theme::{icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 mod draw;
+mod label;
+mod lane;
 mod lanes;
 mod measure;
 mod minimap;
 mod ruler;
 mod scale;
 mod spans;
-mod view;
+pub mod view;
 
 pub use draw::severity_colour;
 pub use measure::Measure;
 pub use view::View;
 
+use label::RULER;
+use lane::Lane;
 use scale::Scale;
 
 /// Height of a lane, points.
@@ -30,12 +34,11 @@ const LANE: f32 = 22.0;
 /// Width of the lanes' names, points.
 const NAMES: f32 = 112.0;
 const MINIMAP: f32 = 44.0;
-const RULER: f32 = 22.0;
 /// Room at the right of the lanes, points.
 const RIGHT: f32 = 12.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty(
             ui,
@@ -47,14 +50,14 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);
-    view::follow_moment(doc);
-    let range = view::animated(doc, ui, now);
+    view.follow_moment(doc);
+    let range = view.animated(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);
     let left = full.left() + NAMES;
     let right = full.right() - RIGHT;
     let mini = Rect::from_min_max(pos2(left, full.top() + 4.0), pos2(right, full.top() + MINIMAP));
-    minimap::ui(doc, ui, mini, range);
+    minimap::ui(doc, view, ui, mini, range);
     let title = Rect::from_min_max(
         pos2(full.left() + 12.0, mini.top()),
         pos2(left - 4.0, mini.bottom() - 8.0),
@@ -64,11 +67,11 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     ui.painter().hline(full.x_range(), line_y, Stroke::new(1.0, p.line));
 
     let area = Rect::from_min_max(pos2(left, line_y), pos2(right, full.bottom()));
-    let scale = Scale::of_lanes(doc, area, range);
+    let scale = Scale::of_lanes(doc, view.axis, area, range, &mut view.lanes);
     let head = Rect::from_min_size(area.min, vec2(area.width(), RULER));
     ruler::ui(doc, ui, &scale, head);
     let axis = Rect::from_min_size(pos2(full.left() + 4.0, line_y + 1.0), vec2(NAMES - 8.0, RULER - 2.0));
-    axis_choice(doc, ui, axis);
+    axis_choice(doc, view, ui, axis);
 
     let lanes_area = Rect::from_min_max(pos2(full.left(), line_y + RULER), pos2(full.right(), full.bottom()));
     let response = ui.interact(
@@ -77,21 +80,21 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         Sense::click_and_drag(),
     );
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline lanes"));
-    let list = lanes::visible(doc, &scale);
+    let list = lane::visible(doc, &scale);
     let height = list.len() as f32 * LANE + 24.0;
     let most = (height - lanes_area.height()).max(0.0);
     let names = Rect::from_min_max(lanes_area.min, pos2(left, lanes_area.bottom()));
     if ui.rect_contains_pointer(names) {
-        doc.timeline.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
+        view.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
     }
-    doc.timeline.scroll = doc.timeline.scroll.clamp(0.0, most);
+    view.scroll = view.scroll.clamp(0.0, most);
     let clip = ui.clip_rect();
     ui.set_clip_rect(clip.intersect(lanes_area));
     let single = scale.single(doc);
     let mut under = None;
     let pointer = response.interact_pointer_pos().or(response.hover_pos());
     for (i, lane) in list.iter().enumerate() {
-        let top = lanes_area.top() + i as f32 * LANE - doc.timeline.scroll;
+        let top = lanes_area.top() + i as f32 * LANE - view.scroll;
         let rect = Rect::from_min_max(pos2(full.left(), top), pos2(area.right(), top + LANE));
         if rect.bottom() < lanes_area.top() || rect.top() > lanes_area.bottom() {
             continue;
@@ -101,18 +104,18 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             under = Some(lane.clone());
         }
     }
-    measure::overlay(doc, ui, &scale, lanes_area);
+    measure::overlay(doc, view, ui, &scale, lanes_area);
     ui.set_clip_rect(clip);
     ruler::flag(doc, ui, &scale, lanes_area);
-    interact(doc, ui, &scale, &response, under.as_ref(), now);
+    interact(doc, view, ui, &scale, &response, under.as_ref(), now);
     response.context_menu(|ui| {
         for id in ["fit", "zoom-in", "zoom-out", "add-note", "pin-register"] {
             asks.menu_item(ui, id);
         }
-        if let Some(m) = Measure::of(doc) {
+        if let Some(m) = Measure::of(doc, view) {
             ui.separator();
             if ui.button("Zoom to what is measured").clicked() {
-                doc.timeline_zoom_to_measure(now);
+                view.zoom_to_measure(doc, now);
             }
             if ui.button("Copy what is measured").clicked() {
                 ui.ctx().copy_text(m.words());
@@ -121,49 +124,57 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     });
 }
 
-fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response, lane: Option<&lanes::Lane>, now: f64) {
+fn interact(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &Ui,
+    scale: &Scale,
+    response: &Response,
+    lane: Option<&Lane>,
+    now: f64,
+) {
     let pointer = response.hover_pos();
     if let Some(at) = pointer {
         let (scroll, zoom) = ui.input(|i| (i.smooth_scroll_delta(), i.zoom_delta()));
         let factor = f64::from(zoom) * (f64::from(scroll.y) / 240.0).exp();
         // The wheel is smoothed already: its steps are shown as they come.
         if (factor - 1.0).abs() > 1e-4 {
-            doc.timeline_zoom(factor, Some(scale.position(at.x)), now);
-            doc.timeline.at_once();
+            view.zoom(doc, factor, Some(scale.position(at.x)), now);
+            view.at_once();
         }
         if scroll.x != 0.0 {
-            doc.timeline_pan(f64::from(-scroll.x / scale.area.width()), now);
-            doc.timeline.at_once();
+            view.pan(doc, f64::from(-scroll.x / scale.area.width()), now);
+            view.at_once();
         }
     }
     if response.drag_started() {
         let start = ui.input(|i| i.pointer.press_origin()).map(|q| scale.position(q.x));
-        doc.timeline.measure = start.map(|s| (s, s));
+        view.measure = start.map(|s| (s, s));
     }
     if response.dragged()
-        && let (Some(at), Some((a, _))) = (response.interact_pointer_pos(), doc.timeline.measure)
+        && let (Some(at), Some((a, _))) = (response.interact_pointer_pos(), view.measure)
     {
         let x = at.x.clamp(scale.area.left(), scale.area.right());
-        doc.timeline.measure = Some((a, scale.position(x)));
+        view.measure = Some((a, scale.position(x)));
     }
     let escape = !ui.ctx().text_edit_focused() && ui.input(|i| i.key_pressed(egui::Key::Escape));
     if escape && !response.dragged() {
-        doc.timeline.measure = None;
+        view.measure = None;
     }
     if response.clicked()
         && let Some(at) = response.interact_pointer_pos()
     {
-        doc.timeline.measure = None;
+        view.measure = None;
         let jumps = doc.jumps;
         lanes::clicked(doc, scale, lane, at.x);
         if doc.jumps == jumps {
-            let event = doc.facts.axis.nearest(doc.timeline.axis, scale.position(at.x));
+            let event = doc.facts.axis.nearest(view.axis, scale.position(at.x));
             doc.go(event);
         }
-        doc.timeline.stay(doc.jumps);
+        view.stay(doc.jumps);
     }
     if response.double_clicked() {
-        doc.timeline_zoom(4.0, pointer.map(|q| scale.position(q.x)), now);
+        view.zoom(doc, 4.0, pointer.map(|q| scale.position(q.x)), now);
     }
     if let Some(at) = pointer.filter(|_| !response.dragged()) {
         let told = lanes::told(doc, scale, lane, at.x);
@@ -171,9 +182,9 @@ fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response, lan
     }
 }
 
-fn axis_choice(doc: &mut Document, ui: &mut Ui, rect: Rect) {
+fn axis_choice(doc: &Document, view: &mut View, ui: &mut Ui, rect: Rect) {
     let p = palette(ui);
-    let now = doc.timeline.axis;
+    let now = view.axis;
     let response = ui.interact(rect, ui.scope_id().with("axis"), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Axis {}", now.name())));
     let colour = if response.hovered() { p.text } else { p.quiet };
@@ -184,31 +195,8 @@ fn axis_choice(doc: &mut Document, ui: &mut Ui, rect: Rect) {
         for kind in AxisKind::ALL {
             let shown = ui.selectable_label(now == kind, format!("by {}", kind.name()));
             if shown.clicked() {
-                doc.timeline_axis(kind);
+                view.choose(doc, kind);
             }
         }
     });
-}
-
-/// A short text with its back filled, so that it can be read over lanes. It ends before `right`.
-fn note_at(ui: &Ui, at: egui::Pos2, right: f32, note: &str) {
-    let p = palette(ui);
-    let galley = ui.painter().layout_no_wrap(note.to_owned(), small(), p.text);
-    let x = at.x.min(right - galley.size().x - 6.0);
-    let from = pos2(x, at.y - galley.size().y / 2.0);
-    let back = Rect::from_min_size(from - vec2(3.0, 1.0), galley.size() + vec2(6.0, 2.0));
-    ui.painter().rect_filled(back, 2.0, p.panel);
-    ui.painter().galley(from, galley, p.text);
-}
-
-/// Font of lane names.
-fn lane_font() -> egui::FontId {
-    let mut f = body();
-    f.size = 12.0;
-    f
-}
-
-/// A number and what it counts: `1 event`, `12 events`.
-fn number(n: u64, what: &str) -> String {
-    format!("{} {what}{}", text::count(n), if n == 1 { "" } else { "s" })
 }

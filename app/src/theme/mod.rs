@@ -1,11 +1,11 @@
 //! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
 pub mod icons;
+pub mod plot;
 pub mod rows;
 pub mod text;
 pub mod widgets;
 
-use crate::window::ThemeChoice;
 use egui::{Color32, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};
 use serde::Deserialize;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +16,16 @@ pub const ROW: f32 = 20.0;
 pub const PAD: f32 = 8.0;
 /// Space between groups, points.
 pub const GROUP: f32 = 12.0;
+
+/// Colours of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThemeChoice {
+    /// Light marks on a dark ground.
+    #[default]
+    Dark,
+    /// Dark marks on a light ground.
+    Light,
+}
 
 /// A theme's colours. Each means one thing.
 #[derive(Clone, Debug)]

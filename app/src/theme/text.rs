@@ -123,6 +123,20 @@ pub fn parse_number(text: &str) -> Option<u64> {
     }
 }
 
+/// A value in few characters.
+#[must_use]
+pub fn short(v: f64) -> String {
+    if v == 0.0 {
+        "0".into()
+    } else if v.abs() >= 1e6 || v.abs() < 1e-3 {
+        format!("{v:.3e}")
+    } else if v.fract() == 0.0 {
+        format!("{v}")
+    } else {
+        format!("{v:.4}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

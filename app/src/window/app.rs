@@ -1,17 +1,37 @@
-//! The application behind the window: what is open, what is running, what was asked for.
+//! The application behind the window: what is open, what is running, what was asked for. How it is drawn, and what else
+//! it does, stands in the files that name it.
 
-use super::arrange::{Sides, Torn};
-use super::asks::{Asks, Chooser, Pick};
-use super::log::{self, Level};
-use super::{Settings, ThemeChoice, arrange, crash, layout, palette, shell};
-use crate::commands;
+use super::command::Command;
+use super::crash;
+use super::keep::Keeper;
+use super::layout::{self, Sides, Torn};
+use super::settings::Settings;
+use super::tasks::Tasks;
+use crate::document::Document;
 use crate::document::boards::Boards;
-use crate::document::tasks::Tasks;
-use crate::document::{Document, derive};
-use crate::theme;
-use egui::{Context, Ui};
+use crate::log::{self, Level};
+use crate::panels::desk::{Asks, Desk, Item};
+use crate::panels::views::Views;
+use crate::theme::{self, ThemeChoice};
+use egui::Context;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a file is chosen for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// A recording file to open.
+    Recording,
+    /// A folder that holds a recording.
+    Folder,
+    /// Content for a buffer.
+    Buffer,
+    /// A place to save, with the name that is proposed.
+    Save(String),
+}
+
+/// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
+pub type Chooser = Arc<dyn Fn(&Pick) -> Option<PathBuf> + Send + Sync>;
 
 /// What an application starts with.
 pub struct Setup {
@@ -23,14 +43,27 @@ pub struct Setup {
     pub board: Option<String>,
     /// Asks the person for paths.
     pub chooser: Chooser,
+    /// Every command there is.
+    pub commands: &'static [Command<App>],
+}
+
+/// The palette while it is open.
+#[derive(Default)]
+pub struct Palette {
+    /// What was typed.
+    pub text: String,
+    pub(super) chosen: usize,
+    pub(super) focused: bool,
 }
 
 /// The application.
 pub struct App {
     /// The open recording.
     pub doc: Option<Document>,
+    /// What each panel shows of it.
+    pub views: Views,
     /// What is running.
-    pub tasks: Tasks,
+    pub tasks: Tasks<Self>,
     /// What panels asked for.
     pub asks: Asks,
     /// The dock.
@@ -38,7 +71,7 @@ pub struct App {
     /// Panels that are windows of their own.
     pub torn: Vec<Torn>,
     /// The palette, when it is open.
-    pub palette: Option<palette::Palette>,
+    pub palette: Option<Palette>,
     /// Whether the sheet of shortcuts is open.
     pub help: bool,
     /// Whether the sheet about the program is open.
@@ -58,11 +91,12 @@ pub struct App {
     /// Settings of the person.
     pub settings: Settings,
     pub(super) board: Option<String>,
-    pub(super) keeper: arrange::Keeper,
+    pub(super) keeper: Keeper,
     pub(super) replaying: Option<u64>,
+    pub(super) failed: Option<String>,
+    pub(super) commands: &'static [Command<App>],
     theme: ThemeChoice,
     chooser: Chooser,
-    failed: Option<String>,
 }
 
 impl App {
@@ -72,10 +106,16 @@ impl App {
         let settings = Settings::load(setup.settings);
         let theme = setup.theme.unwrap_or_else(|| settings.theme());
         theme::install(ctx, theme);
+        let item = |c: &Command<Self>| Item {
+            id: c.id,
+            title: c.title,
+            keys: c.keys(),
+        };
         Self {
             doc: None,
+            views: Views::default(),
             tasks: Tasks::default(),
-            asks: Asks::default(),
+            asks: Asks::new(setup.commands.iter().map(item).collect()),
             dock: layout::tree(&layout::at_first()),
             torn: Vec::new(),
             palette: None,
@@ -89,11 +129,12 @@ impl App {
             confirm: None,
             settings,
             board: setup.board,
-            keeper: arrange::Keeper::default(),
+            keeper: Keeper::default(),
             replaying: None,
             theme,
             chooser: setup.chooser,
             failed: None,
+            commands: setup.commands,
         }
     }
 
@@ -144,74 +185,6 @@ impl App {
         self.failed.as_deref()
     }
 
-    /// Opens a recording, apart from the interface thread.
-    pub fn open(&mut self, ctx: &Context, path: PathBuf) {
-        // `.` and `..` have no name to put files beside.
-        let path = match path.file_name() {
-            Some(_) => path,
-            None => path.canonicalize().unwrap_or(path),
-        };
-        let title = path
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        self.failed = None;
-        // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
-        let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
-        if let Some(d) = self.doc.as_mut().filter(same) {
-            d.close();
-        }
-        let again = ctx.clone();
-        self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
-            let made = read.and_then(|o| {
-                let kept = (o.pyramid, o.timeline);
-                let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
-                Ok(Document::new(path.clone(), Arc::new(o.recording), Arc::new(facts)))
-            });
-            Box::new(move |app| match made {
-                Ok(doc) => {
-                    app.take(doc);
-                    app.find_out(&again);
-                }
-                Err(e) if e == "cancelled" => app.info(format!("opening {title} was stopped")),
-                Err(e) => app.error(&format!("{title} was not opened"), &e),
-            })
-        });
-    }
-
-    /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
-    /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
-    fn find_out(&mut self, ctx: &Context) {
-        let Some(doc) = &mut self.doc else { return };
-        let Some(stage) = doc.facts.pending.first().copied() else {
-            doc.finding_out = None;
-            return;
-        };
-        let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
-        let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
-            let part = derive::find_out(stage, &recording, &facts, progress);
-            // The window can take the part up without a copy when nobody else holds the facts.
-            drop(facts);
-            let watched = progress.clone();
-            Box::new(move |app| {
-                let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording)) else {
-                    return;
-                };
-                if let Ok(part) = part {
-                    doc.learn(part);
-                }
-                if watched.check().is_ok() {
-                    app.find_out(&again);
-                } else {
-                    doc.finding_out = None;
-                    let left = format!("{} was stopped: F5 reads the recording again", stage.title());
-                    log::push(Level::Warning, left);
-                }
-            })
-        });
-        doc.finding_out = Some(progress);
-    }
-
     /// Asks the person for a path on a thread of its own, then acts on it.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
@@ -225,9 +198,24 @@ impl App {
         });
     }
 
+    /// What panels work at, when a recording is open.
+    pub fn desk(&mut self) -> Option<Desk<'_>> {
+        Some(Desk {
+            doc: self.doc.as_mut()?,
+            views: &mut self.views,
+            asks: &mut self.asks,
+        })
+    }
+
+    /// The command of this id.
+    #[must_use]
+    pub fn command(&self, id: &str) -> Option<&'static Command<Self>> {
+        self.commands.iter().find(|c| c.id == id)
+    }
+
     /// Runs a command of the table, when it is there and may run now. `false`: it did not.
     pub fn run(&mut self, ctx: &Context, id: &str) -> bool {
-        match commands::by_id(id) {
+        match self.command(id) {
             Some(c) if (c.enabled)(self) => {
                 tracing::debug!("command {id}");
                 (c.run)(self, ctx);
@@ -235,71 +223,6 @@ impl App {
                 true
             }
             _ => false,
-        }
-    }
-
-    /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`.
-    ///
-    /// # Errors
-    /// When there is no such command or it may not run now.
-    pub fn script(&mut self, ctx: &Context, step: &str) -> anyhow::Result<()> {
-        let done = match (step.split_once('='), &mut self.doc) {
-            (Some(("filter", text)), Some(doc)) => {
-                text.clone_into(&mut doc.events.filter);
-                true
-            }
-            (Some((what @ ("go" | "job" | "memory"), n)), Some(doc)) => {
-                let n = theme::text::parse_number(n).ok_or_else(|| anyhow::anyhow!("{n:?} is not a number"))?;
-                match what {
-                    "go" => doc.go(n),
-                    "job" => doc.go_job(u32::try_from(n)?),
-                    _ => doc.show_memory(0, n, 16),
-                }
-                true
-            }
-            _ => self.run(ctx, step),
-        };
-        anyhow::ensure!(done, "there is no command {step:?} that may run now");
-        Ok(())
-    }
-
-    /// Draws a frame and acts on what was asked for in it.
-    pub fn ui(&mut self, ui: &mut Ui) {
-        let ctx = ui.ctx().clone();
-        for done in self.tasks.finished() {
-            done(self);
-        }
-        if let Some(e) = self.doc.as_ref().and_then(Document::journal_failure) {
-            self.error("the changes could not be kept beside the recording", &e);
-        }
-        self.replay_over();
-        self.dropped(&ctx);
-        commands::keys(self, &ctx);
-        shell::draw(self, ui);
-        palette::draw(self, ui);
-        for _ in 0..4 {
-            let (ids, deferred) = self.asks.take();
-            if ids.is_empty() && deferred.is_empty() {
-                break;
-            }
-            for d in deferred {
-                d(self, &ctx);
-            }
-            for id in ids {
-                self.run(&ctx, id);
-            }
-            ctx.request_repaint();
-        }
-        if !self.tasks.running().is_empty() {
-            ctx.request_repaint_after(std::time::Duration::from_millis(100));
-        }
-        self.keep(&ctx);
-    }
-
-    fn dropped(&mut self, ctx: &Context) {
-        let file = ctx.input(|i| i.raw.dropped_files.first().map(|f| f.path().to_owned()));
-        if let Some(path) = file {
-            self.open(ctx, path);
         }
     }
 }

@@ -1,120 +1,19 @@
 //! What of the window comes back with its recording: taken up when it is opened, kept while it is open and when it
 //! is closed.
 
-use super::keep::{Kept, Places};
-use super::log::{self, Level};
-use super::{App, crash, layout};
+use super::app::App;
+use super::crash;
+use super::keep::{Keeper, Places};
+use super::layout::{self, Place, Sides, Torn};
 use crate::document::Document;
 use crate::document::workspace::{self, Side, VERSION, Workspace};
+use crate::log::{self, Level};
 use crate::panels;
+use crate::panels::views::Views;
 use egui::Context;
-use std::thread::JoinHandle;
 
 /// How often what would be kept is looked at, seconds.
 const LOOK_S: f64 = 2.0;
-
-/// Widths of the outline and the inspector, points.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sides {
-    /// Of the outline.
-    pub outline: f32,
-    /// Of the inspector.
-    pub inspector: f32,
-    /// Whether the next frame takes them up, instead of what the person dragged.
-    pub set: bool,
-}
-
-impl Default for Sides {
-    fn default() -> Self {
-        Self {
-            outline: 200.0,
-            inspector: 290.0,
-            set: true,
-        }
-    }
-}
-
-/// Where a window of its own is, points.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
-    /// Upper left corner on the desktop; `None`: where the desktop puts it, or where it does not tell.
-    pub at: Option<[f32; 2]>,
-    /// Inner size.
-    pub size: [f32; 2],
-}
-
-/// A panel that is a window of its own.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Torn {
-    /// The panel's id.
-    pub panel: &'static str,
-    /// Where it was opened.
-    pub start: Place,
-    /// Where it is now.
-    pub now: Place,
-}
-
-impl Torn {
-    /// A panel's window where the desktop puts it.
-    #[must_use]
-    pub fn new(panel: &'static str) -> Self {
-        Self::placed(
-            panel,
-            Place {
-                at: None,
-                size: [720.0, 460.0],
-            },
-        )
-    }
-
-    fn placed(panel: &'static str, start: Place) -> Self {
-        Self {
-            panel,
-            start,
-            now: start,
-        }
-    }
-}
-
-/// Keeps the workspace file of the open recording.
-#[derive(Default)]
-pub(super) struct Keeper {
-    places: Option<Places>,
-    /// As it stands in the file, or as it was at first.
-    kept: Option<Workspace>,
-    looked: f64,
-    at_work: Option<JoinHandle<Result<Kept, String>>>,
-    told: bool,
-}
-
-impl Keeper {
-    fn told(&mut self, done: Result<Kept, String>) {
-        let line = match done {
-            Ok(Kept { instead: None, .. }) => return,
-            Ok(Kept {
-                path,
-                instead: Some(why),
-            }) => format!(
-                "the workspace is kept in {}, not beside the recording ({why})",
-                path.display()
-            ),
-            Err(e) => format!("the workspace was not kept: {e}"),
-        };
-        if !std::mem::replace(&mut self.told, true) {
-            log::push(Level::Warning, line);
-        }
-    }
-
-    /// Hears of a file that was being written; waits for it when `to_the_end`.
-    fn hear(&mut self, to_the_end: bool) {
-        if let Some(t) = self.at_work.take_if(|t| to_the_end || t.is_finished()) {
-            let done = t
-                .join()
-                .unwrap_or_else(|_| Err("the thread that wrote it ended early".into()));
-            self.told(done);
-        }
-    }
-}
 
 impl App {
     /// Shows a document; the one that was open is closed in good order.
@@ -136,6 +35,7 @@ impl App {
             doc.replay.choose(b);
         }
         self.as_at_first();
+        self.views = Views::default();
         self.settings.opened(&doc.path);
         self.keeper = Keeper {
             places: Places::of(&doc.path, &self.settings),
@@ -167,9 +67,9 @@ impl App {
     }
 
     fn arrange(&mut self, doc: &mut Document, w: &Workspace) {
-        doc.timeline.axis = w.axis;
-        doc.timeline.range = w.view.map(|v| (v[0], v[1]));
-        doc.events.filter.clone_from(&w.filter);
+        self.views.timeline.axis = w.axis;
+        self.views.timeline.range = w.view.map(|v| (v[0], v[1]));
+        self.views.events.filter.clone_from(&w.filter);
         doc.replay.keep_gaps = w.keep_gaps;
         if self.board.is_none() && !w.board.is_empty() {
             doc.replay.choose(&w.board);
@@ -206,11 +106,11 @@ impl App {
         Some(Workspace {
             version: VERSION,
             moment: doc.moment(),
-            filter: doc.events.filter.clone(),
+            filter: self.views.events.filter.clone(),
             board: doc.replay.board().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
-            axis: doc.timeline.axis,
-            view: doc.timeline.range.map(|r| [r.0, r.1]),
+            axis: self.views.timeline.axis,
+            view: self.views.timeline.range.map(|r| [r.0, r.1]),
             outline: side(self.outline, self.sides.outline),
             inspector: side(self.inspector, self.sides.inspector),
             torn: self.torn.iter().map(torn).collect(),

@@ -1,8 +1,7 @@
 //! The crash report: a file that a person can attach, written when the program panics, or when a mapped recording
 //! cannot be read any more.
 
-use super::log;
-use crate::bus;
+use crate::{bus, log};
 use std::backtrace::Backtrace;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -1,11 +1,13 @@
 //! Where a recording's workspace file lies: beside the recording, or in the person's settings where that place cannot
 //! be written. Read once, kept whole, put aside when it is damaged.
 
-use super::Settings;
+use super::settings::Settings;
 use crate::document::journal::beside;
 use crate::document::workspace::{MOST_BYTES, Workspace};
+use crate::log::{self, Level};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 /// Extension of the file beside a recording: `alexnet.kine-workspace` for `alexnet.kine`.
@@ -101,6 +103,47 @@ impl Places {
                 instead: Some(why),
             }),
             Err(e) => Err(format!("{why}; {}: {e}", self.settings.display())),
+        }
+    }
+}
+
+/// Keeps the workspace file of the open recording.
+#[derive(Default)]
+pub(super) struct Keeper {
+    pub(super) places: Option<Places>,
+    /// As it stands in the file, or as it was at first.
+    pub(super) kept: Option<Workspace>,
+    pub(super) looked: f64,
+    pub(super) at_work: Option<JoinHandle<Result<Kept, String>>>,
+    pub(super) told: bool,
+}
+
+impl Keeper {
+    /// Tells once what became of it, where that is not what the person expects.
+    pub(super) fn told(&mut self, done: Result<Kept, String>) {
+        let line = match done {
+            Ok(Kept { instead: None, .. }) => return,
+            Ok(Kept {
+                path,
+                instead: Some(why),
+            }) => format!(
+                "the workspace is kept in {}, not beside the recording ({why})",
+                path.display()
+            ),
+            Err(e) => format!("the workspace was not kept: {e}"),
+        };
+        if !std::mem::replace(&mut self.told, true) {
+            log::push(Level::Warning, line);
+        }
+    }
+
+    /// Hears of a file that was being written; waits for it when `to_the_end`.
+    pub(super) fn hear(&mut self, to_the_end: bool) {
+        if let Some(t) = self.at_work.take_if(|t| to_the_end || t.is_finished()) {
+            let done = t
+                .join()
+                .unwrap_or_else(|_| Err("the thread that wrote it ended early".into()));
+            self.told(done);
         }
     }
 }

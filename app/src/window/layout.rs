@@ -1,11 +1,10 @@
-//! How panels are docked: the tiles, and the way to and from the workspace file.
+//! How panels are laid out: the dock's tiles with the way to and from the workspace file, the sides, and windows of
+//! their own.
 
-use super::Asks;
-use crate::document::Document;
 use crate::document::workspace::Dock;
 use crate::panels;
-use crate::theme::{Palette, palette};
-use crate::window::ThemeChoice;
+use crate::panels::desk::Desk;
+use crate::theme::{Palette, ThemeChoice, palette};
 use egui::{Color32, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{
     Behavior, Container, LinearDir, SimplificationOptions, TabState, Tile, TileId, Tiles, Tree, UiResponse,
@@ -13,6 +12,71 @@ use egui_tiles::{
 
 /// A docked panel, by its id.
 pub type Pane = &'static str;
+
+/// Widths of the outline and the inspector, points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sides {
+    /// Of the outline.
+    pub outline: f32,
+    /// Of the inspector.
+    pub inspector: f32,
+    /// Whether the next frame takes them up, instead of what the person dragged.
+    pub set: bool,
+}
+
+impl Default for Sides {
+    fn default() -> Self {
+        Self {
+            outline: 200.0,
+            inspector: 290.0,
+            set: true,
+        }
+    }
+}
+
+/// Where a window of its own is, points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Upper left corner on the desktop; `None`: where the desktop puts it, or where it does not tell.
+    pub at: Option<[f32; 2]>,
+    /// Inner size.
+    pub size: [f32; 2],
+}
+
+/// A panel that is a window of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Torn {
+    /// The panel's id.
+    pub panel: &'static str,
+    /// Where it was opened.
+    pub start: Place,
+    /// Where it is now.
+    pub now: Place,
+}
+
+impl Torn {
+    /// A panel's window where the desktop puts it.
+    #[must_use]
+    pub fn new(panel: &'static str) -> Self {
+        Self::placed(
+            panel,
+            Place {
+                at: None,
+                size: [720.0, 460.0],
+            },
+        )
+    }
+
+    /// A panel's window at a place.
+    #[must_use]
+    pub fn placed(panel: &'static str, start: Place) -> Self {
+        Self {
+            panel,
+            start,
+            now: start,
+        }
+    }
+}
 
 /// The dock as it is at first: the timeline over the tabs.
 #[must_use]
@@ -177,10 +241,8 @@ pub fn active(tree: &Tree<Pane>) -> Vec<Pane> {
 
 /// Draws the tiles.
 pub struct Draw<'a> {
-    /// The document.
-    pub doc: &'a mut Document,
-    /// What panels ask for.
-    pub asks: &'a mut Asks,
+    /// What panels work at.
+    pub desk: Desk<'a>,
 }
 
 fn colours(v: &Visuals) -> &'static Palette {
@@ -200,7 +262,7 @@ impl Behavior<Pane> for Draw<'_> {
         ui.painter().rect_filled(ui.max_rect(), 0.0, p.panel);
         let rect = ui.max_rect();
         ui.shrink_clip_rect(rect);
-        ui.push_id(panel.id, |ui| (panel.ui)(self.doc, self.asks, ui));
+        ui.push_id(panel.id, |ui| (panel.ui)(&mut self.desk, ui));
         UiResponse::None
     }
 

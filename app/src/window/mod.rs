@@ -1,43 +1,39 @@
 //! The window: opens it on a screen, or renders it off-screen into a picture.
 
 mod app;
-pub mod arrange;
-mod asks;
+mod arrange;
+pub mod command;
+mod contents;
 pub mod crash;
+mod frame;
 pub mod keep;
 pub mod layout;
-pub mod log;
 mod notices;
 mod offscreen;
+mod opening;
 mod palette;
 mod renderer;
 mod replaying;
 mod settings;
 mod sheets;
 mod shell;
+pub mod shortcut;
 mod status;
+pub mod tasks;
 mod top;
 mod welcome;
 
-pub use app::{App, Setup};
-pub use asks::{Asks, Chooser, Pairing, Pick};
+pub use app::{App, Chooser, Pick, Setup};
 pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
 pub use settings::Settings;
 
+use crate::document::sample;
+use crate::theme::ThemeChoice;
+use command::Command;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Colours of the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ThemeChoice {
-    /// Light marks on a dark ground.
-    #[default]
-    Dark,
-    /// Dark marks on a light ground.
-    Light,
-}
 
 /// How the window opens.
 #[derive(Clone, Debug, Default)]
@@ -75,11 +71,11 @@ fn dialogs() -> Chooser {
     })
 }
 
-/// Opens the window, with a recording when `path` names one, and comes back when it is closed.
+/// Opens the window with these commands, and a recording when `path` names one, and comes back when it is closed.
 ///
 /// # Errors
 /// When neither wgpu nor OpenGL can open a window here; the error says what to install.
-pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
+pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<App>]) -> anyhow::Result<()> {
     let crashes = directories::ProjectDirs::from("", "", "kinescope").map(|f| f.data_local_dir().join("crashes"));
     if let Some(folder) = &crashes {
         crash::install(folder.clone());
@@ -103,13 +99,14 @@ pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
             theme: options.theme,
             board: options.board.clone(),
             chooser: dialogs(),
+            commands,
         };
         let mut app = App::new(ctx, setup);
         if let Some(folder) = &crashes {
             app.tell_of_crash(folder);
         }
         // Who comes for the first time and brings nothing sees the sample.
-        let sample = || crate::commands::sample().filter(|_| app.settings.first_run());
+        let sample = || sample::path().filter(|_| app.settings.first_run());
         if let Some(p) = path.clone().or_else(sample) {
             app.open(ctx, p);
         }
@@ -120,35 +117,35 @@ pub fn run(path: Option<PathBuf>, options: Options) -> anyhow::Result<()> {
 /// Longest time that a picture waits for the recording, its facts and its panels.
 const SHOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// Renders the window with the recording at `path` off-screen, once everything that it shows is there, and writes it
-/// to `out_png`. `size` is in points, `scale` in pixels a point.
-///
-/// # Errors
-/// When the recording does not open, there is no adapter to render with, or the picture cannot be written.
-pub fn screenshot(path: &Path, out_png: &Path, size: [f32; 2], scale: f32, theme: ThemeChoice) -> anyhow::Result<()> {
-    screenshot_after(path, out_png, size, scale, theme, &[])
+/// How a picture of the window is taken.
+#[derive(Clone, Copy)]
+pub struct Shot {
+    /// Width and height, points.
+    pub size: [f32; 2],
+    /// Pixels a point.
+    pub scale: f32,
+    /// Colours.
+    pub theme: ThemeChoice,
+    /// Every command there is.
+    pub commands: &'static [Command<App>],
 }
 
-/// As [`screenshot`], after running commands of the table one after another, each to its end. A command
+/// Renders the window with the recording at `path` off-screen, once everything that it shows is there, and writes it
+/// to `out_png`. Before that `steps` are taken one after another, each to its end: commands of the table, or
 /// `filter=TEXT` sets the Events filter, `go=N` goes to an event, `job=N` to a job, `memory=ADDRESS` to an address.
 ///
 /// # Errors
-/// As [`screenshot`], and when a command does not exist.
-pub fn screenshot_after(
-    path: &Path,
-    out_png: &Path,
-    size: [f32; 2],
-    scale: f32,
-    theme: ThemeChoice,
-    commands: &[&str],
-) -> anyhow::Result<()> {
+/// When the recording does not open, there is no adapter to render with, a step is none, or the picture cannot be
+/// written.
+pub fn screenshot(path: &Path, out_png: &Path, shot: &Shot, steps: &[&str]) -> anyhow::Result<()> {
     let ctx = egui::Context::default();
-    let mut camera = Camera::new(size, scale)?;
+    let mut camera = Camera::new(shot.size, shot.scale)?;
     let setup = Setup {
         settings: None,
-        theme: Some(theme),
+        theme: Some(shot.theme),
         board: None,
         chooser: Arc::new(|_| None),
+        commands: shot.commands,
     };
     let mut app = App::new(&ctx, setup);
     app.open(&ctx, path.to_owned());
@@ -156,8 +153,8 @@ pub fn screenshot_after(
     if let Some(e) = app.failed() {
         anyhow::bail!("{e}");
     }
-    for c in commands {
-        app.script(&ctx, c)?;
+    for step in steps {
+        app.script(&ctx, step)?;
         settle(&ctx, &mut camera, &mut app)?;
     }
     let image = camera.shoot(&ctx)?;

@@ -1,6 +1,6 @@
 //! Strips under the top bar: what went wrong, changes left behind, hints of the first run.
 
-use super::App;
+use super::app::App;
 use crate::theme::{Palette, icons, palette, small, strong, text};
 use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
 

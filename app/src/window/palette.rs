@@ -1,7 +1,7 @@
 //! The palette: go to anything, find anything, do anything, by typing.
 
-use super::App;
-use crate::commands::COMMANDS;
+use super::app::App;
+use super::layout;
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
@@ -11,15 +11,6 @@ use std::path::PathBuf;
 
 /// Most entries shown.
 const MOST: usize = 12;
-
-/// The open palette.
-#[derive(Default)]
-pub struct Palette {
-    /// What was typed.
-    pub text: String,
-    chosen: usize,
-    focused: bool,
-}
 
 /// What an entry does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,10 +66,9 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     if let Some(doc) = &app.doc {
         things(doc, wanted, &mut out);
     }
-    for c in COMMANDS.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
+    for c in app.commands.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
         if let Some(rank) = fits(c.title, wanted) {
-            let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
-            out.push((rank + 5, c.title.to_owned(), keys, Entry::Command(c.id)));
+            out.push((rank + 5, c.title.to_owned(), c.keys(), Entry::Command(c.id)));
         }
     }
     if wanted.is_empty() || wanted.len() > 1 {
@@ -162,16 +152,16 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         }
         _ => {}
     }
-    let Some(doc) = &mut app.doc else { return };
+    let Some(desk) = app.desk() else { return };
+    let doc = desk.doc;
     let panel = match entry {
         Entry::Event(e) => {
             doc.go(*e);
             "events"
         }
         Entry::Memory(va) => {
-            let space = doc.memory.space;
-            doc.show_memory(space, *va, 1);
-            doc.memory.top = *va & !15;
+            let memory = &mut desk.views.memory;
+            memory.show_first(doc, memory.space, *va, 1);
             "memory"
         }
         Entry::Register(r) => {
@@ -188,7 +178,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         }
         Entry::Command(_) | Entry::File(_) => return,
     };
-    super::layout::show(&mut app.dock, panel);
+    layout::show(&mut app.dock, panel);
 }
 
 /// Draws the palette when it is open.

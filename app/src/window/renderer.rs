@@ -68,7 +68,7 @@ pub(super) fn open(
         let mut opened = false;
         let make = |cc: &eframe::CreationContext<'_>| {
             opened = true;
-            super::log::push(super::log::Level::Info, format!("drawing with {renderer:?}"));
+            crate::log::push(crate::log::Level::Info, format!("drawing with {renderer:?}"));
             Ok(app(&cc.egui_ctx))
         };
         match eframe::run_native("Kinescope", options, Box::new(make)) {
@@ -84,8 +84,8 @@ pub(super) fn open(
                 );
             }
             Err(e) => {
-                super::log::push(
-                    super::log::Level::Warning,
+                crate::log::push(
+                    crate::log::Level::Warning,
                     format!("{renderer:?} does not work here: {e}"),
                 );
                 why.push(format!("{renderer:?}: {e}"));

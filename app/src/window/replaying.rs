@@ -1,10 +1,11 @@
 //! Replays and boards on behalf of the window: each on a thread of its own, and what becomes of the answer.
 
-use super::asks::Pairing;
-use super::log::{self, Level};
-use super::{App, layout};
+use super::app::App;
+use super::layout;
 use crate::document::Document;
 use crate::document::replay::{self, Trouble, TroubleKind};
+use crate::log::{self, Level};
+use crate::panels::desk::Pairing;
 use egui::Context;
 use replay_engine::plan::RewriteKind;
 use std::sync::Arc;

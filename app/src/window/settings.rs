@@ -1,6 +1,6 @@
 //! What the program remembers from one run to the next: theme, recent files, hints that were read.
 
-use crate::window::ThemeChoice;
+use crate::theme::ThemeChoice;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -81,8 +81,8 @@ impl Settings {
         let text = toml::to_string(self).unwrap_or_default();
         let done = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join("settings.toml"), text));
         if let Err(e) = done {
-            super::log::push(
-                super::log::Level::Warning,
+            crate::log::push(
+                crate::log::Level::Warning,
                 format!("settings were not kept in {}: {e}", folder.display()),
             );
         }

@@ -1,7 +1,7 @@
 //! Sheets over the window: all keys, about the program, the question before hardware is touched.
 
-use super::App;
-use crate::commands::{COMMANDS, Menu};
+use super::app::App;
+use super::command::Menu;
 use crate::theme::{self, body, mono, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -34,8 +34,8 @@ pub(super) fn help(app: &mut App, ctx: &Context) {
                     let Some(ui) = columns.get_mut(i % 3) else { continue };
                     ui.spacing_mut().item_spacing.y = 1.0;
                     widgets::section(ui, menu.title());
-                    for c in COMMANDS.iter().filter(|c| c.menu == menu && c.shortcut.is_some()) {
-                        let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
+                    for c in app.commands.iter().filter(|c| c.menu == menu && c.shortcut.is_some()) {
+                        let keys = c.keys();
                         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
                         r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {}", c.title)));
                         let w = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &keys, mono(), p.quiet);

@@ -1,12 +1,14 @@
 //! How the window is divided: bars, sides, dock, windows of their own.
 
+use super::app::App;
+use super::layout;
 use super::notices::{hovering, notices};
 use super::sheets::{about, confirm, help};
 use super::status::status;
 use super::top::top;
 use super::welcome::welcome;
-use super::{App, layout};
 use crate::panels;
+use crate::panels::desk::Desk;
 use crate::theme::palette;
 use egui::{Frame, Margin, Panel, Rangef, Ui, vec2};
 
@@ -34,11 +36,9 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
             .frame(Frame::new().fill(p.line))
             .show(ui, |ui| {
                 if let Some(doc) = &mut app.doc {
-                    let mut draw = layout::Draw {
-                        doc,
-                        asks: &mut app.asks,
-                    };
-                    app.dock.ui(&mut draw, ui);
+                    let (views, asks) = (&mut app.views, &mut app.asks);
+                    let desk = Desk { doc, views, asks };
+                    app.dock.ui(&mut layout::Draw { desk }, ui);
                 }
             });
         torn(app, ui);
@@ -102,17 +102,18 @@ fn torn(app: &mut App, ui: &Ui) {
         if let Some(at) = t.start.at {
             builder = builder.with_position(at);
         }
-        let asks = &mut app.asks;
+        let (views, asks) = (&mut app.views, &mut app.asks);
+        let mut desk = Desk { doc, views, asks };
         let id = egui::ViewportId::from_hash_of(("torn", t.panel));
         ctx.show_viewport_immediate(id, builder, |ui, class| {
             let p = palette(ui);
             if matches!(class, egui::ViewportClass::EmbeddedWindow) {
                 ui.set_min_size(vec2(480.0, 300.0));
-                (panel.ui)(doc, asks, ui);
+                (panel.ui)(&mut desk, ui);
             } else {
                 egui::CentralPanel::default()
                     .frame(Frame::new().fill(p.panel))
-                    .show(ui, |ui| (panel.ui)(doc, asks, ui));
+                    .show(ui, |ui| (panel.ui)(&mut desk, ui));
                 ui.ctx().input(|i| {
                     let v = i.viewport();
                     t.now.at = v.outer_rect.map(|r| [r.min.x, r.min.y]).or(t.now.at);

@@ -1,6 +1,6 @@
 //! The status bar: the moment, what is running and how to stop it, a few keys.
 
-use super::App;
+use super::app::App;
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};

@@ -1,9 +1,10 @@
 //! The top bar: menu, the recording's name, search, board, replay.
 
-use super::App;
-use crate::commands::{COMMANDS, Menu};
+use super::app::App;
+use super::command::Menu;
 use crate::document::Document;
 use crate::document::replay::Safety;
+use crate::panels::desk::Ask;
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -155,9 +156,8 @@ fn menu(app: &mut App, ui: &mut Ui) {
             ui.menu_button(menu.title(), |ui| {
                 ui.set_min_width(250.0);
                 let quiet = palette(ui).quiet;
-                for c in COMMANDS.iter().filter(|c| c.menu == menu) {
-                    let keys = c.shortcut.map(|s| s.text()).unwrap_or_default();
-                    let b = egui::Button::new(c.title).shortcut_text(RichText::new(keys).color(quiet));
+                for c in app.commands.iter().filter(|c| c.menu == menu) {
+                    let b = egui::Button::new(c.title).shortcut_text(RichText::new(c.keys()).color(quiet));
                     if ui.add_enabled((c.enabled)(app), b).clicked() {
                         run = Some(c.id);
                         ui.close();
@@ -189,7 +189,7 @@ fn recent(app: &mut App, ui: &mut Ui) {
             .on_hover_text(r.display().to_string())
             .clicked()
         {
-            app.asks.then(move |app, ctx| app.open(ctx, r));
+            app.asks.push(Ask::Open(r));
             ui.close();
         }
     }

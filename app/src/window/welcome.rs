@@ -1,7 +1,8 @@
 //! The page of a window without a recording.
 
-use super::App;
-use crate::commands;
+use super::app::App;
+use crate::document::sample;
+use crate::panels::desk::Ask;
 use crate::theme::{icons, palette, strong, text, widgets};
 use egui::{RichText, Ui};
 
@@ -40,7 +41,7 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
                 app.asks.command("open-folder");
             }
             if ui
-                .add_enabled(commands::sample().is_some(), egui::Button::new("Open the sample"))
+                .add_enabled(sample::path().is_some(), egui::Button::new("Open the sample"))
                 .clicked()
             {
                 app.asks.command("open-sample");
@@ -56,7 +57,7 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
                     .map(|n| n.to_string_lossy().into_owned())
                     .unwrap_or_default();
                 if widgets::link(ui, &format!("Open {name}"), &text::middle(&r.display().to_string(), 80)).clicked() {
-                    app.asks.then(move |app, ctx| app.open(ctx, r));
+                    app.asks.push(Ask::Open(r));
                 }
             }
         }

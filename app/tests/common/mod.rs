@@ -6,8 +6,12 @@ pub mod long;
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::commands::COMMANDS;
+use kinescope::document::axis::AxisKind;
 use kinescope::document::{Document, derive};
-use kinescope::window::{App, Pick, Setup, ThemeChoice, layout};
+use kinescope::panels::views::Views;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{App, Pick, Setup, layout};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -134,6 +138,7 @@ impl Window {
                             theme: Some(theme),
                             board: None,
                             chooser,
+                            commands: COMMANDS,
                         };
                         App::new(ui.ctx(), setup)
                     });
@@ -204,6 +209,29 @@ impl Window {
         self.app().doc.as_mut().expect("a recording is open")
     }
 
+    /// What each panel shows of it.
+    pub fn views(&mut self) -> &mut Views {
+        &mut self.app().views
+    }
+
+    /// Part of the axis that the timeline shows.
+    pub fn timeline_part(&mut self) -> (f64, f64) {
+        let desk = self.app().desk().expect("a recording is open");
+        desk.views.timeline.part(desk.doc)
+    }
+
+    /// Chooses the timeline's axis.
+    pub fn timeline_axis(&mut self, axis: AxisKind) {
+        let desk = self.app().desk().expect("a recording is open");
+        desk.views.timeline.choose(desk.doc, axis);
+    }
+
+    /// Shows an address in Memory and selects bytes there.
+    pub fn show_memory(&mut self, space: u32, va: u64, bytes: u64) {
+        let desk = self.app().desk().expect("a recording is open");
+        desk.views.memory.show(desk.doc, space, va, bytes);
+    }
+
     /// Runs frames until nothing is running any more.
     pub fn settle(&mut self) {
         let since = Instant::now();
@@ -251,9 +279,9 @@ impl Window {
 
     /// Name of the buffer that is meant.
     pub fn input(&mut self) -> String {
-        kinescope::panels::inputs::meant(self.doc())
-            .expect("the sample names a buffer")
-            .name
+        let app = self.app();
+        let meant = app.views.inputs.meant(app.doc.as_ref().expect("a recording is open"));
+        meant.expect("the sample names a buffer").name
     }
 
     /// Edits the first byte of the first buffer.

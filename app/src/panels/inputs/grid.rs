@@ -1,5 +1,6 @@
 //! The elements as a table of numbers or hex digits, and the field that edits them.
 
+use super::view::View;
 use crate::document::contents::Contents;
 use crate::document::moment::Selection;
 use crate::document::{Document, values};
@@ -9,26 +10,12 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use trace_core::recording::ElementType;
 
-/// A value in few characters.
-#[must_use]
-pub fn short(v: f64) -> String {
-    if v == 0.0 {
-        "0".into()
-    } else if v.abs() >= 1e6 || v.abs() < 1e-3 {
-        format!("{v:.3e}")
-    } else if v.fract() == 0.0 {
-        format!("{v}")
-    } else {
-        format!("{v:.4}")
-    }
-}
-
 fn shown(hex: bool, element: ElementType, b: &[u8]) -> String {
     if hex {
         return field_text(true, element, b);
     }
     if values::is_float(element) {
-        values::element_f64(element, b).map(short).unwrap_or_default()
+        values::element_f64(element, b).map(text::short).unwrap_or_default()
     } else {
         values::element_text(element, b)
     }
@@ -43,7 +30,7 @@ fn field_text(hex: bool, element: ElementType, b: &[u8]) -> String {
 }
 
 /// Puts an element in the field, and selects its bytes everywhere.
-pub fn start_editing(doc: &mut Document, contents: &Contents, element: ElementType, index: u64) {
+pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, element: ElementType, index: u64) {
     let size = element.bytes();
     let Some(offset) = index.checked_mul(size as u64) else {
         return;
@@ -52,24 +39,24 @@ pub fn start_editing(doc: &mut Document, contents: &Contents, element: ElementTy
     if b.len() != size {
         return;
     }
-    doc.inputs.editing = Some(index);
-    doc.inputs.field = field_text(doc.inputs.hex, element, &b);
-    doc.inputs.wrong = None;
-    doc.inputs.focus = true;
-    doc.inputs.seen = Some(index);
+    view.editing = Some(index);
+    view.field = field_text(view.hex, element, &b);
+    view.wrong = None;
+    view.focus = true;
+    view.seen = Some(index);
     let buffer = contents.buffer();
     doc.select(Selection::Memory {
         space: buffer.address_space,
         va: buffer.va.0.saturating_add(offset),
         bytes: size as u64,
     });
-    doc.inputs.seen_jump = doc.jumps;
+    view.seen_jump = doc.jumps;
 }
 
 /// The field of the element that is edited.
-pub fn field(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: ElementType) {
+pub fn field(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
     let p = palette(ui);
-    let Some(index) = doc.inputs.editing else {
+    let Some(index) = view.editing else {
         ui.horizontal(|ui| {
             ui.set_height(24.0);
             let told = "Click a value to edit it; write several with spaces between.";
@@ -81,40 +68,40 @@ pub fn field(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: Elem
         ui.set_height(24.0);
         let place = format!("[{}]", text::count(index));
         ui.label(RichText::new(place).font(mono()).color(p.quiet));
-        let edit = egui::TextEdit::singleline(&mut doc.inputs.field)
+        let edit = egui::TextEdit::singleline(&mut view.field)
             .font(mono())
             .desired_width(160.0);
         let r = ui.add(edit).accessible_name("Value");
-        if std::mem::take(&mut doc.inputs.focus) {
+        if std::mem::take(&mut view.focus) {
             r.request_focus();
         }
         let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
         if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Escape)) {
-            doc.inputs.editing = None;
+            view.editing = None;
         }
         let set = ui
             .button("Set")
             .on_hover_text("Enter sets it and goes to the next")
             .clicked();
         if set || enter {
-            match parse_field(doc.inputs.hex, element, &doc.inputs.field) {
+            match parse_field(view.hex, element, &view.field) {
                 Ok(new) => {
                     let offset = index.saturating_mul(element.bytes() as u64);
                     let written = (new.len() / element.bytes()).max(1) as u64;
                     let fits = doc.edit(&contents.buffer().name, offset, new);
-                    doc.inputs.wrong = (!fits).then(|| "that reaches past the end of the buffer".into());
+                    view.wrong = (!fits).then(|| "that reaches past the end of the buffer".into());
                     if let Some(now) = doc.contents(&contents.buffer().name).filter(|_| enter && fits) {
-                        start_editing(doc, &now, element, index.saturating_add(written));
+                        start_editing(doc, view, &now, element, index.saturating_add(written));
                     }
                 }
-                Err(e) => doc.inputs.wrong = Some(e),
+                Err(e) => view.wrong = Some(e),
             }
         }
         if ui.button("Done").clicked() {
-            doc.inputs.editing = None;
-            doc.inputs.wrong = None;
+            view.editing = None;
+            view.wrong = None;
         }
-        if let Some(w) = &doc.inputs.wrong {
+        if let Some(w) = &view.wrong {
             ui.add(egui::Label::new(RichText::new(format!("▲ {w}")).font(small()).color(p.error)).truncate());
         }
     });
@@ -155,18 +142,18 @@ fn cell_width(hex: bool, element: ElementType) -> f32 {
 }
 
 /// The table. Reads the rows in view and nothing else.
-pub fn table(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: ElementType) {
+pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
     let p = palette(ui);
     let size = element.bytes();
     let n = contents.buffer().bytes / size as u64;
-    let (hex, editing, seen) = (doc.inputs.hex, doc.inputs.editing, doc.inputs.seen);
+    let (hex, editing, seen) = (view.hex, view.editing, view.seen);
     let cell_w = cell_width(hex, element);
     let digits = text::count(n.saturating_sub(1)).chars().count() as f32;
     let gutter = (digits * 7.4 + 14.0).max(40.0);
     let fit = ((ui.available_width() - gutter - 16.0) / cell_w).floor().max(1.0) as u64;
     let columns = [32u64, 16, 8, 4, 2, 1].into_iter().find(|c| *c <= fit).unwrap_or(1);
-    let mut rows = doc.inputs.grid;
-    if let Some(i) = doc.inputs.reveal.take() {
+    let mut rows = view.grid;
+    if let Some(i) = view.reveal.take() {
         rows.reveal(i / columns);
     }
     let mut start = None;
@@ -222,9 +209,9 @@ pub fn table(doc: &mut Document, ui: &mut Ui, contents: &Contents, element: Elem
             }
         }
     });
-    doc.inputs.grid = rows;
+    view.grid = rows;
     if let Some(i) = start {
-        start_editing(doc, contents, element, i);
+        start_editing(doc, view, contents, element, i);
     }
 }
 

@@ -1,191 +1,53 @@
 //! Inputs: the buffers of a recording, what is in them, and what the person makes of them.
 
 mod grid;
-mod load;
+mod picture;
+mod plots;
 pub mod shape;
 pub mod summary;
-pub mod views;
+pub mod view;
+mod views;
 
 pub use grid::parse_field;
+pub use view::{Brush, Show, View};
 
 use crate::document::changes::Change;
 use crate::document::contents::{CHUNK, Contents};
 use crate::document::moment::Selection;
-use crate::document::{Document, facts, words};
-use crate::theme::rows::Rows;
+use crate::document::{Document, words};
+use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Rect, RichText, Stroke, Ui, WidgetInfo, pos2, vec2};
-use shape::Shape;
-use std::collections::BTreeSet;
+use shape::Layout;
 use std::sync::Arc;
 use summary::{Key, Summary};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
 
-/// What stands beside the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
-    /// The values as pixels.
-    Picture,
-    /// The values by index.
-    Plot,
-    /// How often each value occurs.
-    Histogram,
-}
-
-/// What paints on the picture.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Brush {
-    /// Value that a painted element of a grey picture gets.
-    pub value: f64,
-    /// Colour that a painted pixel of a coloured picture gets, over the range of the values.
-    pub colour: [u8; 3],
-    /// Pixels along each side.
-    pub size: u32,
-}
-
-/// What the panel shows.
-#[derive(Clone, Default)]
-pub struct View {
-    /// Name of the buffer that is shown.
-    pub buffer: String,
-    /// Index of the element that is edited.
-    pub editing: Option<u64>,
-    /// Text of the element's field.
-    pub field: String,
-    /// What is wrong with it.
-    pub wrong: Option<String>,
-    /// Elements are shown as hex.
-    pub hex: bool,
-    /// What stands beside the table; `None`: what suits the buffer.
-    pub show: Option<Show>,
-    /// The shape that the person chose, and for which buffer.
-    pub shape: Option<(String, Shape)>,
-    /// What paints; `None`: clicking the picture selects.
-    pub brush: Option<Brush>,
-    /// Pixels that the stroke under way went over.
-    stroke: BTreeSet<[u64; 2]>,
-    last: Option<egui::Pos2>,
-    /// Element that is selected.
-    seen: Option<u64>,
-    reveal: Option<u64>,
-    grid: Rows,
-    summary: Option<Arc<Summary>>,
-    working: Option<(Key, Progress)>,
-    stopped: Option<Key>,
-    focus: bool,
-    seen_jump: u64,
-}
-
-impl View {
-    /// The shape that a buffer's picture has.
-    #[must_use]
-    pub fn shape_of(&self, buffer: &Buffer, element: ElementType) -> Option<Shape> {
-        let count = buffer.bytes / element.bytes() as u64;
-        let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
-        chosen.or_else(|| shape::candidates(count).into_iter().next())
-    }
-
-    /// The summary of the buffer that is shown, once it was made.
-    #[must_use]
-    pub fn summary(&self) -> Option<&Arc<Summary>> {
-        self.summary.as_ref()
-    }
-}
-
-/// The buffers in the order in which they are listed: inputs, outputs, the others.
-fn ordered(doc: &Document) -> Vec<Buffer> {
-    let mut list = doc.recording.facts.buffers.clone();
-    list.sort_by_key(|b| match b.role {
-        BufferRole::Input => 0,
-        BufferRole::Output => 1,
-        _ => 2,
-    });
-    list
-}
-
-/// The buffer that is meant.
-#[must_use]
-pub fn meant(doc: &Document) -> Option<Buffer> {
-    let name = match doc.selection() {
-        Selection::Buffer(n) => n,
-        _ => &doc.inputs.buffer,
-    };
-    doc.recording
-        .buffer(name)
-        .cloned()
-        .or_else(|| ordered(doc).into_iter().next())
-}
-
 /// Begins to edit an element of the buffer that is meant, as a click on it does.
-pub fn edit_element(doc: &mut Document, index: u64) {
-    let Some(buffer) = meant(doc) else { return };
-    change_to(doc, &buffer.name);
+pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
+    let Some(buffer) = view.meant(doc) else { return };
+    view.change_to(&buffer.name);
     let element = doc.element(&buffer);
     if let Some(contents) = doc.contents(&buffer.name) {
-        grid::start_editing(doc, &contents, element, index);
+        grid::start_editing(doc, view, &contents, element, index);
     }
-}
-
-/// Selecting bytes anywhere selects their element here.
-fn follow(doc: &mut Document) {
-    if doc.inputs.seen_jump == doc.jumps {
-        return;
-    }
-    doc.inputs.seen_jump = doc.jumps;
-    let Selection::Memory { space, va, .. } = *doc.selection() else {
-        return;
-    };
-    let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a)) else {
-        return;
-    };
-    let Some(element) = doc.recording.buffer(&name).map(|b| doc.element(b)) else {
-        return;
-    };
-    change_to(doc, &name);
-    let index = at / element.bytes() as u64;
-    doc.inputs.seen = Some(index);
-    doc.inputs.reveal = Some(index);
-    if doc.inputs.editing != Some(index) {
-        doc.inputs.editing = None;
-    }
-}
-
-fn change_to(doc: &mut Document, name: &str) {
-    if doc.inputs.buffer == name {
-        return;
-    }
-    if let Some((_, p)) = doc.inputs.working.take() {
-        p.cancel();
-    }
-    let v = &mut doc.inputs;
-    name.clone_into(&mut v.buffer);
-    v.editing = None;
-    v.wrong = None;
-    v.seen = None;
-    v.summary = None;
-    v.stopped = None;
-    v.stroke.clear();
-    v.last = None;
-    v.brush = None;
-    v.grid = Rows::default();
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    follow(doc);
-    let Some(buffer) = meant(doc) else {
+    view.follow(doc);
+    let Some(buffer) = view.meant(doc) else {
         let told = "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach.";
         if widgets::empty(ui, icons::PENCIL_SIMPLE, told, Some("Show memory")) {
             asks.command("show-memory");
         }
         return;
     };
-    change_to(doc, &buffer.name);
+    view.change_to(&buffer.name);
     let full = ui.available_rect_before_wrap();
     let list = (full.width() * 0.28).clamp(150.0, 220.0);
     let left = Rect::from_min_max(full.min, pos2(full.left() + list, full.bottom()));
@@ -199,14 +61,14 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         .show(&mut child, |ui| buffers(doc, ui, &buffer));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 6.0))));
     child.shrink_clip_rect(right);
-    content(doc, asks, &mut child, &buffer);
+    content(doc, view, asks, &mut child, &buffer);
     ui.advance_cursor_after_rect(full);
 }
 
 fn buffers(doc: &mut Document, ui: &mut Ui, now: &Buffer) {
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 0.0;
-    let all = ordered(doc);
+    let all = view::ordered(doc);
     for (role, title) in [
         (Some(BufferRole::Input), "Inputs"),
         (Some(BufferRole::Output), "Outputs"),
@@ -239,16 +101,21 @@ fn buffers(doc: &mut Document, ui: &mut Ui, now: &Buffer) {
 
 /// The summary of a buffer: made at once where that is quick, else apart from the interface thread. An older one is
 /// shown until the new one is there.
-fn summary(doc: &mut Document, asks: &mut Asks, contents: &Contents, element: ElementType) -> Option<Arc<Summary>> {
+fn summary(
+    doc: &Document,
+    view: &mut View,
+    asks: &mut Asks,
+    contents: &Contents,
+    element: ElementType,
+) -> Option<Arc<Summary>> {
     let buffer = contents.buffer();
     let key = Key {
         name: buffer.name.clone(),
         element,
         stamp: doc.changes().stamp(&buffer.name),
-        shape: doc.inputs.shape_of(buffer, element),
+        shape: view.shape_of(buffer, element),
     };
-    let held = doc
-        .inputs
+    let held = view
         .summary
         .clone()
         .filter(|s| s.key.name == key.name && s.key.element == element);
@@ -257,43 +124,36 @@ fn summary(doc: &mut Document, asks: &mut Asks, contents: &Contents, element: El
     }
     if buffer.bytes <= CHUNK {
         let made = summary::make(key, contents, &Progress::new()).ok().map(Arc::new);
-        doc.inputs.summary.clone_from(&made);
+        view.summary.clone_from(&made);
         return made;
     }
-    let under_way = doc.inputs.working.as_ref().is_some_and(|(k, _)| *k == key);
-    if !under_way && doc.inputs.stopped.as_ref() != Some(&key) {
-        if let Some((_, old)) = doc.inputs.working.take() {
+    let under_way = view.working.as_ref().is_some_and(|(k, _)| *k == key);
+    if !under_way && view.stopped.as_ref() != Some(&key) {
+        if let Some((_, old)) = view.working.take() {
             old.cancel();
         }
-        let progress = Progress::new();
-        doc.inputs.working = Some((key.clone(), progress));
         let contents = contents.clone();
-        asks.then(move |app, ctx| {
-            let title = format!("looking through {}", key.name);
-            let for_task = key.clone();
-            let progress = app.tasks.spawn(ctx, title, move |progress| {
-                let made = summary::make(for_task.clone(), &contents, progress);
-                Box::new(move |app| {
-                    let Some(doc) = &mut app.doc else { return };
-                    if doc.inputs.working.as_ref().is_none_or(|(k, _)| *k != for_task) {
-                        return;
-                    }
-                    doc.inputs.working = None;
-                    match made {
-                        Ok(s) => doc.inputs.summary = Some(Arc::new(s)),
-                        Err(_) => doc.inputs.stopped = Some(for_task),
-                    }
-                })
-            });
-            if let Some(doc) = &mut app.doc {
-                doc.inputs.working = Some((key, progress));
-            }
+        let wanted = key.clone();
+        let progress = asks.work(format!("looking through {}", key.name), move |progress| {
+            let made = summary::make(wanted.clone(), &contents, progress);
+            Box::new(move |desk| {
+                let view = &mut desk.views.inputs;
+                if view.working.as_ref().is_none_or(|(k, _)| *k != wanted) {
+                    return;
+                }
+                view.working = None;
+                match made {
+                    Ok(s) => view.summary = Some(Arc::new(s)),
+                    Err(_) => view.stopped = Some(wanted),
+                }
+            })
         });
+        view.working = Some((key, progress));
     }
     held
 }
 
-fn content(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, buffer: &Buffer) {
+fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, buffer: &Buffer) {
     let Some(contents) = doc.contents(&buffer.name) else {
         widgets::empty(
             ui,
@@ -304,23 +164,23 @@ fn content(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, buffer: &Buffer) {
         return;
     };
     let element = doc.element(buffer);
-    let s = summary(doc, asks, &contents, element);
+    let s = summary(doc, view, asks, &contents, element);
     ui.spacing_mut().item_spacing.y = 2.0;
-    head(doc, asks, ui, &contents);
-    tools(doc, asks, ui, &contents, element);
-    told(doc, ui, &contents, element, s.as_deref());
-    grid::field(doc, ui, &contents, element);
+    head(asks, ui, &contents);
+    tools(doc, view, asks, ui, &contents, element);
+    told(view, ui, &contents, element, s.as_deref());
+    grid::field(doc, view, ui, &contents, element);
     let full = ui.available_rect_before_wrap();
     let wide = (full.width() * 0.5).max(full.width().min(220.0));
     let left = Rect::from_min_size(full.min, vec2(wide, full.height()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
     match &s {
-        Some(s) => views::ui(doc, &mut child, &contents, element, s),
-        None if doc.inputs.stopped.is_some() => {
+        Some(s) => views::ui(doc, view, &mut child, &contents, element, s),
+        None if view.stopped.is_some() => {
             let what = "Looking through the values was stopped. The table shows them all the same.";
             if widgets::empty(&mut child, icons::CHART_BAR, what, Some("Look again")) {
-                doc.inputs.stopped = None;
+                view.stopped = None;
             }
         }
         None => {
@@ -330,10 +190,10 @@ fn content(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, buffer: &Buffer) {
     }
     let right = Rect::from_min_max(pos2(left.right() + 12.0, full.top()), full.max);
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
-    grid::table(doc, &mut child, &contents, element);
+    grid::table(doc, view, &mut child, &contents, element);
 }
 
-fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
+fn head(asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
     let p = palette(ui);
     let b = contents.buffer();
     let edited = contents.edited().is_some();
@@ -348,7 +208,7 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
         ui.label(RichText::new(b.role.name()).color(p.quiet));
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
         if widgets::copies(&at, &[("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())]).clicked() {
-            doc.show_memory(b.address_space, b.va.0, b.bytes.min(16));
+            asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
             asks.command("show-memory");
         }
         ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));
@@ -358,16 +218,20 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
     });
 }
 
-fn tools(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents, element: ElementType) {
+fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, contents: &Contents, element: ElementType) {
     let b = contents.buffer();
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         let what = "a raw, NPY, PNG or CSV file; floating-point values of a picture go from 0 to 1";
         if ui.button("Load…").on_hover_text(what).clicked() {
-            load::load(doc, asks, contents);
+            let mut buffer = b.clone();
+            buffer.element = element;
+            let shape = view.shape_of(&buffer, element);
+            let planes = shape.is_some_and(|s| s.layout == Layout::Planes);
+            asks.push(Ask::Load { buffer, planes });
         }
         if ui.button("Save…").on_hover_text("as raw bytes or NPY").clicked() {
-            load::save(asks, contents, element);
+            asks.push(Ask::Save(b.name.clone(), element));
         }
         let r = ui.add_enabled(contents.edited().is_some(), egui::Button::new("As recorded"));
         if r.on_hover_text("throw the edits of this buffer away; undo brings them back")
@@ -376,7 +240,7 @@ fn tools(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents, 
             asks.command("revert-input");
         }
         if ui.button("Clear").on_hover_text("make every byte zero").clicked() {
-            load::clear(asks, contents);
+            asks.push(Ask::Clear(b.name.clone()));
         }
         let mut next = element;
         let combo = egui::ComboBox::from_id_salt("element")
@@ -398,16 +262,16 @@ fn tools(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents, 
                 old: name(element),
                 new: name(next),
             });
-            doc.inputs.editing = None;
-            doc.inputs.seen = None;
+            view.editing = None;
+            view.seen = None;
         }
-        if ui.checkbox(&mut doc.inputs.hex, "hex").changed() {
-            doc.inputs.editing = None;
+        if ui.checkbox(&mut view.hex, "hex").changed() {
+            view.editing = None;
         }
     });
 }
 
-fn told(doc: &Document, ui: &mut Ui, contents: &Contents, element: ElementType, s: Option<&Summary>) {
+fn told(view: &View, ui: &mut Ui, contents: &Contents, element: ElementType, s: Option<&Summary>) {
     let p = palette(ui);
     let n = contents.buffer().bytes / element.bytes() as u64;
     ui.horizontal(|ui| {
@@ -416,7 +280,7 @@ fn told(doc: &Document, ui: &mut Ui, contents: &Contents, element: ElementType, 
         if let Some(s) = s {
             let range = s.now.range().map_or_else(
                 || "none of them finite".into(),
-                |(a, b)| format!("{} … {}", grid::short(a), grid::short(b)),
+                |(a, b)| format!("{} … {}", text::short(a), text::short(b)),
             );
             parts.push((range, p.quiet));
             if s.odd > 0 {
@@ -435,7 +299,7 @@ fn told(doc: &Document, ui: &mut Ui, contents: &Contents, element: ElementType, 
                 let unknown = text::bytes(s.unknown);
                 parts.push((format!("! {unknown} not recorded, counted as zero"), p.warning));
             }
-        } else if doc.inputs.working.is_some() {
+        } else if view.working.is_some() {
             parts.push(("looking through them …".into(), p.quiet));
         }
         for (t, ink) in parts {

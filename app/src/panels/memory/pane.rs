@@ -1,40 +1,39 @@
 //! What stands under the lines: everything that touches a byte, or the selected values as a plot.
 
-use super::{Touched, selected};
+use super::view::{Made, Plotted, Touched, View};
 use crate::document::moment::Selection;
 use crate::document::touches::{self, Touch};
 use crate::document::{Document, derive, values};
-use crate::panels::inputs::views::{around, plot_range, quiet_plot};
+use crate::panels::desk::Asks;
+use crate::theme::plot::{around, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2};
 use egui_plot::{HoverPosition, Line, PlotPoints};
 use std::sync::Arc;
-use trace_core::recording::ElementType;
 
 /// Most values that a plot draws; of more, every so-and-so-manieth is drawn.
 const MOST_POINTS: u64 = 2048;
 
 /// Looks for everything that touches a byte, and shows it under the lines.
-pub fn touch(doc: &mut Document, asks: &mut Asks, space: u32, va: u64) {
-    doc.memory.touched = Some(Touched {
+pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u64) {
+    view.touched = Some(Touched {
         space,
         va,
         ..Default::default()
     });
-    doc.memory.list = Default::default();
+    view.list = Default::default();
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
     let path = doc.path.clone();
-    asks.task("looking for what touches the byte", move |progress| {
+    asks.work("looking for what touches the byte", move |progress| {
         let found = touches::find(&recording, &facts, space, va, moment, progress);
-        Box::new(move |app| {
-            let Some(doc) = app.doc.as_mut().filter(|d| d.path == path) else {
+        Box::new(move |desk| {
+            if desk.doc.path != path {
                 return;
-            };
+            }
             let mine = |t: &&mut Touched| t.space == space && t.va == va;
-            if let Some(t) = doc.memory.touched.as_mut().filter(mine) {
+            if let Some(t) = desk.views.memory.touched.as_mut().filter(mine) {
                 match found {
                     Ok(list) => t.list = Some(Arc::new(list)),
                     Err(_) => t.stopped = true,
@@ -45,9 +44,9 @@ pub fn touch(doc: &mut Document, asks: &mut Asks, space: u32, va: u64) {
 }
 
 /// Draws what touches the byte that was asked about.
-pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(t) = doc.memory.touched.clone() else { return };
+    let Some(t) = view.touched.clone() else { return };
     let mut close = false;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
@@ -61,7 +60,7 @@ pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         let at = format!("{:#x}", t.va);
         let r = widgets::link(ui, "the byte asked about", &at);
         if widgets::copies(&r, &[("address", at)]).clicked() {
-            doc.show_memory(t.space, t.va, 1);
+            view.show(doc, t.space, t.va, 1);
         }
         ui.label(RichText::new(told).color(p.quiet));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -70,11 +69,11 @@ pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         });
     });
     if close {
-        doc.memory.touched = None;
+        view.touched = None;
         return;
     }
     let Some(list) = t.list else { return };
-    let mut rows = doc.memory.list;
+    let mut rows = view.list;
     let mut go: Option<Touch> = None;
     rows.show(ui, "What touches it", list.len() as u64, |ui, row, rect| {
         let Some(t) = list.get(row as usize) else { return };
@@ -118,7 +117,7 @@ pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         }
         widgets::copies(&r, &forms).on_hover_text(&t.what);
     });
-    doc.memory.list = rows;
+    view.list = rows;
     if let Some(t) = go {
         let event = t.event.unwrap_or(doc.moment());
         if matches!(t.go, Selection::Buffer(_)) {
@@ -128,17 +127,6 @@ pub fn touches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         }
         doc.go_with(event, t.go);
     }
-}
-
-/// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.
-type Made = (u32, u64, u64, ElementType, u64, u64);
-
-/// The values of a plot, kept until what it was made of changes.
-#[derive(Clone)]
-pub struct Plotted {
-    made: Made,
-    points: Arc<Vec<[f64; 2]>>,
-    every: u64,
 }
 
 /// The values of a range, every so-and-so-manieth so that there are at most [`MOST_POINTS`].
@@ -171,25 +159,18 @@ fn points(doc: &Document, made: Made) -> Plotted {
 }
 
 /// Draws the selected values, or those in view.
-pub fn plot(doc: &mut Document, ui: &mut Ui) {
+pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(element) = doc.memory.element else { return };
+    let Some(element) = view.element else { return };
     let size = element.bytes() as u64;
-    let chosen = selected(doc).filter(|s| s.1 > size);
-    let (va, bytes) = chosen.unwrap_or((doc.memory.top, doc.memory.shown_rows * 16));
-    let made = (
-        doc.memory.space,
-        va,
-        bytes,
-        element,
-        doc.moment(),
-        doc.changes().revision(),
-    );
-    let held = match doc.memory.plotted.clone().filter(|h| h.made == made) {
+    let chosen = view.selected(doc).filter(|s| s.1 > size);
+    let (va, bytes) = chosen.unwrap_or((view.top, view.shown_rows * 16));
+    let made = (view.space, va, bytes, element, doc.moment(), doc.changes().revision());
+    let held = match view.plotted.clone().filter(|h| h.made == made) {
         Some(h) => h,
         None => {
             let h = points(doc, made);
-            doc.memory.plotted = Some(h.clone());
+            view.plotted = Some(h.clone());
             h
         }
     };
@@ -247,9 +228,9 @@ pub fn plot(doc: &mut Document, ui: &mut Ui) {
     if let Some(q) = r.interact_pointer_pos().filter(|_| r.clicked()) {
         let index = out.transform.value_from_position(q).x.round().max(0.0) as u64;
         if index < bytes / size {
-            let space = doc.memory.space;
-            doc.memory.top = va.saturating_add(index * size) & !15;
-            doc.show_memory(space, va.saturating_add(index * size), size);
+            let at = va.saturating_add(index * size);
+            view.top = at & !15;
+            view.show(doc, view.space, at, size);
         }
     }
 }

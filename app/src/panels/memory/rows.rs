@@ -1,11 +1,12 @@
 //! Memory line by line: sixteen bytes each, as hex and ASCII or as elements.
 
-use super::{copy, pane, selected};
+use super::view::View;
+use super::{copy, pane};
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, values};
+use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, mono, palette, small};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::memory::ByteState;
@@ -74,8 +75,7 @@ impl Columns {
 type Cell = (Result<u8, ByteState>, bool);
 
 /// The bytes in view, edits on top.
-fn cells(doc: &Document, top: u64, len: usize) -> Vec<Cell> {
-    let space = doc.memory.space;
+fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
     let read = derive::read(&doc.recording, space, top, doc.moment(), len);
     let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
     let end = top.saturating_add(len as u64);
@@ -101,24 +101,24 @@ fn cells(doc: &Document, top: u64, len: usize) -> Vec<Cell> {
 }
 
 /// Draws the lines that fit.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let size = ui.available_size_before_wrap();
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory"));
-    wheel(doc, ui, &response);
+    wheel(view, ui, &response);
     let n = (area.height() / ROW).ceil().max(1.0) as u64;
-    doc.memory.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;
-    doc.memory.top = doc.memory.top.min(END - 16 * n.min(1 << 20)) & !15;
+    view.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;
+    view.top = view.top.min(END - 16 * n.min(1 << 20)) & !15;
     if response.has_focus() {
-        keys(doc, ui, &response);
+        keys(doc, view, ui, &response);
     }
-    let (space, top) = (doc.memory.space, doc.memory.top);
+    let (space, top) = (view.space, view.top);
     let clip = ui.clip_rect();
     ui.set_clip_rect(clip.intersect(area));
-    let bytes = cells(doc, top, (n * 16) as usize);
+    let bytes = cells(doc, space, top, (n * 16) as usize);
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
-    let columns = Columns::new(area, digit, doc.memory.element);
+    let columns = Columns::new(area, digit, view.element);
     let byte_at = |q: Pos2| {
         let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, n as f32 - 1.0) as u64;
         top.saturating_add(line * 16 + columns.byte_at(q.x))
@@ -126,7 +126,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let mut pressed = None;
     let mut released = None;
     let mut asked = None;
-    let chosen = selected(doc);
+    let chosen = view.selected(doc);
     for i in 0..n {
         let va = top.saturating_add(i * 16);
         let y = area.top() + i as f32 * ROW;
@@ -137,7 +137,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             ui.painter().rect_filled(row, 0.0, p.raised);
         }
         let line = &bytes[(i * 16) as usize..((i + 1) * 16) as usize];
-        highlights(doc, ui, va, row, &columns);
+        highlights(doc, view, ui, va, row, &columns);
         line_ui(ui, va, line, row, &columns);
         if let Some(q) = r.interact_pointer_pos() {
             if r.drag_started() {
@@ -145,7 +145,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             }
             if r.dragged() {
                 let to = byte_at(q);
-                if let Some(d) = &mut doc.memory.drag {
+                if let Some(d) = &mut view.drag {
                     d.1 = to;
                 }
             }
@@ -157,7 +157,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             }
         }
         if r.drag_stopped()
-            && let Some((a, b)) = doc.memory.drag.take()
+            && let Some((a, b)) = view.drag.take()
         {
             let (from, to) = (a.min(b), a.max(b).saturating_add(columns.step()));
             doc.select(Selection::Memory {
@@ -165,7 +165,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                 va: from,
                 bytes: to - from,
             });
-            doc.memory.seen_jump = doc.jumps;
+            view.seen_jump = doc.jumps;
         }
         if r.secondary_clicked()
             && let Some(q) = r.interact_pointer_pos()
@@ -176,13 +176,13 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             let byte = ui
                 .data(|d| d.get_temp::<u64>(egui::Id::unique("memory-menu")))
                 .unwrap_or(va);
-            menu(doc, asks, ui, byte, chosen);
+            menu(doc, view, asks, ui, byte, chosen);
         });
     }
     ui.set_clip_rect(clip);
     if let Some(q) = pressed {
         let at = byte_at(q);
-        doc.memory.drag = Some((at, at));
+        view.drag = Some((at, at));
     }
     if let Some(va) = released {
         response.request_focus();
@@ -196,26 +196,26 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             _ => (va, step),
         };
         doc.select(Selection::Memory { space, va: from, bytes });
-        doc.memory.seen_jump = doc.jumps;
+        view.seen_jump = doc.jumps;
     }
     if let Some(va) = asked {
-        pane::touch(doc, asks, space, va);
+        pane::touch(doc, view, asks, space, va);
     }
 }
 
-fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
-    let space = doc.memory.space;
+fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
+    let space = view.space;
     let (from, len) = match chosen {
         Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MOST_COPY)),
         _ => (byte & !15, 16),
     };
-    let known: Vec<Option<u8>> = cells(doc, from, len as usize).iter().map(|c| c.0.ok()).collect();
+    let known: Vec<Option<u8>> = cells(doc, space, from, len as usize).iter().map(|c| c.0.ok()).collect();
     ui.label(
         egui::RichText::new(format!("{len} bytes from {from:#x}"))
             .font(small())
             .color(palette(ui).quiet),
     );
-    for (what, text) in copy::forms(from, &known, doc.memory.element) {
+    for (what, text) in copy::forms(from, &known, view.element) {
         if ui.button(format!("Copy {what}")).clicked() {
             ui.ctx().copy_text(text);
             ui.close();
@@ -223,7 +223,7 @@ fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Opt
     }
     ui.separator();
     if ui.button("What touches this byte").clicked() {
-        pane::touch(doc, asks, space, byte);
+        pane::touch(doc, view, asks, space, byte);
         ui.close();
     }
     if ui.button("Walk the page tables").clicked() {
@@ -237,16 +237,16 @@ fn menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Opt
     }
 }
 
-fn wheel(doc: &mut Document, ui: &Ui, response: &egui::Response) {
+fn wheel(view: &mut View, ui: &Ui, response: &egui::Response) {
     if !response.contains_pointer() {
         return;
     }
-    doc.memory.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
-    let lines = (doc.memory.scroll / ROW).trunc();
-    doc.memory.scroll -= lines * ROW;
+    view.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
+    let lines = (view.scroll / ROW).trunc();
+    view.scroll -= lines * ROW;
     let by = (lines.abs() as u64).saturating_mul(16);
-    let top = doc.memory.top;
-    doc.memory.top = if lines < 0.0 {
+    let top = view.top;
+    view.top = if lines < 0.0 {
         top.saturating_sub(by)
     } else {
         top.saturating_add(by)
@@ -254,15 +254,15 @@ fn wheel(doc: &mut Document, ui: &Ui, response: &egui::Response) {
 }
 
 /// Arrows move the selected byte, Page Up and Page Down by what fits.
-fn keys(doc: &mut Document, ui: &Ui, response: &egui::Response) {
+fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
         ..Default::default()
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
-    let step = doc.memory.element.map_or(1, |e| e.bytes() as i64);
-    let page = doc.memory.shown_rows as i64 * 16;
+    let step = view.element.map_or(1, |e| e.bytes() as i64);
+    let page = view.shown_rows as i64 * 16;
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
     let moves = [
         (Key::ArrowLeft, -step),
@@ -275,15 +275,14 @@ fn keys(doc: &mut Document, ui: &Ui, response: &egui::Response) {
     let Some((_, by)) = moves.into_iter().find(|(k, _)| pressed(*k)) else {
         return;
     };
-    let at = selected(doc).map_or(doc.memory.top, |s| s.0);
+    let at = view.selected(doc).map_or(view.top, |s| s.0);
     if let Some(to) = at.checked_add_signed(by).filter(|t| *t < END) {
-        let space = doc.memory.space;
-        doc.show_memory(space, to, step as u64);
-        doc.memory.seen_jump = doc.jumps;
+        view.show(doc, view.space, to, step as u64);
+        view.seen_jump = doc.jumps;
     }
 }
 
-fn highlights(doc: &Document, ui: &Ui, va: u64, row: Rect, c: &Columns) {
+fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Columns) {
     let p = palette(ui);
     let fill = |from: u64, len: u64, ink: egui::Color32, frame: bool| {
         let (a, b) = (from.max(va), from.saturating_add(len).min(va.saturating_add(16)));
@@ -304,22 +303,22 @@ fn highlights(doc: &Document, ui: &Ui, va: u64, row: Rect, c: &Columns) {
             ui.painter().rect_filled(r, 2.0, if frame { p.raised } else { ink });
         }
     };
-    match doc.memory.drag {
+    match view.drag {
         Some((a, b)) => fill(a.min(b), a.max(b) - a.min(b) + c.step(), p.selection, false),
         None => {
-            if let Some((from, len)) = selected(doc) {
+            if let Some((from, len)) = view.selected(doc) {
                 fill(from, len, p.selection, false);
             }
         }
     }
-    if let Some(hits) = &doc.memory.hits {
-        let len = doc.memory.hit_bytes.max(1);
+    if let Some(hits) = &view.hits {
+        let len = view.hit_bytes.max(1);
         let first = hits.partition_point(|h| h.saturating_add(len) <= va);
         for h in hits[first..].iter().take_while(|h| **h < va.saturating_add(16)) {
             fill(*h, len, p.read, true);
         }
     }
-    if let Some(t) = doc.memory.touched.as_ref().filter(|t| t.space == doc.memory.space) {
+    if let Some(t) = view.touched.as_ref().filter(|t| t.space == view.space) {
         fill(t.va, 1, p.text, true);
     }
 }

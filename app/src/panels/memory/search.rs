@@ -1,9 +1,10 @@
 //! Searching memory for bytes, text or a value, apart from the interface thread.
 
+use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, values};
+use crate::panels::desk::Asks;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
-use crate::window::Asks;
 use egui::{RichText, Ui};
 use std::sync::Arc;
 use trace_core::GpuVa;
@@ -14,39 +15,39 @@ use trace_core::recording::ElementType;
 const MOST: usize = 100_000;
 
 /// The search field and what was found.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
     let hint = "search: 0a ff, \"text\", f32:1.5";
     let r = ui
         .add(
-            egui::TextEdit::singleline(&mut doc.memory.search)
+            egui::TextEdit::singleline(&mut view.search)
                 .font(mono())
                 .desired_width(width)
                 .hint_text(RichText::new(hint).font(body()).color(p.quiet)),
         )
         .accessible_name("Search memory");
     if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
-        start(doc, asks);
+        start(doc, view, asks);
     }
-    if let Some(w) = &doc.memory.wrong {
+    if let Some(w) = &view.wrong {
         let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
         ui.add(egui::Label::new(told).truncate()).on_hover_text(w);
-    } else if let Some((_, progress)) = doc.memory.searching.clone() {
+    } else if let Some((_, progress)) = view.searching.clone() {
         ui.label(RichText::new("searching").font(small()).color(p.quiet));
         if widgets::icon_button(ui, icons::X, "Stop searching").clicked() {
             progress.cancel();
         }
-    } else if let Some(hits) = doc.memory.hits.clone() {
+    } else if let Some(hits) = view.hits.clone() {
         if hits.is_empty() {
             ui.label(RichText::new("not found").font(small()).color(p.warning));
             return;
         }
         if widgets::icon_button(ui, icons::CARET_UP, "Previous hit").clicked() {
-            go_hit(doc, &hits, false);
+            go_hit(doc, view, &hits, false);
         }
         if widgets::icon_button(ui, icons::CARET_DOWN, "Next hit").clicked() {
-            go_hit(doc, &hits, true);
+            go_hit(doc, view, &hits, true);
         }
         let n = hits.len();
         let at = match doc.selection() {
@@ -62,10 +63,10 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
 }
 
-fn go_hit(doc: &mut Document, hits: &[u64], forward: bool) {
+fn go_hit(doc: &mut Document, view: &mut View, hits: &[u64], forward: bool) {
     let from = match doc.selection() {
         Selection::Memory { va, .. } => *va,
-        _ => doc.memory.top,
+        _ => view.top,
     };
     let hit = if forward {
         let n = hits.partition_point(|h| *h <= from);
@@ -75,8 +76,7 @@ fn go_hit(doc: &mut Document, hits: &[u64], forward: bool) {
         n.checked_sub(1).and_then(|n| hits.get(n)).or(hits.last())
     };
     if let Some(h) = hit.copied() {
-        let (space, bytes) = (doc.memory.space, doc.memory.hit_bytes.max(1));
-        doc.show_memory(space, h, bytes);
+        view.show(doc, view.space, h, view.hit_bytes.max(1));
     }
 }
 
@@ -98,55 +98,49 @@ pub fn pattern(text: &str, element: Option<ElementType>) -> Option<Vec<u8>> {
     Some(out).filter(|b| !b.is_empty())
 }
 
-fn start(doc: &mut Document, asks: &mut Asks) {
-    let Some(bytes) = pattern(&doc.memory.search, doc.memory.element) else {
-        let told = match doc.memory.element {
+fn start(doc: &Document, view: &mut View, asks: &mut Asks) {
+    let Some(bytes) = pattern(&view.search, view.element) else {
+        let told = match view.element {
             Some(e) => format!("write a value of type {}, or text in quotes", e.name()),
             None => "write bytes as hex digits, or text in quotes".into(),
         };
-        doc.memory.wrong = Some(told);
+        view.wrong = Some(told);
         return;
     };
-    if let Some((_, old)) = doc.memory.searching.take() {
+    if let Some((_, old)) = view.searching.take() {
         old.cancel();
     }
-    doc.memory.searches += 1;
-    let id = doc.memory.searches;
-    doc.memory.wrong = None;
-    doc.memory.hits = None;
-    doc.memory.hit_bytes = bytes.len() as u64;
-    let (recording, space, moment) = (Arc::clone(&doc.recording), doc.memory.space, doc.moment());
+    view.searches += 1;
+    let id = view.searches;
+    view.wrong = None;
+    view.hits = None;
+    view.hit_bytes = bytes.len() as u64;
+    let (recording, space, moment) = (Arc::clone(&doc.recording), view.space, doc.moment());
     let path = doc.path.clone();
-    asks.then(move |app, ctx| {
-        let progress = app.tasks.spawn(ctx, "searching memory", move |progress| {
-            let found = match derive::memory_at(&recording, space, moment) {
-                Some(view) => view.search(&bytes, GpuVa(0)..GpuVa(u64::MAX), progress),
-                None => Ok(Vec::new()),
-            };
-            Box::new(move |app| {
-                let Some(doc) = app.doc.as_mut().filter(|d| d.path == path) else {
-                    return;
-                };
-                // A search that another one took the place of has nothing to tell.
-                if doc.memory.searching.as_ref().is_none_or(|s| s.0 != id) {
-                    return;
+    let progress = asks.work("searching memory", move |progress| {
+        let found = match derive::memory_at(&recording, space, moment) {
+            Some(memory) => memory.search(&bytes, GpuVa(0)..GpuVa(u64::MAX), progress),
+            None => Ok(Vec::new()),
+        };
+        Box::new(move |desk| {
+            let view = &mut desk.views.memory;
+            // A search that another one took the place of has nothing to tell.
+            if desk.doc.path != path || view.searching.as_ref().is_none_or(|s| s.0 != id) {
+                return;
+            }
+            view.searching = None;
+            match found {
+                Ok(hits) => {
+                    let hits: Arc<Vec<u64>> = Arc::new(hits.into_iter().map(|h| h.0).collect());
+                    view.hits = Some(Arc::clone(&hits));
+                    go_hit(desk.doc, view, &hits, true);
                 }
-                doc.memory.searching = None;
-                match found {
-                    Ok(hits) => {
-                        let hits: Arc<Vec<u64>> = Arc::new(hits.into_iter().map(|h| h.0).collect());
-                        doc.memory.hits = Some(Arc::clone(&hits));
-                        go_hit(doc, &hits, true);
-                    }
-                    Err(SearchError::Cancelled(_)) => doc.memory.wrong = Some("the search was stopped".into()),
-                    Err(e) => doc.memory.wrong = Some(e.to_string()),
-                }
-            })
-        });
-        if let Some(doc) = &mut app.doc {
-            doc.memory.searching = Some((id, progress));
-        }
+                Err(SearchError::Cancelled(_)) => view.wrong = Some("the search was stopped".into()),
+                Err(e) => view.wrong = Some(e.to_string()),
+            }
+        })
     });
+    view.searching = Some((id, progress));
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The mappings of an address space, or the pages with a mark, as a table.
 
-use super::{ColourBy, colour, holds, mark_colour, pick};
+use super::look::{colour, holds, mark_colour, run_words};
+use super::view::{ColourBy, View};
 use crate::document::Document;
 use crate::document::facts::{Content, Run, SpaceFact, rights_text};
 use crate::document::tables::Mark;
@@ -54,9 +55,9 @@ fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
 }
 
 /// Draws the table and the legend under it.
-pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
+pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
-    let mark = doc.tables.mark;
+    let mark = view.mark;
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
     let span_x = 236.0;
@@ -102,10 +103,10 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
     let legend = 26.0;
     let area = Rect::from_min_max(pos2(full.left(), head.bottom() + 1.0), full.max - vec2(0.0, legend));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
-    let mut list = doc.tables.list;
-    let at = doc.tables.at;
+    let mut list = view.list;
+    let at = view.at;
     let shown = row_of(space, mark, at.unwrap_or(0));
-    if std::mem::take(&mut doc.tables.reveal)
+    if std::mem::take(&mut view.reveal)
         && let Some(row) = shown.filter(|_| at.is_some())
     {
         list.reveal(row as u64);
@@ -139,7 +140,7 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
         let most = (names_x - span_x - 16.0).max(30.0);
         let wide = span_pixels(m.pages, most);
         let bar = Rect::from_min_size(pos2(x + span_x, y - 5.0), vec2(wide, 10.0));
-        spans(doc, ui, space, &m, bar);
+        spans(view.colour_by, ui, space, &m, bar);
         if m.pages as f32 > 220.0_f32.min(most * 0.6) {
             let cut = bar.left() + wide * 0.85;
             let ground = if selected { p.selection } else { p.panel };
@@ -169,23 +170,23 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
                 ("start", format!("{:#x}", m.va)),
                 ("range", range.clone()),
                 ("size in bytes", (m.pages * 4096).to_string()),
-                ("row", format!("{range} {} {held}", super::run_words(&m))),
+                ("row", format!("{range} {} {held}", run_words(&m))),
             ],
         );
         if !held.is_empty() {
             r.on_hover_text(format!("{range}\n{held}"));
         }
     });
-    doc.tables.list = list;
+    view.list = list;
     if let Some(m) = chosen {
-        doc.tables.frame(m.va, m.pages);
-        pick(doc, m.va, 1);
+        view.frame(m.va, m.pages);
+        view.pick(doc, m.va, 1);
     }
     let rect = Rect::from_min_max(pos2(full.left(), full.bottom() - legend), full.max);
-    legend_row(doc, ui, rect);
+    legend_row(view.colour_by, ui, rect);
 }
 
-fn spans(doc: &Document, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
+fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
     let p = palette(ui);
     let from = space.runs.partition_point(|r| r.end() <= m.va);
     let to = space.runs.partition_point(|r| r.va < m.end());
@@ -206,7 +207,7 @@ fn spans(doc: &Document, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
             if x1 - last >= 0.5 {
                 mesh.add_colored_rect(
                     Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom())),
-                    colour(p, doc.tables.colour_by, r),
+                    colour(p, by, r),
                 );
                 last = x1;
             } else {
@@ -223,7 +224,7 @@ fn spans(doc: &Document, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
     ui.painter().add(Shape::mesh(mesh));
 }
 
-fn legend_row(doc: &Document, ui: &Ui, rect: Rect) {
+fn legend_row(by: ColourBy, ui: &Ui, rect: Rect) {
     let p = palette(ui);
     ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
     let run = |rights, content| Run {
@@ -232,7 +233,6 @@ fn legend_row(doc: &Document, ui: &Ui, rect: Rect) {
         rights,
         content,
     };
-    let by = doc.tables.colour_by;
     let items: Vec<(&str, Color32)> = match by {
         ColourBy::Rights => vec![
             ("rw-", colour(p, by, &run(3, Content::Data))),

@@ -1,6 +1,8 @@
 //! The address map: cells of pages in rows, from all 48 bits down to one page a cell.
 
-use super::{ACROSS, ROWS, colour, mix, pick, walk};
+use super::look::{colour, mix};
+use super::view::{ACROSS, ROWS, View};
+use super::walk;
 use crate::document::Document;
 use crate::document::facts::{Content, Run, SpaceFact, rights_text};
 use crate::theme::widgets;
@@ -31,95 +33,91 @@ fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<Run> {
 }
 
 /// Where the map begins when nothing was chosen: at the input, else at the first mapping.
-fn begin(doc: &mut Document, space: &SpaceFact) {
+fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
     let input = doc
         .recording
         .facts
         .buffers
         .iter()
-        .find(|b| b.role == trace_core::recording::BufferRole::Input && b.address_space == doc.tables.space)
+        .find(|b| b.role == trace_core::recording::BufferRole::Input && b.address_space == view.space)
         .and_then(|b| space.mapping_at(b.va.0));
     if let Some(m) = input.or(space.mappings.first()).copied() {
-        doc.tables.frame(m.va, m.pages);
+        view.frame(m.va, m.pages);
     } else {
-        doc.tables.whole();
+        view.whole();
     }
 }
 
 /// The way from the whole space to the page: each part goes there.
-fn crumbs(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
+fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
-    let at = doc.tables.at;
+    let at = view.at;
     let mapping = at.and_then(|v| space.mapping_at(v)).copied();
     ui.horizontal(|ui| {
         ui.set_height(20.0);
         ui.spacing_mut().item_spacing.x = 4.0;
         if widgets::link(ui, "Map of the whole space", "48 bits").clicked() {
-            doc.tables.whole();
+            view.whole();
         }
         if let Some(m) = mapping {
             ui.label(RichText::new(icons::CARET_RIGHT).size(10.0).color(p.quiet));
             let r = widgets::link(ui, "Map of the mapping", &format!("{:#x}", m.va));
             let told = format!("{} {}", text::counted(m.pages, "page", "pages"), rights_text(m.rights));
             if r.on_hover_text(told).clicked() {
-                doc.tables.frame(m.va, m.pages);
-                doc.tables.at = at;
+                view.frame(m.va, m.pages);
+                view.at = at;
             }
         }
         if let Some(v) = at {
             ui.label(RichText::new(icons::CARET_RIGHT).size(10.0).color(p.quiet));
             if widgets::link(ui, "Map of the page", "page").clicked() {
-                doc.tables.cell = Some(0);
-                let half = doc.tables.cells() / 2;
-                doc.tables.place((v >> 12).saturating_sub(half));
+                view.cell = Some(0);
+                let half = view.cells() / 2;
+                view.place((v >> 12).saturating_sub(half));
             }
         }
     });
 }
 
 /// Draws the map, and what chooses its part.
-pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
+pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
     // The size first: how much fits decides how much a cell is.
     let ppp = ui.ctx().pixels_per_point();
     let px = ((ui.available_width() / ACROSS as f32).min(6.0) * ppp).floor().max(1.0) / ppp;
     let room = ui.available_height() - 48.0 - WALK;
-    doc.tables.rows = ((room / px) as u64).clamp(*ROWS.start(), *ROWS.end());
-    if doc.tables.cell.is_none() {
-        begin(doc, space);
+    view.rows = ((room / px) as u64).clamp(*ROWS.start(), *ROWS.end());
+    if view.cell.is_none() {
+        begin(doc, view, space);
     }
-    crumbs(doc, ui, space);
-    let cell = doc
-        .tables
-        .cell
-        .unwrap_or_else(|| doc.tables.most())
-        .min(doc.tables.most());
-    doc.tables.cell = Some(cell);
+    crumbs(view, ui, space);
+    let cell = view.cell.unwrap_or_else(|| view.most()).min(view.most());
+    view.cell = Some(cell);
     let per_cell = 1u64 << cell;
     ui.horizontal(|ui| {
         ui.set_height(24.0);
         let told = format!(
             "{:#x}, a cell is {}",
-            doc.tables.first_page << 12,
+            view.first_page << 12,
             text::bytes(per_cell * 4096)
         );
         ui.label(RichText::new(told).font(small()).color(p.quiet));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            let about = doc.tables.at.unwrap_or(0) >> 12;
+            let about = view.at.unwrap_or(0) >> 12;
             if widgets::icon_button(ui, icons::PLUS, "Zoom map in").clicked() {
-                doc.tables.zoom(true, about);
+                view.zoom(true, about);
             }
             if widgets::icon_button(ui, icons::MINUS, "Zoom map out").clicked() {
-                doc.tables.zoom(false, about);
+                view.zoom(false, about);
             }
         });
     });
-    let (across, rows) = (ACROSS, doc.tables.rows);
+    let (across, rows) = (ACROSS, view.rows);
     let size = vec2(px * across as f32, px * rows as f32);
     let (rect, response) = ui.allocate_exact_size(size, Sense::click_and_drag());
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Address map"));
-    cells(doc, ui, space, rect, px);
-    let first = doc.tables.first_page;
+    cells(view, ui, space, rect, px);
+    let first = view.first_page;
     let place = |va: u64| {
         let i = (va >> 12).checked_sub(first)? >> cell;
         (i < across * rows).then(|| {
@@ -127,7 +125,7 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
             Rect::from_min_size(at, vec2(px, px)).expand(1.0)
         })
     };
-    if let Some(r) = doc.tables.at.and_then(place) {
+    if let Some(r) = view.at.and_then(place) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.5, p.text), StrokeKind::Outside);
     }
@@ -135,21 +133,21 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
         let frame = rect.expand(2.0);
         ui.painter()
             .rect_stroke(frame, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
-        keys(doc, ui, &response);
+        keys(doc, view, ui, &response);
     }
     if response.dragged() {
         let id = ui.scope_id().with("map drag");
         let sum = ui.data(|d| d.get_temp::<f32>(id)).unwrap_or(0.0) + response.drag_delta().y;
         let lines = (sum / px).trunc();
         ui.data_mut(|d| d.insert_temp(id, sum - lines * px));
-        doc.tables.pan(-(lines as i64) * across as i64);
+        view.pan(-(lines as i64) * across as i64);
     }
     let under = response.hover_pos().map(|q| {
         let (cx, cy) = (((q.x - rect.left()) / px) as u64, ((q.y - rect.top()) / px) as u64);
         first + ((cy.min(rows - 1) * across + cx.min(across - 1)) << cell)
     });
     let Some(page) = under else { return };
-    wheel(doc, ui, page);
+    wheel(view, ui, page);
     let va = page << 12;
     if response.clicked() {
         response.request_focus();
@@ -157,29 +155,29 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, space: &SpaceFact) {
         let end = va.saturating_add(per_cell << 12);
         let n = space.mappings.partition_point(|m| m.end() <= va);
         let mapped = space.mappings.get(n).filter(|m| m.va < end).map(|m| m.va.max(va));
-        pick(doc, mapped.unwrap_or(va), 4096);
+        view.pick(doc, mapped.unwrap_or(va), 4096);
     }
     if let Some(r) = place(va) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
     }
-    let told = walk::words(doc, va);
+    let told = walk::words(doc, view.space, va);
     response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
 }
 
-fn cells(doc: &Document, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
+fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
     let p = palette(ui);
     ui.painter().rect_filled(rect, 0.0, p.background);
-    let cell = doc.tables.cell.unwrap_or(0);
+    let cell = view.cell.unwrap_or(0);
     let bytes = 4096u64 << cell;
     let mut mesh = Mesh::default();
     let gap = if px >= 4.0 { 1.0 } else { 0.0 };
-    for i in 0..doc.tables.cells() {
-        let va = (doc.tables.first_page + (i << cell)) << 12;
+    for i in 0..view.cells() {
+        let va = (view.first_page + (i << cell)) << 12;
         let end = va.saturating_add(bytes);
         let Some(run) = cell_run(space, va, end) else { continue };
-        let mut ink = colour(p, doc.tables.colour_by, &run);
-        if let Some(mark) = doc.tables.mark
+        let mut ink = colour(p, view.colour_by, &run);
+        if let Some(mark) = view.mark
             && space.marks.within(mark, va, end).is_none()
         {
             ink = mix(ink, p.background, 0.8);
@@ -188,7 +186,7 @@ fn cells(doc: &Document, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
         mesh.add_colored_rect(Rect::from_min_size(at, vec2(px - gap, px - gap)), ink);
     }
     ui.painter().add(Shape::mesh(mesh));
-    if mesh_is_empty(doc, space) {
+    if is_bare(view, space) {
         let at = pos2(rect.center().x, rect.center().y);
         let told = "nothing is mapped here";
         ui.painter()
@@ -196,14 +194,14 @@ fn cells(doc: &Document, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
     }
 }
 
-fn mesh_is_empty(doc: &Document, space: &SpaceFact) -> bool {
-    let from = doc.tables.first_page << 12;
-    let end = from.saturating_add(doc.tables.cells() << doc.tables.cell.unwrap_or(0) << 12);
+fn is_bare(view: &View, space: &SpaceFact) -> bool {
+    let from = view.first_page << 12;
+    let end = from.saturating_add(view.cells() << view.cell.unwrap_or(0) << 12);
     let n = space.mappings.partition_point(|m| m.end() <= from);
     space.mappings.get(n).is_none_or(|m| m.va >= end)
 }
 
-fn wheel(doc: &mut Document, ui: &Ui, page: u64) {
+fn wheel(view: &mut View, ui: &Ui, page: u64) {
     let (scroll, shift) = ui.input(|i| {
         let d = i.smooth_scroll_delta();
         (if d.y == 0.0 { d.x } else { d.y }, i.modifiers.shift)
@@ -213,24 +211,24 @@ fn wheel(doc: &mut Document, ui: &Ui, page: u64) {
     let steps = (sum / WHEEL).trunc();
     ui.data_mut(|d| d.insert_temp(id, sum - steps * WHEEL));
     if shift {
-        doc.tables.pan(-(steps as i64) * ACROSS as i64 * 4);
+        view.pan(-(steps as i64) * ACROSS as i64 * 4);
         return;
     }
     for _ in 0..(steps.abs() as u32).min(4) {
-        doc.tables.zoom(steps > 0.0, page);
+        view.zoom(steps > 0.0, page);
     }
 }
 
 /// Arrows move the selection by a cell, plus and minus zoom about it.
-fn keys(doc: &mut Document, ui: &Ui, response: &egui::Response) {
+fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
         ..Default::default()
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
-    let at = doc.tables.at.unwrap_or(doc.tables.first_page << 12) & !4095;
-    let bytes = 4096u64 << doc.tables.cell.unwrap_or(0);
+    let at = view.at.unwrap_or(view.first_page << 12) & !4095;
+    let bytes = 4096u64 << view.cell.unwrap_or(0);
     let row = bytes.saturating_mul(ACROSS);
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
     let to = if pressed(Key::ArrowLeft) {
@@ -245,22 +243,19 @@ fn keys(doc: &mut Document, ui: &Ui, response: &egui::Response) {
         None
     };
     if let Some(va) = to.filter(|v| v >> 48 == 0) {
-        pick(doc, va, 4096);
+        view.pick(doc, va, 4096);
         let page = va >> 12;
-        let (first, shown) = (
-            doc.tables.first_page,
-            doc.tables.cells() << doc.tables.cell.unwrap_or(0),
-        );
+        let (first, shown) = (view.first_page, view.cells() << view.cell.unwrap_or(0));
         if page < first {
-            doc.tables.pan(-(ACROSS as i64) * 4);
+            view.pan(-(ACROSS as i64) * 4);
         } else if page >= first.saturating_add(shown) {
-            doc.tables.pan(ACROSS as i64 * 4);
+            view.pan(ACROSS as i64 * 4);
         }
     }
     if pressed(Key::Plus) || pressed(Key::Equals) {
-        doc.tables.zoom(true, at >> 12);
+        view.zoom(true, at >> 12);
     }
     if pressed(Key::Minus) {
-        doc.tables.zoom(false, at >> 12);
+        view.zoom(false, at >> 12);
     }
 }

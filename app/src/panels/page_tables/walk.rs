@@ -1,25 +1,26 @@
 //! The walk of an address, level by level: where each entry stands, what it is, what its bits mean.
 
+use super::view::View;
 use crate::document::tables::{entry_bits, entry_words};
 use crate::document::{Document, derive, touches};
+use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use trace_core::mmu::EntryKind;
 use trace_core::recording::MmuFormat;
 
-fn format_of(doc: &Document) -> MmuFormat {
-    let s = doc.recording.facts.address_spaces.get(doc.tables.space as usize);
+fn format_of(doc: &Document, space: u32) -> MmuFormat {
+    let s = doc.recording.facts.address_spaces.get(space as usize);
     s.map_or(MmuFormat::Aarch64_4k, |s| s.format)
 }
 
 /// The bits of the walk's last entry, on one line.
-fn bits_line(doc: &Document, step: &trace_core::mmu::WalkStep) -> String {
-    let bits = entry_bits(&doc.recording, format_of(doc), step);
+fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> String {
+    let bits = entry_bits(&doc.recording, format_of(doc, space), step);
     let spaces = &doc.recording.facts.address_spaces;
-    let attributes = spaces.get(doc.tables.space as usize).map_or(0, |s| s.memattr);
+    let attributes = spaces.get(space as usize).map_or(0, |s| s.memattr);
     let parts: Vec<String> = bits
         .iter()
         .map(|(name, value)| match (name.as_str(), value.as_str()) {
@@ -39,8 +40,7 @@ fn bits_line(doc: &Document, step: &trace_core::mmu::WalkStep) -> String {
 
 /// The walk as lines of text.
 #[must_use]
-pub fn words(doc: &Document, va: u64) -> String {
-    let space = doc.tables.space;
+pub fn words(doc: &Document, space: u32, va: u64) -> String {
     let mut out = format!("{va:#x}");
     if let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) {
         for s in &w.steps {
@@ -53,7 +53,7 @@ pub fn words(doc: &Document, va: u64) -> String {
             );
         }
         match (&w.result, w.steps.last()) {
-            (Ok(_), Some(s)) => out += &format!("\n{:#018x}  {}", s.raw, bits_line(doc, s)),
+            (Ok(_), Some(s)) => out += &format!("\n{:#018x}  {}", s.raw, bits_line(doc, space, s)),
             (Err(e), _) => out += &format!("\n{e}"),
             _ => {}
         }
@@ -66,21 +66,20 @@ pub fn words(doc: &Document, va: u64) -> String {
 }
 
 /// Draws the walk of the address that is shown.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
-    let Some(va) = doc.tables.at else { return };
+pub fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
+    let Some(va) = view.at else { return };
     ui.add_space(4.0);
     egui::ScrollArea::vertical()
         .id_salt("walk")
         .auto_shrink(false)
         .show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            steps(doc, asks, ui, va);
+            steps(doc, asks, ui, view.space, va);
         });
 }
 
-fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
+fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
-    let space = doc.tables.space;
     let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) else {
         return;
     };
@@ -88,10 +87,9 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
         ui.set_height(ROW);
         ui.label(RichText::new("walk of").font(small()).color(p.quiet));
         let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
-        let r = widgets::copies(&r, &[("address", format!("{va:#x}")), ("walk", words(doc, va))]);
+        let r = widgets::copies(&r, &[("address", format!("{va:#x}")), ("walk", words(doc, space, va))]);
         if r.on_hover_text("shows it in Memory").clicked() {
-            doc.show_memory(space, va, 16);
-            doc.memory.top = va & !15;
+            asks.memory_first(Some(space), va, 16);
             asks.command("show-memory");
         }
     });
@@ -126,7 +124,7 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
         let x = if wide { 178.0 } else { 82.0 };
         put(x, rect.width(), &format!("{word} {to}"), c);
         let mut told = format!("the entry stands at {at} and is {:#018x}", s.raw);
-        let bits = entry_bits(&doc.recording, format_of(doc), s);
+        let bits = entry_bits(&doc.recording, format_of(doc, space), s);
         for (name, value) in &bits {
             told += &format!("\n{name}: {value}");
         }
@@ -140,7 +138,7 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
     }
     match (&w.result, w.steps.last()) {
         (Ok(_), Some(s)) => {
-            let told = RichText::new(bits_line(doc, s)).font(small()).color(p.quiet);
+            let told = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
             ui.add(egui::Label::new(told).wrap());
             let holds = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());

@@ -3,9 +3,9 @@
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, derive, words};
+use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role as AccessRole;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
@@ -170,8 +170,7 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
         if let Some(va) = text::parse_number(&f.text)
             && widgets::copies(&at, &[("address", f.text.clone())]).clicked()
         {
-            let space = doc.memory.space;
-            doc.show_memory(space, va, 32);
+            asks.memory(None, va, 32);
             asks.command("show-memory");
         }
     }

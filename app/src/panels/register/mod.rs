@@ -1,33 +1,22 @@
 //! Register: the meant register bit by bit, and every access to it.
 
 mod details;
+pub mod view;
 
 pub use details::details;
+pub use view::View;
 
 use crate::document::moment::Selection;
 use crate::document::{Document, words};
-use crate::theme::rows::Rows;
+use crate::panels::desk::Asks;
 use crate::theme::{icons, mono, palette, text, widgets};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 
-/// What the panel shows.
-#[derive(Clone, Default)]
-pub struct View {
-    /// Only registers whose names hold this are offered.
-    pub find: String,
-    /// The list of accesses.
-    list: Rows,
-    /// The list of registers.
-    all: Rows,
-    shown: Option<(u32, u64)>,
-}
-
 /// Draws the panel: the register on the left, its accesses on the right where there is room, else below.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let Some(register) = doc.register() else {
-        return choose(doc, ui);
+        return choose(doc, view, ui);
     };
     let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
     let wide = full.width() > 560.0;
@@ -55,12 +44,12 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         });
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
     child.shrink_clip_rect(right.expand2(vec2(12.0, 0.0)));
-    accesses(doc, &mut child, register);
+    accesses(doc, view, &mut child, register);
     ui.advance_cursor_after_rect(full);
 }
 
 /// The registers that the recording accesses, to choose from.
-fn choose(doc: &mut Document, ui: &mut Ui) {
+fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.registers.is_empty() {
         if !doc.facts.knows(crate::document::facts::Stage::Registers) {
@@ -75,18 +64,18 @@ fn choose(doc: &mut Document, ui: &mut Ui) {
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(ui.available_rect_before_wrap().shrink(12.0)));
     let ui = &mut child;
     ui.label(RichText::new("Choose a register, or select an event.").color(p.quiet));
-    let field = egui::TextEdit::singleline(&mut doc.registers.find)
+    let field = egui::TextEdit::singleline(&mut view.find)
         .desired_width(220.0)
         .hint_text("name");
     ui.add(field).accessible_name("Find register");
-    let wanted = doc.registers.find.to_uppercase();
+    let wanted = view.find.to_uppercase();
     let facts = std::sync::Arc::clone(&doc.facts);
     let list: Vec<_> = facts
         .registers
         .iter()
         .filter(|(_, r)| r.name.to_uppercase().contains(&wanted))
         .collect();
-    let mut rows = doc.registers.all;
+    let mut rows = view.all;
     let mut go = None;
     rows.show(ui, "Registers", list.len() as u64, |ui, row, rect| {
         let Some((offset, r)) = list.get(row as usize) else {
@@ -111,13 +100,13 @@ fn choose(doc: &mut Document, ui: &mut Ui) {
             go = r.events.first().map(|e| (u64::from(*e), **offset));
         }
     });
-    doc.registers.all = rows;
+    view.all = rows;
     if let Some((event, offset)) = go {
         doc.go_with(event, Selection::Register(offset));
     }
 }
 
-fn accesses(doc: &mut Document, ui: &mut Ui, register: u32) {
+fn accesses(doc: &mut Document, view: &mut View, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let Some(fact) = doc.facts.registers.get(&register) else {
         return;
@@ -128,10 +117,10 @@ fn accesses(doc: &mut Document, ui: &mut Ui, register: u32) {
     let n = events
         .partition_point(|e| u64::from(*e) <= doc.moment())
         .saturating_sub(1) as u64;
-    let mut rows = doc.registers.list;
+    let mut rows = view.list;
     let shown = Some((register, doc.jumps));
-    if doc.registers.shown != shown {
-        doc.registers.shown = shown;
+    if view.shown != shown {
+        view.shown = shown;
         rows.reveal(n);
     }
     let len = events.len() as u64;
@@ -195,10 +184,10 @@ fn accesses(doc: &mut Document, ui: &mut Ui, register: u32) {
         ];
         widgets::copies(&r, &forms);
     });
-    doc.registers.list = rows;
+    view.list = rows;
     if let Some(e) = go {
         doc.go_with(e, Selection::Register(register));
         // The row is in view already.
-        doc.registers.shown = Some((register, doc.jumps));
+        view.shown = Some((register, doc.jumps));
     }
 }

@@ -3,9 +3,9 @@
 use super::aside;
 use crate::document::Document;
 use crate::document::replay::SOFTWARE;
+use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
-use crate::window::Asks;
 use egui::{RichText, Ui};
 use replay_engine::client::boards::{Board, Reach};
 
@@ -133,7 +133,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("pair");
         }
     });
-    asks.pairing_ui(ui);
+    pairing(asks, ui);
     widgets::section(ui, "Pace");
     ui.horizontal(|ui| {
         for (keep, word) in [(false, "fast"), (true, "as recorded")] {
@@ -148,4 +148,25 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         "recorded idle time is skipped"
     };
     ui.label(RichText::new(pace).font(small()).color(p.quiet));
+}
+
+/// Shows the pairing code and asks whether the agent shows the same.
+fn pairing(asks: &Asks, ui: &mut Ui) {
+    let Ok(mut pairing) = asks.pairing.lock() else { return };
+    let Some(now) = pairing.as_ref() else { return };
+    ui.label("Does the agent show this code?");
+    ui.label(RichText::new(&now.code).font(mono()).size(18.0));
+    let mut answer = None;
+    ui.horizontal(|ui| {
+        if ui.button("Codes are the same").clicked() {
+            answer = Some(true);
+        }
+        if ui.button("They differ").clicked() {
+            answer = Some(false);
+        }
+    });
+    if let Some(a) = answer {
+        let _ = now.answer.send(a);
+        *pairing = None;
+    }
 }

@@ -8,8 +8,8 @@ mod plan;
 mod wrong;
 
 use crate::document::Document;
+use crate::panels::desk::Asks;
 use crate::theme::{ROW, body, icons, mono, palette, text, widgets};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
 

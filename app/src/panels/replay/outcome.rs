@@ -3,8 +3,8 @@
 use super::{aside, jobs, outputs, told, wrong};
 use crate::document::Document;
 use crate::document::replay;
+use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, small, strong, text, widgets};
-use crate::window::Asks;
 use egui::{RichText, Ui};
 use replay_engine::run::{Outcome, Verdict};
 

@@ -4,8 +4,8 @@ use super::{aside, count_row, told};
 use crate::document::Document;
 use crate::document::boards::contained_briefly;
 use crate::document::replay::{SOFTWARE, TroubleKind};
+use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, small, text, widgets};
-use crate::window::Asks;
 use egui::{RichText, Ui};
 use replay_engine::plan::{Plan, RewriteKind};
 

@@ -4,10 +4,10 @@ use super::told;
 use crate::document::Document;
 use crate::document::derive::register_of;
 use crate::document::moment::Selection;
+use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{ROW, body, mono, mono_small, palette, small, text};
-use crate::window::Asks;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Divergence, FaultReport, Outcome};
@@ -47,7 +47,7 @@ fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
-        doc.show_memory(0, a.0, 1);
+        asks.memory(Some(0), a.0, 1);
         asks.command("show-page-tables");
     }
     if let Some((name, by)) = &f.nearest_buffer {

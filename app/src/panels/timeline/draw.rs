@@ -1,7 +1,7 @@
 //! How each lane of the timeline is drawn. A lane draws at most a few things a pixel; what shares a pixel merges.
 
-use super::lanes::Lane;
-use super::minimap::noted;
+use super::label::number;
+use super::lane::Lane;
 use super::scale::{Scale, Single, x_of};
 use crate::document::Document;
 use crate::document::moment::Selection;
@@ -35,7 +35,7 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
             let merged = merge_spans(list, &scale.pixels.edges, |d| (d.event, d.event));
             ticks(doc, ui, scale, row, merged.iter().map(|m| m.first), p.error);
         }
-        Lane::Notes => ticks(doc, ui, scale, row, noted(doc, scale).into_iter(), p.edited),
+        Lane::Notes => ticks(doc, ui, scale, row, scale.noted(doc).into_iter(), p.edited),
     }
 }
 
@@ -90,7 +90,7 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         }
     }
     if let Some(j) = selected.and_then(|j| job(&j)) {
-        let at = |event| doc.facts.axis.position(doc.timeline.axis, event);
+        let at = |event| doc.facts.axis.position(scale.axis, event);
         let (first, last) = j.span();
         let r = place(at(first), at(last));
         let colour = if j.failed { p.error } else { p.job };
@@ -136,7 +136,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         }
         let one = Some(m.first_item).filter(|_| m.items == 1);
         let label = match one.and_then(|i| doc.facts.polls.get(i)) {
-            Some(f) => super::number(f.reads, "read"),
+            Some(f) => number(f.reads, "read"),
             None => format!("{} polls", text::count(m.items as u64)),
         };
         let galley = ui.painter().layout_no_wrap(label, small(), p.text);

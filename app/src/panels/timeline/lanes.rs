@@ -1,7 +1,9 @@
-//! The lanes of the timeline: which there are, what each is called, what a click on one selects, what it says.
+//! A lane of the timeline with its name: what a click on it selects, what it says to the pointer that rests there.
 
+use super::draw;
+use super::label::{lane_font, number};
+use super::lane::{Lane, name};
 use super::scale::{Scale, Single, x_of};
-use super::{draw, lane_font, number};
 use crate::document::Document;
 use crate::document::facts::JobFact;
 use crate::document::moment::Selection;
@@ -9,77 +11,6 @@ use crate::document::words;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
-
-/// A lane.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Lane {
-    /// Boot, setup, compute, teardown.
-    Phases,
-    /// Jobs from submit to interrupt.
-    Jobs,
-    /// Interrupts.
-    Interrupts,
-    /// Folded polls.
-    Polls,
-    /// Accesses of a block of registers, by its index in the pyramid.
-    Block(usize),
-    /// Values of one register.
-    Pin(u32),
-    /// Divergences of the last replay.
-    Divergences,
-    /// Notes.
-    Notes,
-}
-
-/// The lanes that have something in view, in order.
-pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
-    let f = &doc.facts;
-    let mut out = Vec::new();
-    if !f.phases.is_empty() {
-        out.push(Lane::Phases);
-    }
-    if scale.spans.jobs.iter().any(|slot| !slot.is_empty()) {
-        out.push(Lane::Jobs);
-    }
-    if !scale.spans.interrupts.is_empty() {
-        out.push(Lane::Interrupts);
-    }
-    if doc.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()) {
-        out.push(Lane::Divergences);
-    }
-    if !doc.changes().notes().is_empty() {
-        out.push(Lane::Notes);
-    }
-    out.extend(doc.changes().pins().iter().map(|r| Lane::Pin(*r)));
-    if !scale.spans.polls.is_empty() {
-        out.push(Lane::Polls);
-    }
-    let blocks = (0..f.pyramid.lanes().len()).filter(|lane| scale.pixels.total(*lane) != (0, 0));
-    out.extend(blocks.map(Lane::Block));
-    out
-}
-
-/// A lane's name, and what of its block the recording has.
-fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
-    match lane {
-        Lane::Phases => ("phases".into(), ""),
-        Lane::Jobs => ("jobs".into(), ""),
-        Lane::Interrupts => ("interrupts".into(), ""),
-        Lane::Polls => ("polls".into(), ""),
-        Lane::Block(i) => {
-            let name = doc.facts.pyramid.lanes().get(*i).cloned().unwrap_or_default();
-            let kind = match doc.facts.lane_totals.get(*i) {
-                Some((0, _)) => "writes",
-                Some((_, 0)) if name != "marks" => "reads",
-                _ => "",
-            };
-            (name, kind)
-        }
-        Lane::Pin(r) => (doc.facts.register_name(*r), ""),
-        Lane::Divergences => ("differs".into(), ""),
-        Lane::Notes => ("notes".into(), ""),
-    }
-}
 
 /// Draws a lane in a rectangle that holds its name too.
 pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], lane: &Lane, rect: Rect) {
@@ -140,7 +71,7 @@ const NEAR: f32 = 4.0;
 /// The job at a place of the jobs lane: one that runs there, or the nearest.
 fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
     let axis = &doc.facts.axis;
-    let at = axis.event_at(doc.timeline.axis, scale.position(x + NEAR));
+    let at = axis.event_at(scale.axis, scale.position(x + NEAR));
     let away = |j: &JobFact| {
         let (first, last) = j.span();
         let (x0, x1) = (x_of(doc, scale, first), x_of(doc, scale, last));
@@ -167,7 +98,7 @@ fn nearest<'a, T>(
     x: f32,
     event: impl Fn(&T) -> u64,
 ) -> Option<(usize, &'a T)> {
-    let at = doc.facts.axis.event_at(doc.timeline.axis, scale.position(x));
+    let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
     let n = list.partition_point(|i| event(i) < at);
     let away = |i: &T| (x_of(doc, scale, event(i)) - x).abs();
     [n.checked_sub(1), Some(n)]
@@ -193,7 +124,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             }
         }
         Some(Lane::Polls) => {
-            let at = doc.facts.axis.nearest(doc.timeline.axis, scale.position(x));
+            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
             if let Some(first) = doc.facts.poll_at(at).map(|p| p.first) {
                 doc.go(first);
             }
@@ -208,7 +139,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             }
         }
         Some(Lane::Notes) => {
-            let at = doc.facts.axis.event_at(doc.timeline.axis, scale.position(x));
+            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
             let notes = doc.changes().notes();
             let around = [notes.range(..at).next_back(), notes.range(at..).next()];
             let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
@@ -218,7 +149,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             }
         }
         Some(Lane::Block(i)) => {
-            let at = doc.facts.axis.nearest(doc.timeline.axis, scale.position(x));
+            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
             if let Some(e) =
                 in_pixel(doc, scale, *i, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
             {
@@ -266,7 +197,7 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
             }
         }
         Some(Lane::Polls) => {
-            let at = axis.nearest(doc.timeline.axis, scale.position(x));
+            let at = axis.nearest(scale.axis, scale.position(x));
             if let Some(f) = doc.facts.poll_at(at) {
                 let name = doc.facts.register_name(f.offset);
                 return format!(
@@ -277,7 +208,7 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
             }
         }
         Some(Lane::Phases) => {
-            let at = axis.nearest(doc.timeline.axis, scale.position(x));
+            let at = axis.nearest(scale.axis, scale.position(x));
             if let Some(ph) = doc.facts.phase_at(at) {
                 return format!("{} · {}", ph.name, number(ph.last - ph.first + 1, "event"));
             }
@@ -299,7 +230,7 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
         }
         _ => {}
     }
-    event(doc, axis.nearest(doc.timeline.axis, scale.position(x)))
+    event(doc, axis.nearest(scale.axis, scale.position(x)))
 }
 
 fn event(doc: &Document, event: u64) -> String {

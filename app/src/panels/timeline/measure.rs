@@ -1,7 +1,8 @@
 //! What a person measures by dragging across the lanes, and what is drawn over them: the moment, the selected job.
 
+use super::label::{note_at, number};
 use super::scale::{Scale, x_of};
-use super::{note_at, number};
+use super::view::View;
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{palette, text};
@@ -28,9 +29,9 @@ pub struct Measure {
 impl Measure {
     /// What the person measures now.
     #[must_use]
-    pub fn of(doc: &Document) -> Option<Self> {
-        let (a, b) = doc.timeline.measure?;
-        let (axis, kind) = (&doc.facts.axis, doc.timeline.axis);
+    pub fn of(doc: &Document, view: &View) -> Option<Self> {
+        let (a, b) = view.measure?;
+        let (axis, kind) = (&doc.facts.axis, view.axis);
         let (first, end) = (axis.event_at(kind, a.min(b)), axis.event_at(kind, a.max(b)));
         let marks = doc.facts.pyramid.lanes().iter().map(|l| l == "marks");
         let counts = doc.facts.pyramid.count(&doc.recording.events, first..end);
@@ -68,13 +69,13 @@ impl Measure {
 }
 
 /// Draws the moment, the selected job's end, and what the person measures.
-pub fn overlay(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
+pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
     let x = x_of(doc, scale, doc.moment()).round() + 0.5;
     if (scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
         ui.painter().vline(x, lanes.y_range(), Stroke::new(1.5, p.text));
     }
-    if let Some((m, (a, b))) = Measure::of(doc).zip(doc.timeline.measure) {
+    if let Some((m, (a, b))) = Measure::of(doc, view).zip(view.measure) {
         measured(ui, scale, lanes, &m, (a.min(b), a.max(b)));
     } else if let Selection::Job(j) = doc.selection()
         && let Some(job) = doc.facts.jobs.get(*j as usize)

@@ -2,6 +2,7 @@
 
 use super::draw::severity_colour;
 use super::scale::{Scale, x_of};
+use super::view::{Drag, View};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::facts::SEVERITIES;
@@ -10,30 +11,21 @@ use egui::accesskit::Role;
 use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
 use trace_core::timeline::merge_spans;
 
-/// What a drag on the minimap does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Drag {
-    /// Moves the part in view; the distance from its start to where it was taken.
-    Move(f64),
-    /// Chooses the part in view, from here to the pointer.
-    Choose(f64),
-}
-
 /// Height of the row of jobs, with the room around it.
 const JOBS: f32 = 8.0;
 
 /// Draws the minimap and acts on it.
-pub fn ui(doc: &mut Document, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
-    let scale = Scale::of_all(doc, rect);
+pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
+    let scale = Scale::of_all(doc, view.axis, rect, &mut view.all);
     let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
     response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap"));
-    interact(doc, ui, &scale, &response);
-    bars(doc, ui, &scale, rect);
+    interact(doc, view, ui, &scale, &response);
+    bars(ui, &scale, rect);
     marks(doc, ui, &scale, rect);
     let p = palette(ui);
     let x = x_of(doc, &scale, doc.moment()).round() + 0.5;
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
-    if doc.timeline.range.is_some() || doc.timeline.moving() {
+    if view.range.is_some() || view.moving() {
         let (x0, x1) = (scale.x(range.0), scale.x(range.1));
         let frame = Rect::from_min_max(pos2(x0, rect.top()), pos2(x1.max(x0 + 4.0), rect.bottom()));
         ui.painter().rect_filled(frame, 2.0, p.text.gamma_multiply(0.06));
@@ -42,10 +34,11 @@ pub fn ui(doc: &mut Document, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
     }
 }
 
-fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response) {
+fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, response: &Response) {
     let position = |x: f32| scale.position(x.clamp(scale.area.left(), scale.area.right()));
-    let (a, b) = doc.timeline_range();
-    let inside = |at: f64| doc.timeline.range.is_some() && (a..=b).contains(&at);
+    let (a, b) = view.part(doc);
+    let narrowed = view.range.is_some();
+    let inside = |at: f64| narrowed && (a..=b).contains(&at);
     if let Some(at) = response.hover_pos()
         && inside(position(at.x))
     {
@@ -56,39 +49,39 @@ fn interact(doc: &mut Document, ui: &Ui, scale: &Scale, response: &Response) {
     };
     if response.drag_started() {
         let from = ui.input(|i| i.pointer.press_origin()).map_or(at, |q| position(q.x));
-        doc.timeline.drag = Some(if inside(from) {
+        view.drag = Some(if inside(from) {
             Drag::Move(from - a)
         } else {
             Drag::Choose(from)
         });
     }
     if response.dragged() {
-        match doc.timeline.drag {
-            Some(Drag::Move(into)) => doc.timeline_between(at - into, at - into + (b - a)),
+        match view.drag {
+            Some(Drag::Move(into)) => view.between(doc, at - into, at - into + (b - a)),
             // A hand that trembles chooses nothing.
-            Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => doc.timeline_between(from, at),
+            Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => view.between(doc, from, at),
             _ => {}
         }
     }
     if response.drag_stopped() {
-        doc.timeline.drag = None;
+        view.drag = None;
     }
     if response.clicked() {
-        if doc.timeline.range.is_some() {
-            doc.timeline_between(at - (b - a) / 2.0, at + (b - a) / 2.0);
+        if view.range.is_some() {
+            view.between(doc, at - (b - a) / 2.0, at + (b - a) / 2.0);
         } else {
-            let event = doc.facts.axis.nearest(doc.timeline.axis, at);
+            let event = doc.facts.axis.nearest(view.axis, at);
             doc.go(event);
-            doc.timeline.stay(doc.jumps);
+            view.stay(doc.jumps);
         }
     }
 }
 
 /// Writes as bars, reads as lower ones behind them, jobs as a row beneath.
-fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
+fn bars(ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
     let sums: Vec<(u32, u32)> = (0..scale.pixels.len()).map(|i| scale.pixels.sum(i)).collect();
-    let order = doc.timeline.axis == AxisKind::Order;
+    let order = scale.axis == AxisKind::Order;
     let tallest = sums.iter().map(|s| if order { s.1 } else { s.0.max(s.1) });
     let most = tallest.max().unwrap_or(1).max(1) as f32;
     let base = rect.bottom() - JOBS;
@@ -127,7 +120,7 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let points = vec![pos2(x - 3.0, top), pos2(x + 3.0, top), pos2(x, top + 5.0)];
         ui.painter().add(Shape::convex_polygon(points, colour, Stroke::NONE));
     };
-    for event in noted(doc, scale) {
+    for event in scale.noted(doc) {
         put(x_of(doc, scale, event), p.edited);
     }
     for (runs, severity) in scale.spans.problems.iter().zip(SEVERITIES).rev() {
@@ -140,14 +133,4 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
             put(x_of(doc, scale, m.first), p.error);
         }
     }
-}
-
-/// Events with notes, at most one a pixel.
-pub fn noted(doc: &Document, scale: &Scale) -> Vec<u64> {
-    let notes = doc.changes().notes();
-    if notes.is_empty() {
-        return Vec::new();
-    }
-    let first = |(_, a, b): (usize, u64, u64)| notes.range(a..b).next().map(|n| *n.0);
-    scale.filled().filter_map(first).collect()
 }

@@ -1,7 +1,7 @@
 //! The ruler over the lanes: ticks, gaps that are pressed together, and the flag of the moment.
 
+use super::label::{RULER, number};
 use super::scale::{Scale, x_of};
-use super::{RULER, number};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::theme::{icons, mono_small, palette, text};
@@ -22,7 +22,7 @@ fn tick_step(width: f64, pixels: f64) -> f64 {
 /// Draws the ruler and the ticks' lines through the lanes.
 pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
-    let order = doc.timeline.axis == AxisKind::Order;
+    let order = scale.axis == AxisKind::Order;
     let least = if order { 1.0 } else { 10.0 };
     let step = tick_step(scale.range.1 - scale.range.0, f64::from(rect.width())).max(least);
     let mut at = (scale.range.0 / step).ceil() * step;
@@ -51,7 +51,7 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     }
     ui.painter()
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
-    if doc.timeline.axis == AxisKind::Compressed {
+    if scale.axis == AxisKind::Compressed {
         gaps(doc, ui, scale, rect);
     }
 }

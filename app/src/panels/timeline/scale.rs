@@ -27,9 +27,9 @@ struct Key {
 }
 
 impl Kept {
-    fn refresh(&mut self, doc: &Document, range: (f64, f64), pixels: usize) {
+    fn refresh(&mut self, doc: &Document, axis: AxisKind, range: (f64, f64), pixels: usize) {
         let key = Key {
-            axis: doc.timeline.axis,
+            axis,
             range,
             pixels,
             pending: doc.facts.pending.len(),
@@ -37,7 +37,7 @@ impl Kept {
         };
         if self.key.as_ref() != Some(&key) {
             let shown = doc.facts.pyramid.pixels(&doc.recording.events, key.axis, range, pixels);
-            self.spans = Arc::new(Spans::new(doc, &shown));
+            self.spans = Arc::new(Spans::new(doc, key.axis, &shown));
             self.pixels = Arc::new(shown);
             self.key = Some(key);
         }
@@ -48,6 +48,8 @@ impl Kept {
 pub struct Scale {
     /// Where lanes are drawn.
     pub area: Rect,
+    /// Axis that positions are of.
+    pub axis: AxisKind,
     /// Part of the axis that is shown.
     pub range: (f64, f64),
     /// Events in each pixel.
@@ -71,31 +73,28 @@ pub struct Single {
 }
 
 impl Scale {
-    /// The scale of the lanes.
-    pub fn of_lanes(doc: &mut Document, area: Rect, range: (f64, f64)) -> Self {
-        let mut kept = std::mem::take(&mut doc.timeline.lanes);
-        let out = Self::new(doc, area, range, area.width(), &mut kept);
-        doc.timeline.lanes = kept;
-        out
+    /// The scale of the lanes, which show a part of the axis.
+    pub fn of_lanes(doc: &Document, axis: AxisKind, area: Rect, range: (f64, f64), kept: &mut Kept) -> Self {
+        kept.refresh(doc, axis, range, area.width().max(1.0) as usize);
+        Self::new(axis, area, range, kept)
     }
 
     /// The scale of the minimap. Its bars are two points wide, and as wide as an event where there are few.
-    pub fn of_all(doc: &mut Document, area: Rect) -> Self {
-        let mut kept = std::mem::take(&mut doc.timeline.all);
-        let range = (0.0, doc.facts.axis.end(doc.timeline.axis));
-        let most = match doc.timeline.axis {
+    pub fn of_all(doc: &Document, axis: AxisKind, area: Rect, kept: &mut Kept) -> Self {
+        let range = (0.0, doc.facts.axis.end(axis));
+        let most = match axis {
             AxisKind::Order => doc.len() as f32,
             _ => f32::INFINITY,
         };
-        let out = Self::new(doc, area, range, (area.width() / 2.0).min(most), &mut kept);
-        doc.timeline.all = kept;
-        out
+        let pixels = (area.width() / 2.0).min(most);
+        kept.refresh(doc, axis, range, pixels.max(1.0) as usize);
+        Self::new(axis, area, range, kept)
     }
 
-    fn new(doc: &Document, area: Rect, range: (f64, f64), pixels: f32, kept: &mut Kept) -> Self {
-        kept.refresh(doc, range, pixels.max(1.0) as usize);
+    fn new(axis: AxisKind, area: Rect, range: (f64, f64), kept: &Kept) -> Self {
         Self {
             area,
+            axis,
             range,
             pixels: Arc::clone(&kept.pixels),
             spans: Arc::clone(&kept.spans),
@@ -134,6 +133,16 @@ impl Scale {
         })
     }
 
+    /// Events with notes, at most one a pixel.
+    pub fn noted(&self, doc: &Document) -> Vec<u64> {
+        let notes = doc.changes().notes();
+        if notes.is_empty() {
+            return Vec::new();
+        }
+        let first = |(_, a, b): (usize, u64, u64)| notes.range(a..b).next().map(|n| *n.0);
+        self.filled().filter_map(first).collect()
+    }
+
     /// The events in view, each with its place, where there are so few that each can be seen by itself.
     pub fn single(&self, doc: &Document) -> Vec<Single> {
         let (a, b) = self.events();
@@ -164,5 +173,5 @@ impl Scale {
 
 /// Horizontal place of an event.
 pub fn x_of(doc: &Document, scale: &Scale, event: u64) -> f32 {
-    scale.x(doc.facts.axis.position(doc.timeline.axis, event))
+    scale.x(doc.facts.axis.position(scale.axis, event))
 }

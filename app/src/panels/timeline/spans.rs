@@ -2,6 +2,7 @@
 //! shares a pixel is one run.
 
 use crate::document::Document;
+use crate::document::axis::AxisKind;
 use crate::document::facts::{JobFact, RegisterFact};
 use trace_core::timeline::{Pixels, merge_spans};
 
@@ -54,28 +55,28 @@ pub struct Spans {
 
 impl Spans {
     /// What of a recording lies in these pixels.
-    pub fn new(doc: &Document, pixels: &Pixels) -> Self {
+    pub fn new(doc: &Document, axis: AxisKind, pixels: &Pixels) -> Self {
         let f = &doc.facts;
+        let place = |event: u64| f.axis.position(axis, event);
         let job = |i: &u32| f.jobs.get(*i as usize).map_or((0, 0), JobFact::span);
         let problems = |n: usize| f.severe.get(n).map_or(&[][..], |s| &s.events);
         Self {
-            jobs: f.slots.iter().map(|slot| runs(doc, pixels, slot, job)).collect(),
-            interrupts: runs(doc, pixels, &f.interrupts, |i| (i.event, i.event)),
-            polls: runs(doc, pixels, &f.polls, |p| (p.first, p.last)),
-            gaps: runs(doc, pixels, &f.gaps, |g| (g.0, g.0)),
-            problems: [0, 1, 2].map(|n| runs(doc, pixels, problems(n), |e| (*e, *e))),
+            jobs: f.slots.iter().map(|slot| runs(&place, pixels, slot, job)).collect(),
+            interrupts: runs(&place, pixels, &f.interrupts, |i| (i.event, i.event)),
+            polls: runs(&place, pixels, &f.polls, |p| (p.first, p.last)),
+            gaps: runs(&place, pixels, &f.gaps, |g| (g.0, g.0)),
+            problems: [0, 1, 2].map(|n| runs(&place, pixels, problems(n), |e| (*e, *e))),
             pins: doc
                 .changes()
                 .pins()
                 .iter()
-                .filter_map(|r| Some((*r, stretches(doc, pixels, f.registers.get(r)?))))
+                .filter_map(|r| Some((*r, stretches(doc, axis, pixels, f.registers.get(r)?))))
                 .collect(),
         }
     }
 }
 
-fn runs<T>(doc: &Document, pixels: &Pixels, items: &[T], span: impl Fn(&T) -> (u64, u64)) -> Vec<Run> {
-    let place = |event: u64| doc.facts.axis.position(doc.timeline.axis, event);
+fn runs<T>(place: &impl Fn(u64) -> f64, pixels: &Pixels, items: &[T], span: impl Fn(&T) -> (u64, u64)) -> Vec<Run> {
     let merged = merge_spans(items, &pixels.edges, span).into_iter();
     merged
         .map(|m| Run {
@@ -91,7 +92,7 @@ fn runs<T>(doc: &Document, pixels: &Pixels, items: &[T], span: impl Fn(&T) -> (u
 }
 
 /// The stretches of a register: for every pixel the value that it ends with.
-fn stretches(doc: &Document, pixels: &Pixels, fact: &RegisterFact) -> Vec<Stretch> {
+fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, fact: &RegisterFact) -> Vec<Stretch> {
     let at = |e: u64| fact.events.partition_point(|x| u64::from(*x) < e);
     let mut out: Vec<Stretch> = Vec::new();
     let mut put = |n: usize| {
@@ -100,7 +101,7 @@ fn stretches(doc: &Document, pixels: &Pixels, fact: &RegisterFact) -> Vec<Stretc
             && out.last().is_none_or(|s| s.value != a.value)
         {
             out.push(Stretch {
-                from: doc.facts.axis.position(doc.timeline.axis, u64::from(*event)),
+                from: doc.facts.axis.position(axis, u64::from(*event)),
                 value: a.value,
                 write: a.write,
             });

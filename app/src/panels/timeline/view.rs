@@ -1,6 +1,5 @@
 //! Which part of the axis the timeline shows, and how a person moves it.
 
-use super::minimap::Drag;
 use super::scale::Kept;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
@@ -8,6 +7,15 @@ use egui::Ui;
 
 /// Seconds that a zoom takes.
 const ZOOM_S: f64 = 0.12;
+
+/// What a drag on the minimap does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Drag {
+    /// Moves the part in view; the distance from its start to where it was taken.
+    Move(f64),
+    /// Chooses the part in view, from here to the pointer.
+    Choose(f64),
+}
 
 /// What the timeline shows.
 #[derive(Clone, Debug, Default)]
@@ -52,31 +60,25 @@ impl View {
     pub(super) fn stay(&mut self, jumps: u64) {
         self.seen_jump = jumps;
     }
-}
 
-impl Document {
     /// Part of the axis that the timeline shows.
     #[must_use]
-    pub fn timeline_range(&self) -> (f64, f64) {
-        let end = self.facts.axis.end(self.timeline.axis);
-        self.timeline.range.unwrap_or((0.0, end))
+    pub fn part(&self, doc: &Document) -> (f64, f64) {
+        let end = doc.facts.axis.end(self.axis);
+        self.range.unwrap_or((0.0, end))
     }
 
     /// The least of the axis that can be shown.
-    fn timeline_least(&self) -> f64 {
-        let end = self.facts.axis.end(self.timeline.axis);
-        let least: f64 = if self.timeline.axis == AxisKind::Order {
-            4.0
-        } else {
-            100.0
-        };
+    fn least(&self, doc: &Document) -> f64 {
+        let end = doc.facts.axis.end(self.axis);
+        let least: f64 = if self.axis == AxisKind::Order { 4.0 } else { 100.0 };
         least.min(end)
     }
 
     /// The part of this width that begins at `start`, moved so that it lies on the axis; `None` when it is all of it.
-    fn timeline_part(&self, start: f64, width: f64) -> Option<(f64, f64)> {
-        let end = self.facts.axis.end(self.timeline.axis);
-        let width = width.max(self.timeline_least());
+    fn placed(&self, doc: &Document, start: f64, width: f64) -> Option<(f64, f64)> {
+        let end = doc.facts.axis.end(self.axis);
+        let width = width.max(self.least(doc));
         (width < end).then(|| {
             let start = start.clamp(0.0, end - width);
             (start, start + width)
@@ -84,89 +86,89 @@ impl Document {
     }
 
     /// Zooms the timeline about a position, `factor` above 1 showing less.
-    pub fn timeline_zoom(&mut self, factor: f64, about: Option<f64>, now: f64) {
-        let (a, b) = self.timeline_range();
-        let moment = self.facts.axis.position(self.timeline.axis, self.moment());
+    pub fn zoom(&mut self, doc: &Document, factor: f64, about: Option<f64>, now: f64) {
+        let (a, b) = self.part(doc);
+        let moment = doc.facts.axis.position(self.axis, doc.moment());
         let in_view = (a..=b).contains(&moment);
         let about = about.unwrap_or(if in_view { moment } else { (a + b) / 2.0 });
-        let width = ((b - a) / factor).max(self.timeline_least());
+        let width = ((b - a) / factor).max(self.least(doc));
         let part = (about - a) / (b - a).max(f64::MIN_POSITIVE);
-        let to = self.timeline_part(about - part * width, width);
-        self.timeline.show(to, (a, b), now);
+        let to = self.placed(doc, about - part * width, width);
+        self.show(to, (a, b), now);
     }
 
     /// Moves the timeline by a part of its width.
-    pub fn timeline_pan(&mut self, part: f64, now: f64) {
-        let (a, b) = self.timeline_range();
-        let to = self.timeline_part(a + (b - a) * part, b - a);
-        self.timeline.show(to, (a, b), now);
+    pub fn pan(&mut self, doc: &Document, part: f64, now: f64) {
+        let (a, b) = self.part(doc);
+        let to = self.placed(doc, a + (b - a) * part, b - a);
+        self.show(to, (a, b), now);
     }
 
     /// Shows the whole recording.
-    pub fn timeline_fit(&mut self, now: f64) {
-        let from = self.timeline_range();
-        self.timeline.show(None, from, now);
+    pub fn fit(&mut self, doc: &Document, now: f64) {
+        let from = self.part(doc);
+        self.show(None, from, now);
     }
 
     /// Shows what is measured, and measures no more.
-    pub fn timeline_zoom_to_measure(&mut self, now: f64) {
-        if let Some((a, b)) = self.timeline.measure.take() {
-            let from = self.timeline_range();
-            let to = self.timeline_part(a.min(b), (b - a).abs());
-            self.timeline.show(to, from, now);
+    pub fn zoom_to_measure(&mut self, doc: &Document, now: f64) {
+        if let Some((a, b)) = self.measure.take() {
+            let from = self.part(doc);
+            let to = self.placed(doc, a.min(b), (b - a).abs());
+            self.show(to, from, now);
         }
     }
 
     /// Shows the part between two positions at once.
-    pub(super) fn timeline_between(&mut self, a: f64, b: f64) {
-        self.timeline.range = self.timeline_part(a.min(b), (b - a).abs());
-        self.timeline.at_once();
+    pub(super) fn between(&mut self, doc: &Document, a: f64, b: f64) {
+        self.range = self.placed(doc, a.min(b), (b - a).abs());
+        self.at_once();
     }
 
     /// Chooses the axis; what is in view stays in view, as far as the axis allows.
-    pub fn timeline_axis(&mut self, axis: AxisKind) {
-        if self.timeline.axis == axis {
+    pub fn choose(&mut self, doc: &Document, axis: AxisKind) {
+        if self.axis == axis {
             return;
         }
-        let (a, b) = self.timeline_range();
-        let old = self.timeline.axis;
-        let events = (self.facts.axis.event_at(old, a), self.facts.axis.event_at(old, b));
-        let whole = self.timeline.range.is_none();
-        self.timeline.axis = axis;
-        self.timeline.measure = None;
-        self.timeline.at_once();
-        let place = |event| self.facts.axis.position(axis, event);
+        let (a, b) = self.part(doc);
+        let old = self.axis;
+        let events = (doc.facts.axis.event_at(old, a), doc.facts.axis.event_at(old, b));
+        let whole = self.range.is_none();
+        self.axis = axis;
+        self.measure = None;
+        self.at_once();
+        let place = |event| doc.facts.axis.position(axis, event);
         let (a, b) = (place(events.0), place(events.1));
-        self.timeline.range = if whole { None } else { self.timeline_part(a, b - a) };
+        self.range = if whole { None } else { self.placed(doc, a, b - a) };
     }
-}
 
-/// Brings the moment into view after a jump.
-pub(super) fn follow_moment(doc: &mut Document) {
-    if doc.timeline.seen_jump == doc.jumps {
-        return;
+    /// Brings the moment into view after a jump.
+    pub(super) fn follow_moment(&mut self, doc: &Document) {
+        if self.seen_jump == doc.jumps {
+            return;
+        }
+        self.seen_jump = doc.jumps;
+        let (a, b) = self.part(doc);
+        let at = doc.facts.axis.position(self.axis, doc.moment());
+        if !(a..=b).contains(&at) {
+            self.range = self.placed(doc, at - (b - a) / 2.0, b - a);
+            self.at_once();
+        }
     }
-    doc.timeline.seen_jump = doc.jumps;
-    let (a, b) = doc.timeline_range();
-    let at = doc.facts.axis.position(doc.timeline.axis, doc.moment());
-    if !(a..=b).contains(&at) {
-        doc.timeline.range = doc.timeline_part(at - (b - a) / 2.0, b - a);
-        doc.timeline.at_once();
-    }
-}
 
-/// The part that is shown in this frame, on the way from where a zoom began to where it ends.
-pub(super) fn animated(doc: &mut Document, ui: &Ui, now: f64) -> (f64, f64) {
-    let to = doc.timeline_range();
-    let Some((from, since)) = doc.timeline.from else {
-        return to;
-    };
-    let t = ((now - since) / ZOOM_S).clamp(0.0, 1.0);
-    if t >= 1.0 {
-        doc.timeline.from = None;
-        return to;
+    /// The part that is shown in this frame, on the way from where a zoom began to where it ends.
+    pub(super) fn animated(&mut self, doc: &Document, ui: &Ui, now: f64) -> (f64, f64) {
+        let to = self.part(doc);
+        let Some((from, since)) = self.from else {
+            return to;
+        };
+        let t = ((now - since) / ZOOM_S).clamp(0.0, 1.0);
+        if t >= 1.0 {
+            self.from = None;
+            return to;
+        }
+        ui.ctx().request_repaint();
+        let ease = 1.0 - (1.0 - t) * (1.0 - t);
+        (from.0 + (to.0 - from.0) * ease, from.1 + (to.1 - from.1) * ease)
     }
-    ui.ctx().request_repaint();
-    let ease = 1.0 - (1.0 - t) * (1.0 - t);
-    (from.0 + (to.0 - from.0) * ease, from.1 + (to.1 - from.1) * ease)
 }

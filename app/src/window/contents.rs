@@ -1,24 +1,16 @@
-//! Bringing whole contents in and out: files, and filling with zeros. Nothing here takes time by the size of the
+//! Bringing whole contents of buffers in and out: files, and filling with zeros. Nothing here takes time by the size of the
 //! buffer on the interface thread but the taking of the pages that changed.
 
-use super::shape::Layout;
+use super::app::{App, Pick};
 use crate::document::changes::Change;
-use crate::document::contents::Contents;
-use crate::document::{Document, values};
-use crate::window::{App, Asks, Pick};
+use crate::document::values;
 use egui::Context;
 use std::sync::Arc;
-use trace_core::recording::ElementType;
+use trace_core::recording::{Buffer, ElementType};
 
-/// Asks for a file and takes it into the buffer.
-pub fn load(doc: &Document, asks: &mut Asks, contents: &Contents) {
-    let mut buffer = contents.buffer().clone();
-    buffer.element = doc.element(&buffer);
-    let planes = doc
-        .inputs
-        .shape_of(&buffer, buffer.element)
-        .is_some_and(|s| s.layout == Layout::Planes);
-    asks.pick(Pick::Buffer, move |app, ctx, path| {
+/// Asks for a file and takes it into the buffer, a picture plane by plane where `planes`.
+pub(super) fn load(app: &mut App, ctx: &Context, buffer: Buffer, planes: bool) {
+    app.pick(ctx, Pick::Buffer, move |app, ctx, path| {
         let (name, again) = (buffer.name.clone(), ctx.clone());
         let title = format!("loading {}", path.display());
         app.tasks.spawn(ctx, title, move |_| {
@@ -36,17 +28,17 @@ pub fn load(doc: &Document, asks: &mut Asks, contents: &Contents) {
 }
 
 /// Makes every byte zero.
-pub fn clear(asks: &mut Asks, contents: &Contents) {
-    let (name, bytes) = (contents.buffer().name.clone(), contents.buffer().bytes);
-    asks.then(move |app, ctx| {
-        let again = ctx.clone();
-        app.tasks.spawn(ctx, format!("clearing {name}"), move |_| {
-            let zero: Arc<[u8]> = vec![0; usize::try_from(bytes).unwrap_or(0)].into();
-            Box::new(move |app| {
-                let title = format!("clear {name}");
-                replace(app, &again, &name, title, zero);
-            })
-        });
+pub(super) fn clear(app: &mut App, ctx: &Context, buffer: &str) {
+    let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
+        return;
+    };
+    let (name, bytes, again) = (buffer.to_owned(), contents.buffer().bytes, ctx.clone());
+    app.tasks.spawn(ctx, format!("clearing {name}"), move |_| {
+        let zero: Arc<[u8]> = vec![0; usize::try_from(bytes).unwrap_or(0)].into();
+        Box::new(move |app| {
+            let title = format!("clear {name}");
+            replace(app, &again, &name, title, zero);
+        })
     });
 }
 
@@ -85,9 +77,12 @@ fn replace(app: &mut App, ctx: &Context, name: &str, title: String, new: Arc<[u8
 }
 
 /// Asks for a place and saves the buffer there as the person left it.
-pub fn save(asks: &mut Asks, contents: &Contents, element: ElementType) {
-    let (contents, name) = (contents.clone(), contents.buffer().name.clone());
-    asks.pick(Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
+pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementType) {
+    let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
+        return;
+    };
+    let name = buffer.to_owned();
+    app.pick(ctx, Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
             let done = crate::buffers::write_file(&path, element, &contents.whole()).map_err(|e| e.to_string());
             Box::new(move |app| match done {

@@ -1,12 +1,19 @@
 //! Work apart from the interface thread: each piece has a title, a progress and a way to stop it.
 
-use crate::window::App;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 use trace_core::progress::Progress;
 
-/// What a piece of work hands back: done on the interface thread.
-pub type Done = Box<dyn FnOnce(&mut App) + Send>;
+/// What a piece of work for `A` hands back: done on the interface thread.
+pub type Done<A> = Box<dyn FnOnce(&mut A) + Send>;
+
+/// How a piece of work ended.
+pub enum Ended<A> {
+    /// To be done with what it handed back.
+    Done(Done<A>),
+    /// It did not come to its end: what it was, and why.
+    Lost(String, String),
+}
 
 /// A piece of work that is running.
 pub struct Running {
@@ -19,12 +26,12 @@ pub struct Running {
     pub since: Instant,
 }
 
-/// Everything that is running.
-pub struct Tasks {
+/// Everything that is running; what it gives back is done with an `A`.
+pub struct Tasks<A> {
     next: u64,
     running: Vec<Running>,
-    to: Sender<(u64, Done)>,
-    from: Receiver<(u64, Done)>,
+    to: Sender<(u64, Ended<A>)>,
+    from: Receiver<(u64, Ended<A>)>,
 }
 
 impl Running {
@@ -35,7 +42,7 @@ impl Running {
     }
 }
 
-impl Default for Tasks {
+impl<A> Default for Tasks<A> {
     fn default() -> Self {
         let (to, from) = channel();
         Self {
@@ -47,52 +54,59 @@ impl Default for Tasks {
     }
 }
 
-impl Tasks {
+impl<A: 'static> Tasks<A> {
     /// Starts a piece of work on a thread of its own; what it gives back runs on the interface thread.
     pub fn spawn(
         &mut self,
         ctx: &egui::Context,
         title: impl Into<String>,
-        work: impl FnOnce(&Progress) -> Done + Send + 'static,
+        work: impl FnOnce(&Progress) -> Done<A> + Send + 'static,
     ) -> Progress {
+        let progress = Progress::new();
+        self.spawn_with(ctx, title, progress.clone(), work);
+        progress
+    }
+
+    /// As [`Tasks::spawn`], with a progress that somebody holds already.
+    pub fn spawn_with(
+        &mut self,
+        ctx: &egui::Context,
+        title: impl Into<String>,
+        progress: Progress,
+        work: impl FnOnce(&Progress) -> Done<A> + Send + 'static,
+    ) {
         let (id, title) = (self.next, title.into());
         self.next += 1;
-        let progress = Progress::new();
         let (to, ctx, mine, name) = (self.to.clone(), ctx.clone(), progress.clone(), title.clone());
         let thread = std::thread::Builder::new().name(format!("work: {title}"));
         let started = thread.spawn(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mine)));
-            let done = result.unwrap_or_else(|_| {
-                Box::new(move |app: &mut App| {
-                    app.error(&name, "stopped by an error of the program; see the crash report")
-                })
-            });
+            let why = "stopped by an error of the program; see the crash report";
+            let ended = result.map_or_else(|_| Ended::Lost(name, why.into()), Ended::Done);
             // The window may be gone, and nobody left to tell.
-            let _ = to.send((id, done));
+            let _ = to.send((id, ended));
             ctx.request_repaint();
         });
         match started {
             Ok(_) => self.running.push(Running {
                 id,
                 title,
-                progress: progress.clone(),
+                progress,
                 since: Instant::now(),
             }),
             Err(e) => {
-                let text = e.to_string();
-                let done: Done = Box::new(move |app| app.error("could not start a thread", &text));
-                let _ = self.to.send((id, done));
+                let lost = Ended::Lost("could not start a thread".into(), e.to_string());
+                let _ = self.to.send((id, lost));
             }
         }
-        progress
     }
 
     /// What has finished since the last call.
-    pub fn finished(&mut self) -> Vec<Done> {
+    pub fn finished(&mut self) -> Vec<Ended<A>> {
         let mut out = Vec::new();
-        while let Ok((id, done)) = self.from.try_recv() {
+        while let Ok((id, ended)) = self.from.try_recv() {
             self.running.retain(|r| r.id != id);
-            out.push(done);
+            out.push(ended);
         }
         out
     }

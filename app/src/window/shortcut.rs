@@ -56,6 +56,7 @@ impl Shortcut {
     }
 }
 
+/// A key alone.
 pub const fn key(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,
@@ -65,6 +66,7 @@ pub const fn key(key: Key) -> Option<Shortcut> {
     })
 }
 
+/// A key with Ctrl.
 pub const fn ctrl(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: true,
@@ -74,6 +76,7 @@ pub const fn ctrl(key: Key) -> Option<Shortcut> {
     })
 }
 
+/// A key with Ctrl and Shift.
 pub const fn ctrl_shift(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: true,
@@ -83,6 +86,7 @@ pub const fn ctrl_shift(key: Key) -> Option<Shortcut> {
     })
 }
 
+/// A key with Alt.
 pub const fn alt(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,
@@ -92,6 +96,7 @@ pub const fn alt(key: Key) -> Option<Shortcut> {
     })
 }
 
+/// A key with Shift.
 pub const fn shift(key: Key) -> Option<Shortcut> {
     Some(Shortcut {
         ctrl: false,

@@ -1,0 +1,207 @@
+//! What panels work at: the open document, what each of them shows of it, and what they ask the window for.
+//!
+//! A panel changes the document and its own view. Whatever else it wants is an [`Ask`], which the window carries out
+//! after the frame, so that no panel knows the window or another panel's state.
+
+use super::views::Views;
+use crate::document::Document;
+use crate::theme::palette;
+use egui::{RichText, Ui};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, ElementType};
+
+/// The open document and everything around it that panels see.
+pub struct Desk<'a> {
+    /// The document.
+    pub doc: &'a mut Document,
+    /// What each panel shows of it.
+    pub views: &'a mut Views,
+    /// What panels ask for.
+    pub asks: &'a mut Asks,
+}
+
+/// What a piece of work hands back: done at the desk, on the interface thread, if a document is open then.
+pub type Done = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+
+/// A piece of work apart from the interface thread.
+pub type Work = Box<dyn FnOnce(&Progress) -> Done + Send>;
+
+/// Something that a panel asks the window for.
+pub enum Ask {
+    /// A command of the table, by its id.
+    Command(&'static str),
+    /// A recording to be opened.
+    Open(PathBuf),
+    /// Work apart from the interface thread.
+    Work {
+        /// What it is, for the person.
+        title: String,
+        /// How far it is; cancels it too.
+        progress: Progress,
+        /// The work.
+        work: Work,
+    },
+    /// Bytes to be selected and shown in Memory.
+    Memory {
+        /// Index of the address space; `None`: the one that Memory shows.
+        space: Option<u32>,
+        /// First byte.
+        va: u64,
+        /// How many.
+        bytes: u64,
+        /// Whether the first byte goes to the first line.
+        first: bool,
+    },
+    /// Everything that touches a byte to be looked for.
+    Touch {
+        /// Index of the address space.
+        space: u32,
+        /// The byte.
+        va: u64,
+    },
+    /// Pages to be shown in Page tables.
+    Pages(Pages),
+    /// A file to be chosen and taken into a buffer.
+    Load {
+        /// The buffer, read as the person reads it.
+        buffer: Buffer,
+        /// Whether a picture goes into it plane by plane.
+        planes: bool,
+    },
+    /// A place to be chosen and a buffer saved there as the person left it, its elements of this type.
+    Save(String, ElementType),
+    /// Every byte of a buffer to be made zero.
+    Clear(String),
+}
+
+/// What Page tables is asked to show; what is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pages {
+    /// Index of the address space.
+    pub space: Option<u32>,
+    /// First address and number of pages of what fills the map.
+    pub frame: Option<(u64, u64)>,
+    /// Address whose walk is shown.
+    pub at: Option<u64>,
+}
+
+/// Two persons comparing a pairing code.
+pub struct Pairing {
+    /// The code.
+    pub code: String,
+    /// Takes the answer.
+    pub answer: Sender<bool>,
+}
+
+/// A command as a menu of a panel names it.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its id.
+    pub id: &'static str,
+    /// Its name for the person.
+    pub title: &'static str,
+    /// Its keys, as a person reads them.
+    pub keys: String,
+}
+
+/// What panels asked for in this frame.
+#[derive(Default)]
+pub struct Asks {
+    list: Vec<Ask>,
+    items: Vec<Item>,
+    focus: Option<&'static str>,
+    /// The pairing that is going on.
+    pub pairing: Arc<Mutex<Option<Pairing>>>,
+}
+
+impl Asks {
+    /// Nothing asked for yet; `items` are the commands that menus may name.
+    #[must_use]
+    pub fn new(items: Vec<Item>) -> Self {
+        Self {
+            items,
+            ..Self::default()
+        }
+    }
+
+    /// Asks for something.
+    pub fn push(&mut self, ask: Ask) {
+        self.list.push(ask);
+    }
+
+    /// Asks for a command of the table.
+    pub fn command(&mut self, id: &'static str) {
+        self.push(Ask::Command(id));
+    }
+
+    /// Asks for work apart from the interface thread.
+    pub fn work(
+        &mut self,
+        title: impl Into<String>,
+        work: impl FnOnce(&Progress) -> Done + Send + 'static,
+    ) -> Progress {
+        let progress = Progress::new();
+        self.push(Ask::Work {
+            title: title.into(),
+            progress: progress.clone(),
+            work: Box::new(work),
+        });
+        progress
+    }
+
+    /// Asks for bytes to be selected and shown in Memory; `space` `None`: of the address space that it shows.
+    pub fn memory(&mut self, space: Option<u32>, va: u64, bytes: u64) {
+        let first = false;
+        self.push(Ask::Memory {
+            space,
+            va,
+            bytes,
+            first,
+        });
+    }
+
+    /// As [`Asks::memory`], with the first byte in the first line.
+    pub fn memory_first(&mut self, space: Option<u32>, va: u64, bytes: u64) {
+        let first = true;
+        self.push(Ask::Memory {
+            space,
+            va,
+            bytes,
+            first,
+        });
+    }
+
+    /// A command of the table as an item of a menu.
+    pub fn menu_item(&mut self, ui: &mut Ui, id: &'static str) {
+        let Some(item) = self.items.iter().find(|i| i.id == id) else {
+            return;
+        };
+        let keys = RichText::new(&item.keys).color(palette(ui).quiet);
+        let button = egui::Button::new(item.title).shortcut_text(keys);
+        if ui.add(button).clicked() {
+            self.command(id);
+        }
+    }
+
+    /// Wants a field of this name to take the keyboard.
+    pub fn give_focus(&mut self, name: &'static str) {
+        self.focus = Some(name);
+    }
+
+    /// Whether the field of this name should take the keyboard now.
+    pub fn take_focus(&mut self, name: &str) -> bool {
+        let mine = self.focus == Some(name);
+        if mine {
+            self.focus = None;
+        }
+        mine
+    }
+
+    /// What was asked for, in order; what remains is empty.
+    pub fn take(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.list)
+    }
+}

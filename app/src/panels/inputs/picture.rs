@@ -1,0 +1,276 @@
+//! The values of a buffer as a picture that can be painted on.
+
+use super::grid::start_editing;
+use super::shape::{self, Shape};
+use super::summary::Summary;
+use super::view::{Brush, View};
+use crate::document::changes::Piece;
+use crate::document::contents::Contents;
+use crate::document::{Document, values};
+use crate::theme::{icons, mono_small, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::recording::ElementType;
+
+/// What chooses the picture's shape, and the brush.
+pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape]) {
+    let p = palette(ui);
+    let painting = view.brush.is_some();
+    let mut bar = |ui: &mut Ui| {
+        let now = s.key.shape;
+        let mut next = view
+            .shape
+            .clone()
+            .filter(|(n, _)| *n == s.key.name)
+            .map(|(_, s)| s)
+            .or(now);
+        let combo = egui::ComboBox::from_id_salt("shape")
+            .selected_text(next.map_or_else(|| "rows of…".into(), |s| s.name()))
+            .width(130.0)
+            .height(340.0)
+            .show_ui(ui, |ui| {
+                for shape in shapes {
+                    ui.selectable_value(&mut next, Some(*shape), shape.name());
+                }
+                for width in [16, 32, 64, 256, 1024].into_iter().filter(|w| *w < count) {
+                    let rows = shape::rows(count, width);
+                    ui.selectable_value(&mut next, Some(rows), format!("rows of {width}"));
+                }
+            });
+        combo
+            .response
+            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Shape of the picture"));
+        if let Some(shape) = next.filter(|n| Some(*n) != now) {
+            view.shape = Some((s.key.name.clone(), shape));
+        }
+        let r = ui.selectable_label(painting, "Paint");
+        r.widget_info(|| WidgetInfo::selected(Role::Button, true, painting, "Paint"));
+        if r.on_hover_text("drag over the picture; a stroke is one change")
+            .clicked()
+        {
+            let (_, hi) = s.levels();
+            view.brush = (!painting).then_some(Brush {
+                value: hi,
+                colour: [255; 3],
+                size: 1,
+            });
+        }
+        let colour = now.is_some_and(|s| s.colour());
+        if let Some(b) = &mut view.brush {
+            if colour {
+                ui.color_edit_button_srgb(&mut b.colour);
+            } else {
+                let (lo, hi) = s.levels();
+                let r = ui.add(
+                    egui::DragValue::new(&mut b.value)
+                        .speed((hi - lo) / 100.0)
+                        .max_decimals(4),
+                );
+                r.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Brush value"));
+            }
+            let r = ui.add(egui::DragValue::new(&mut b.size).range(1..=32).suffix(" px"));
+            r.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Brush size"));
+        } else {
+            let told = format!("{} … {}", text::short(s.levels().0), text::short(s.levels().1));
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        }
+    };
+    if painting {
+        // The brush goes to a line of its own where it does not fit.
+        ui.horizontal_wrapped(bar);
+    } else {
+        ui.horizontal(|ui| {
+            ui.set_height(24.0);
+            bar(ui);
+        });
+    }
+}
+
+/// Draws the picture and acts on it: a click edits a value, a brush paints.
+pub fn picture(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &mut Ui,
+    contents: &Contents,
+    element: ElementType,
+    s: &Arc<Summary>,
+) {
+    let p = palette(ui);
+    let (Some(shape), Some((image, every))) = (s.key.shape, &s.picture) else {
+        widgets::empty(ui, icons::SQUARES_FOUR, "Choose how many values make a row.", None);
+        return;
+    };
+    let [w, h] = shape.size();
+    let room = ui.available_size() - vec2(4.0, 6.0);
+    let mut scale = (room.x / w as f32).min(room.y / h as f32).max(0.01);
+    if scale > 2.0 {
+        scale = scale.floor();
+    }
+    let corner = ui.cursor().min + vec2(0.0, 4.0);
+    let at = Rect::from_min_size(corner, vec2(w as f32 * scale, h as f32 * scale));
+    let id = ui.scope_id().with("picture");
+    let texture = match ui.data(|d| d.get_temp::<(usize, egui::TextureHandle)>(id)) {
+        Some((made, t)) if made == Arc::as_ptr(s) as usize => t,
+        _ => {
+            let t = ui
+                .ctx()
+                .load_texture("buffer", image.clone(), egui::TextureOptions::NEAREST);
+            ui.data_mut(|d| d.insert_temp(id, (Arc::as_ptr(s) as usize, t.clone())));
+            t
+        }
+    };
+    let painter = ui.painter().clone();
+    painter.rect_filled(at, 0.0, p.background);
+    let (iw, ih) = (
+        image.size[0] as f32 * *every as f32,
+        image.size[1] as f32 * *every as f32,
+    );
+    let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(w as f32 / iw, h as f32 / ih));
+    painter.image(texture.id(), at, uv, Color32::WHITE);
+    painter.rect_stroke(at, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
+    let r = ui.interact(at, ui.scope_id().with("picture area"), Sense::click_and_drag());
+    r.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Picture of {}", s.key.name)));
+    let pixel = |q: egui::Pos2| {
+        let (x, y) = ((q.x - at.left()) / scale, (q.y - at.top()) / scale);
+        (x >= 0.0 && y >= 0.0 && x < w as f32 && y < h as f32).then_some([x as u64, y as u64])
+    };
+    let cell = |[x, y]: [u64; 2]| {
+        let corner = at.min + vec2(x as f32 * scale, y as f32 * scale);
+        Rect::from_min_size(corner, vec2(scale, scale))
+    };
+    if let Some(i) = view.seen.and_then(|i| shape.pixel(i)) {
+        painter.rect_stroke(
+            cell(i).expand(1.0),
+            0.0,
+            Stroke::new(1.5, p.edited),
+            egui::StrokeKind::Outside,
+        );
+    }
+    if let Some(brush) = view.brush {
+        let down = r
+            .is_pointer_button_down_on()
+            .then(|| r.interact_pointer_pos())
+            .flatten();
+        if let Some(q) = down {
+            let from = view.last.replace(q).unwrap_or(q);
+            // Between two frames the pointer went straight.
+            let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
+            for n in 0..=steps as u32 {
+                if let Some(px) = pixel(from + (q - from) * (n as f32 / steps)) {
+                    dab(view, &shape, px, brush.size);
+                }
+            }
+        } else if !view.stroke.is_empty() || view.last.is_some() {
+            stroke_ends(doc, view, contents, element, &shape, (brush, s.levels()));
+        }
+        let ink = brush_ink(brush, &shape, s.levels());
+        for px in &view.stroke {
+            painter.rect_filled(cell(*px), 0.0, ink);
+        }
+        if let Some(q) = r.hover_pos().and_then(pixel) {
+            let half = u64::from(brush.size) / 2;
+            let a = cell([q[0].saturating_sub(half), q[1].saturating_sub(half)]);
+            let side = brush.size as f32 * scale;
+            let outline = Rect::from_min_size(a.min, vec2(side, side));
+            painter.rect_stroke(outline, 0.0, Stroke::new(1.0, p.edited), egui::StrokeKind::Outside);
+        }
+    } else if r.clicked()
+        && let Some(e) = r
+            .interact_pointer_pos()
+            .and_then(pixel)
+            .and_then(|[x, y]| shape.elements(x, y))
+    {
+        view.reveal = Some(e[0]);
+        start_editing(doc, view, contents, element, e[0]);
+    }
+    if let Some([x, y]) = r.hover_pos().and_then(pixel)
+        && let Some(e) = shape.elements(x, y)
+    {
+        let told = pixel_text(contents, element, &shape, [x, y], e);
+        r.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+    }
+}
+
+fn pixel_text(contents: &Contents, element: ElementType, shape: &Shape, [x, y]: [u64; 2], e: [u64; 3]) -> String {
+    let size = element.bytes();
+    let value = |i: u64| values::element_text(element, &contents.part(i.saturating_mul(size as u64), size));
+    let list = if shape.colour() { &e[..] } else { &e[..1] };
+    let told: Vec<String> = list.iter().map(|i| value(*i)).collect();
+    format!("{x}, {y} · [{}] {}", text::count(e[0]), told.join(" "))
+}
+
+fn dab(view: &mut View, shape: &Shape, [x, y]: [u64; 2], size: u32) {
+    let (half, size) = (u64::from(size) / 2, u64::from(size));
+    for dy in 0..size {
+        for dx in 0..size {
+            let px = (x + dx).checked_sub(half).zip((y + dy).checked_sub(half));
+            if let Some((x, y)) = px.filter(|(x, y)| shape.elements(*x, *y).is_some()) {
+                view.stroke.insert([x, y]);
+            }
+        }
+    }
+}
+
+fn brush_values(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> [f64; 3] {
+    if shape.colour() {
+        brush.colour.map(|c| lo + (hi - lo) * f64::from(c) / 255.0)
+    } else {
+        [brush.value; 3]
+    }
+}
+
+fn brush_ink(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> Color32 {
+    if shape.colour() {
+        let [r, g, b] = brush.colour;
+        return Color32::from_rgb(r, g, b);
+    }
+    Color32::from_gray(((brush.value - lo) / (hi - lo) * 255.0).clamp(0.0, 255.0) as u8)
+}
+
+/// Takes the stroke into the buffer, as one change.
+fn stroke_ends(
+    doc: &mut Document,
+    view: &mut View,
+    contents: &Contents,
+    element: ElementType,
+    shape: &Shape,
+    (brush, levels): (Brush, (f64, f64)),
+) {
+    view.last = None;
+    let stroke = std::mem::take(&mut view.stroke);
+    let v = brush_values(brush, shape, levels);
+    let size = element.bytes() as u64;
+    let channels = if shape.colour() { 3 } else { 1 };
+    let mut new = std::collections::BTreeMap::new();
+    for [x, y] in stroke {
+        let Some(e) = shape.elements(x, y) else { continue };
+        for (index, value) in e.into_iter().zip(v).take(channels) {
+            let offset = index.saturating_mul(size);
+            if offset.saturating_add(size) <= contents.buffer().bytes {
+                new.insert(offset, values::element_bytes(element, value));
+            }
+        }
+    }
+    // Neighbours become one piece.
+    let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
+    let painted = new.len();
+    for (offset, bytes) in new {
+        match pieces.last_mut() {
+            Some((from, run)) if *from + run.len() as u64 == offset => run.extend(bytes),
+            _ => pieces.push((offset, bytes)),
+        }
+    }
+    let name = contents.buffer().name.clone();
+    let title = format!("paint {} values of {name}", text::count(painted as u64));
+    let pieces: Vec<Piece> = pieces
+        .into_iter()
+        .map(|(offset, new)| Piece {
+            offset,
+            new: new.into(),
+        })
+        .collect();
+    if !pieces.is_empty() {
+        doc.edit_pieces(&name, title, pieces);
+    }
+}

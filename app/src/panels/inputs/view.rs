@@ -1,0 +1,150 @@
+//! Which buffer the panel shows, how, and what of it the person edits.
+
+use super::shape::{self, Shape};
+use super::summary::{Key, Summary};
+use crate::document::moment::Selection;
+use crate::document::{Document, facts};
+use crate::theme::rows::Rows;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, BufferRole, ElementType};
+
+/// What stands beside the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// The values as pixels.
+    Picture,
+    /// The values by index.
+    Plot,
+    /// How often each value occurs.
+    Histogram,
+}
+
+/// What paints on the picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Brush {
+    /// Value that a painted element of a grey picture gets.
+    pub value: f64,
+    /// Colour that a painted pixel of a coloured picture gets, over the range of the values.
+    pub colour: [u8; 3],
+    /// Pixels along each side.
+    pub size: u32,
+}
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// Name of the buffer that is shown.
+    pub buffer: String,
+    /// Index of the element that is edited.
+    pub editing: Option<u64>,
+    /// Text of the element's field.
+    pub field: String,
+    /// What is wrong with it.
+    pub wrong: Option<String>,
+    /// Elements are shown as hex.
+    pub hex: bool,
+    /// What stands beside the table; `None`: what suits the buffer.
+    pub show: Option<Show>,
+    /// The shape that the person chose, and for which buffer.
+    pub shape: Option<(String, Shape)>,
+    /// What paints; `None`: clicking the picture selects.
+    pub brush: Option<Brush>,
+    /// Pixels that the stroke under way went over.
+    pub(super) stroke: BTreeSet<[u64; 2]>,
+    pub(super) last: Option<egui::Pos2>,
+    /// Element that is selected.
+    pub(super) seen: Option<u64>,
+    pub(super) reveal: Option<u64>,
+    pub(super) grid: Rows,
+    pub(super) summary: Option<Arc<Summary>>,
+    pub(super) working: Option<(Key, Progress)>,
+    pub(super) stopped: Option<Key>,
+    pub(super) focus: bool,
+    pub(super) seen_jump: u64,
+}
+
+impl View {
+    /// The shape that a buffer's picture has.
+    #[must_use]
+    pub fn shape_of(&self, buffer: &Buffer, element: ElementType) -> Option<Shape> {
+        let count = buffer.bytes / element.bytes() as u64;
+        let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
+        chosen.or_else(|| shape::candidates(count).into_iter().next())
+    }
+
+    /// The summary of the buffer that is shown, once it was made.
+    #[must_use]
+    pub fn summary(&self) -> Option<&Arc<Summary>> {
+        self.summary.as_ref()
+    }
+
+    /// The buffer that is meant.
+    #[must_use]
+    pub fn meant(&self, doc: &Document) -> Option<Buffer> {
+        let name = match doc.selection() {
+            Selection::Buffer(n) => n,
+            _ => &self.buffer,
+        };
+        doc.recording
+            .buffer(name)
+            .cloned()
+            .or_else(|| ordered(doc).into_iter().next())
+    }
+
+    /// Selecting bytes anywhere selects their element here.
+    pub(super) fn follow(&mut self, doc: &Document) {
+        if self.seen_jump == doc.jumps {
+            return;
+        }
+        self.seen_jump = doc.jumps;
+        let Selection::Memory { space, va, .. } = *doc.selection() else {
+            return;
+        };
+        let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a)) else {
+            return;
+        };
+        let Some(element) = doc.recording.buffer(&name).map(|b| doc.element(b)) else {
+            return;
+        };
+        self.change_to(&name);
+        let index = at / element.bytes() as u64;
+        self.seen = Some(index);
+        self.reveal = Some(index);
+        if self.editing != Some(index) {
+            self.editing = None;
+        }
+    }
+
+    /// Shows another buffer.
+    pub(super) fn change_to(&mut self, name: &str) {
+        if self.buffer == name {
+            return;
+        }
+        if let Some((_, p)) = self.working.take() {
+            p.cancel();
+        }
+        name.clone_into(&mut self.buffer);
+        self.editing = None;
+        self.wrong = None;
+        self.seen = None;
+        self.summary = None;
+        self.stopped = None;
+        self.stroke.clear();
+        self.last = None;
+        self.brush = None;
+        self.grid = Rows::default();
+    }
+}
+
+/// The buffers in the order in which they are listed: inputs, outputs, the others.
+pub(super) fn ordered(doc: &Document) -> Vec<Buffer> {
+    let mut list = doc.recording.facts.buffers.clone();
+    list.sort_by_key(|b| match b.role {
+        BufferRole::Input => 0,
+        BufferRole::Output => 1,
+        _ => 2,
+    });
+    list
+}

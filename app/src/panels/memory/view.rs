@@ -1,0 +1,153 @@
+//! What the panel shows of memory, and how it follows what is selected elsewhere.
+
+use crate::document::moment::Selection;
+use crate::document::touches::Touch;
+use crate::document::{Document, facts};
+use crate::theme::rows::Rows;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::recording::ElementType;
+
+/// What touches a byte, found or being looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// Index of the address space.
+    pub space: u32,
+    /// The byte.
+    pub va: u64,
+    /// What was found; `None` while it is looked for.
+    pub list: Option<Arc<Vec<Touch>>>,
+    /// The person stopped it.
+    pub stopped: bool,
+}
+
+/// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.
+pub(super) type Made = (u32, u64, u64, ElementType, u64, u64);
+
+/// The values of a plot, kept until what it was made of changes.
+#[derive(Clone)]
+pub(super) struct Plotted {
+    pub(super) made: Made,
+    pub(super) points: Arc<Vec<[f64; 2]>>,
+    pub(super) every: u64,
+}
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// Index of the address space.
+    pub space: u32,
+    /// First byte in view, a multiple of 16.
+    pub top: u64,
+    /// Whether `top` was chosen yet.
+    pub placed: bool,
+    /// Type of the elements; `None`: hex and ASCII.
+    pub element: Option<ElementType>,
+    /// Text of the address field.
+    pub go_to: String,
+    /// Text of the search field.
+    pub search: String,
+    /// Places that hold what was searched for.
+    pub hits: Option<Arc<Vec<u64>>>,
+    /// Bytes that were searched for.
+    pub(super) hit_bytes: u64,
+    /// The search that is going on, and its number.
+    pub searching: Option<(u64, Progress)>,
+    pub(super) searches: u64,
+    /// What is wrong with a field's text.
+    pub wrong: Option<String>,
+    /// The address field wants the keyboard.
+    pub focus: bool,
+    /// What touches the byte that was asked about.
+    pub touched: Option<Touched>,
+    /// The selected values are plotted.
+    pub plot: bool,
+    pub(super) plotted: Option<Plotted>,
+    pub(super) list: Rows,
+    /// Bytes between which the pointer selects: where it began, where it is.
+    pub(super) drag: Option<(u64, u64)>,
+    pub(super) seen_jump: u64,
+    pub(super) scroll: f32,
+    pub(super) shown_rows: u64,
+}
+
+impl View {
+    /// Shows an address and selects `bytes` bytes there.
+    pub fn show(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
+        self.space = space;
+        doc.select(Selection::Memory { space, va, bytes });
+        self.reveal(va);
+    }
+
+    /// As [`View::show`], with the address in the first line.
+    pub fn show_first(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
+        self.show(doc, space, va, bytes);
+        self.top = va & !15;
+    }
+
+    fn reveal(&mut self, va: u64) {
+        self.placed = true;
+        let row = va & !15;
+        let fits = self.shown_rows.max(6);
+        if row < self.top || row >= self.top.saturating_add(16 * (fits - 1)) {
+            self.top = row.saturating_sub(16 * (fits / 4));
+        }
+    }
+
+    /// Where the panel begins: at the input, else at the first page with data.
+    pub(super) fn begin(&mut self, doc: &Document) {
+        let input = doc
+            .recording
+            .facts
+            .buffers
+            .iter()
+            .find(|b| b.role == trace_core::recording::BufferRole::Input)
+            .map(|b| (b.address_space, b.va.0));
+        let first = input.or_else(|| {
+            let runs = &doc.facts.spaces.first()?.runs;
+            let data = runs.iter().find(|r| r.content == facts::Content::Data);
+            Some((0, data.or(runs.first())?.va))
+        });
+        let (space, va) = first.unwrap_or((0, 0));
+        self.space = space;
+        self.top = va & !15;
+        self.placed = true;
+    }
+
+    /// Shows what was selected elsewhere.
+    pub(super) fn follow(&mut self, doc: &Document) {
+        if self.seen_jump == doc.jumps {
+            return;
+        }
+        self.seen_jump = doc.jumps;
+        match doc.selection().clone() {
+            Selection::Memory { space, va, .. } => {
+                self.space = space;
+                self.reveal(va);
+            }
+            Selection::Buffer(name) => {
+                if let Some(b) = doc.recording.buffer(&name) {
+                    let (space, va) = (b.address_space, b.va.0);
+                    self.space = space;
+                    self.reveal(va);
+                }
+            }
+            Selection::Job(j) => {
+                if let Some(va) = doc.facts.jobs.get(j as usize).map(|j| j.head_va) {
+                    self.reveal(va);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes that are selected, in the address space that is shown: first byte and how many.
+    pub(super) fn selected(&self, doc: &Document) -> Option<(u64, u64)> {
+        match doc.selection() {
+            Selection::Memory { va, bytes, space } if *space == self.space => Some((*va, (*bytes).max(1))),
+            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.va.0, b.bytes)),
+            Selection::Job(j) => doc.facts.jobs.get(*j as usize).map(|j| (j.head_va, 32)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How pages look wherever the panel shows them: their colours, and what they hold in words.
+
+use super::view::ColourBy;
+use crate::document::facts::{Content, Run, rights_text};
+use crate::document::tables::Mark;
+use crate::document::{Document, uses};
+use crate::theme::{Palette, text};
+use egui::Color32;
+
+/// The colour of pages with a mark.
+pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {
+    match mark {
+        Mark::Twice => p.warning,
+        Mark::Open => p.error,
+        Mark::Missing => p.text,
+    }
+}
+
+/// The colour of a run of pages.
+pub fn colour(p: &Palette, by: ColourBy, r: &Run) -> Color32 {
+    match by {
+        ColourBy::Rights => {
+            let base = match r.rights {
+                x if x & 4 != 0 && x & 2 != 0 => p.error,
+                x if x & 4 != 0 => p.interrupt,
+                x if x & 2 != 0 => p.write,
+                _ => p.read,
+            };
+            match r.content {
+                Content::Data => base,
+                Content::Zero => mix(base, p.poll, 0.7),
+                Content::None => mix(base, p.panel, 0.72),
+            }
+        }
+        ColourBy::Content => match r.content {
+            Content::Data => p.job,
+            Content::Zero => p.poll,
+            Content::None => mix(p.poll, p.panel, 0.7),
+        },
+    }
+}
+
+/// A colour on the way to another: 0 is the first, 1 the second.
+pub fn mix(a: Color32, b: Color32, part: f32) -> Color32 {
+    let m = |x: u8, y: u8| (f32::from(x) * (1.0 - part) + f32::from(y) * part) as u8;
+    Color32::from_rgb(m(a.r(), b.r()), m(a.g(), b.g()), m(a.b(), b.b()))
+}
+
+/// What a run of pages holds, in words.
+pub fn holds(doc: &Document, va: u64, end: u64) -> String {
+    uses::line(&doc.recording, &doc.facts.uses.within(va, end))
+}
+
+/// `rw-` with what the pages are.
+pub fn run_words(r: &Run) -> String {
+    format!("{} {}", text::count(r.pages), rights_text(r.rights))
+}

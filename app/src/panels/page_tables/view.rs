@@ -1,0 +1,191 @@
+//! Which part of an address space the panel shows, and how a person moves it.
+
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::document::tables::Mark;
+use crate::theme::rows::Rows;
+
+/// Cells of the map across.
+pub(super) const ACROSS: u64 = 64;
+/// Fewest and most rows of cells.
+pub(super) const ROWS: std::ops::RangeInclusive<u64> = 16..=64;
+/// Pages of the 48 bits, as a logarithm.
+const SPACE_LOG: u32 = 36;
+
+/// What colours mean in the map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColourBy {
+    /// Read, write, execute.
+    #[default]
+    Rights,
+    /// What the recording holds.
+    Content,
+}
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// Index of the address space.
+    pub space: u32,
+    /// Base-2 logarithm of a cell's pages.
+    pub cell: Option<u32>,
+    /// First page of the map.
+    pub first_page: u64,
+    /// What colours mean.
+    pub colour_by: ColourBy,
+    /// Address whose walk is shown.
+    pub at: Option<u64>,
+    /// Only pages with this mark are listed, and the map steps back behind them.
+    pub mark: Option<Mark>,
+    /// Rows of cells that fitted last.
+    pub(super) rows: u64,
+    pub(super) list: Rows,
+    pub(super) seen_jump: u64,
+    pub(super) reveal: bool,
+}
+
+impl View {
+    /// Cells of the map.
+    pub(super) fn cells(&self) -> u64 {
+        ACROSS * self.rows.clamp(*ROWS.start(), *ROWS.end())
+    }
+
+    /// The cell size at which the map holds all 48 bits.
+    pub(super) fn most(&self) -> u32 {
+        let mut cell = 0;
+        while self.cells() << cell < 1 << SPACE_LOG {
+            cell += 1;
+        }
+        cell
+    }
+
+    /// Shows a mapping in the map, as large as it fits.
+    pub fn frame(&mut self, va: u64, pages: u64) {
+        let first = va >> 12;
+        let (mut cell, most) = (0, self.most());
+        while cell < most && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
+            cell += 1;
+        }
+        self.cell = Some(cell);
+        self.first_page = first >> cell << cell;
+        self.at = Some(va);
+    }
+
+    /// Shows what another panel asked for: an address space, a first address with a number of pages that fill the map,
+    /// an address with its walk. What is `None` stays as it is.
+    pub fn show(&mut self, space: Option<u32>, frame: Option<(u64, u64)>, at: Option<u64>) {
+        self.space = space.unwrap_or(self.space);
+        if let Some((va, pages)) = frame {
+            self.frame(va, pages);
+        }
+        self.at = at.or(self.at);
+    }
+
+    /// Shows all 48 bits.
+    pub(super) fn whole(&mut self) {
+        self.cell = Some(self.most());
+        self.first_page = 0;
+    }
+
+    pub(super) fn zoom(&mut self, closer: bool, about: u64) {
+        let now = self.cell.unwrap_or_else(|| self.most());
+        let next = if closer {
+            now.saturating_sub(1)
+        } else {
+            (now + 1).min(self.most())
+        };
+        if next == now {
+            return;
+        }
+        self.cell = Some(next);
+        let offset = about.saturating_sub(self.first_page) >> now;
+        self.place(about.saturating_sub(offset << next));
+    }
+
+    /// Moves the map by cells.
+    pub(super) fn pan(&mut self, cells: i64) {
+        let cell = self.cell.unwrap_or(0);
+        let by = cells.unsigned_abs() << cell;
+        let first = if cells < 0 {
+            self.first_page.saturating_sub(by)
+        } else {
+            self.first_page.saturating_add(by)
+        };
+        self.place(first);
+    }
+
+    pub(super) fn place(&mut self, first: u64) {
+        let cell = self.cell.unwrap_or(0);
+        let most = (1u64 << SPACE_LOG).saturating_sub(self.cells() << cell);
+        self.first_page = (first >> cell << cell).min(most >> cell << cell);
+    }
+
+    /// Selects pages everywhere, without moving the map.
+    pub(super) fn pick(&mut self, doc: &mut Document, va: u64, bytes: u64) {
+        let space = self.space;
+        self.at = Some(va);
+        doc.select(Selection::Memory { space, va, bytes });
+        self.seen_jump = doc.jumps;
+    }
+
+    /// What is selected elsewhere is shown here.
+    pub(super) fn follow(&mut self, doc: &Document) {
+        if self.seen_jump == doc.jumps {
+            return;
+        }
+        self.seen_jump = doc.jumps;
+        let place = match doc.selection() {
+            Selection::Memory { va, space, .. } => Some((*space, *va)),
+            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.address_space, b.va.0)),
+            Selection::Job(j) => doc.facts.jobs.get(*j as usize).map(|j| (self.space, j.head_va)),
+            _ => None,
+        };
+        let Some((space, va)) = place else { return };
+        let mapping = doc
+            .facts
+            .spaces
+            .get(space as usize)
+            .and_then(|s| s.mapping_at(va))
+            .copied();
+        if let Some(m) = mapping
+            && (self.at != Some(va) || self.space != space)
+        {
+            self.space = space;
+            self.frame(m.va, m.pages);
+            self.at = Some(va);
+            self.reveal = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_zooms_from_all_of_the_space_to_one_page_and_keeps_what_is_under_the_pointer() {
+        for rows in [16, 33, 64] {
+            let mut v = View {
+                rows,
+                ..Default::default()
+            };
+            let page = 0xf_fffb_005c;
+            for _ in 0..40 {
+                v.zoom(true, page);
+            }
+            assert_eq!(v.cell, Some(0));
+            assert!((v.first_page..v.first_page + v.cells()).contains(&page));
+            for _ in 0..40 {
+                v.zoom(false, page);
+            }
+            assert_eq!((v.cell, v.first_page), (Some(v.most()), 0));
+            assert!(v.cells() << v.most() >= 1 << SPACE_LOG);
+            v.frame(0xffff_b000_f000, 1000);
+            assert_eq!((v.cell, v.first_page), (Some(0), 0xf_fffb_000f));
+            v.pan(-16);
+            assert_eq!(v.first_page, 0xf_fffa_ffff);
+            v.pan(i64::MIN);
+            assert_eq!(v.first_page, 0);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the parts of the timeline write alike: names of lanes, notes over them, numbers with what they count.
+
+use crate::theme::{body, palette, small, text};
+use egui::{Rect, Ui, pos2, vec2};
+
+/// Height of the ruler, points.
+pub const RULER: f32 = 22.0;
+
+/// A short text with its back filled, so that it can be read over lanes. It ends before `right`.
+pub fn note_at(ui: &Ui, at: egui::Pos2, right: f32, note: &str) {
+    let p = palette(ui);
+    let galley = ui.painter().layout_no_wrap(note.to_owned(), small(), p.text);
+    let x = at.x.min(right - galley.size().x - 6.0);
+    let from = pos2(x, at.y - galley.size().y / 2.0);
+    let back = Rect::from_min_size(from - vec2(3.0, 1.0), galley.size() + vec2(6.0, 2.0));
+    ui.painter().rect_filled(back, 2.0, p.panel);
+    ui.painter().galley(from, galley, p.text);
+}
+
+/// Font of lane names.
+pub fn lane_font() -> egui::FontId {
+    let mut f = body();
+    f.size = 12.0;
+    f
+}
+
+/// A number and what it counts: `1 event`, `12 events`.
+pub fn number(n: u64, what: &str) -> String {
+    format!("{} {what}{}", text::count(n), if n == 1 { "" } else { "s" })
+}

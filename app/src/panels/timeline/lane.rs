@@ -1,0 +1,75 @@
+//! Which lanes the timeline has, and what each is called.
+
+use super::scale::Scale;
+use crate::document::Document;
+
+/// A lane.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lane {
+    /// Boot, setup, compute, teardown.
+    Phases,
+    /// Jobs from submit to interrupt.
+    Jobs,
+    /// Interrupts.
+    Interrupts,
+    /// Folded polls.
+    Polls,
+    /// Accesses of a block of registers, by its index in the pyramid.
+    Block(usize),
+    /// Values of one register.
+    Pin(u32),
+    /// Divergences of the last replay.
+    Divergences,
+    /// Notes.
+    Notes,
+}
+
+/// The lanes that have something in view, in order.
+pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
+    let f = &doc.facts;
+    let mut out = Vec::new();
+    if !f.phases.is_empty() {
+        out.push(Lane::Phases);
+    }
+    if scale.spans.jobs.iter().any(|slot| !slot.is_empty()) {
+        out.push(Lane::Jobs);
+    }
+    if !scale.spans.interrupts.is_empty() {
+        out.push(Lane::Interrupts);
+    }
+    if doc.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()) {
+        out.push(Lane::Divergences);
+    }
+    if !doc.changes().notes().is_empty() {
+        out.push(Lane::Notes);
+    }
+    out.extend(doc.changes().pins().iter().map(|r| Lane::Pin(*r)));
+    if !scale.spans.polls.is_empty() {
+        out.push(Lane::Polls);
+    }
+    let blocks = (0..f.pyramid.lanes().len()).filter(|lane| scale.pixels.total(*lane) != (0, 0));
+    out.extend(blocks.map(Lane::Block));
+    out
+}
+
+/// A lane's name, and what of its block the recording has.
+pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
+    match lane {
+        Lane::Phases => ("phases".into(), ""),
+        Lane::Jobs => ("jobs".into(), ""),
+        Lane::Interrupts => ("interrupts".into(), ""),
+        Lane::Polls => ("polls".into(), ""),
+        Lane::Block(i) => {
+            let name = doc.facts.pyramid.lanes().get(*i).cloned().unwrap_or_default();
+            let kind = match doc.facts.lane_totals.get(*i) {
+                Some((0, _)) => "writes",
+                Some((_, 0)) if name != "marks" => "reads",
+                _ => "",
+            };
+            (name, kind)
+        }
+        Lane::Pin(r) => (doc.facts.register_name(*r), ""),
+        Lane::Divergences => ("differs".into(), ""),
+        Lane::Notes => ("notes".into(), ""),
+    }
+}

@@ -1,0 +1,28 @@
+//! What each panel shows of the open document: kept beside it, not in it.
+
+use super::events::view as events;
+use super::inputs::view as inputs;
+use super::jobs::view as jobs;
+use super::memory::view as memory;
+use super::page_tables::view as page_tables;
+use super::register::view as register;
+use super::timeline::view as timeline;
+
+/// What each panel shows.
+#[derive(Default)]
+pub struct Views {
+    /// Of the timeline.
+    pub timeline: timeline::View,
+    /// Of the Events panel.
+    pub events: events::View,
+    /// Of the Register panel.
+    pub registers: register::View,
+    /// Of the Memory panel.
+    pub memory: memory::View,
+    /// Of the Page tables panel.
+    pub tables: page_tables::View,
+    /// Of the Jobs panel.
+    pub jobs: jobs::View,
+    /// Of the Inputs panel.
+    pub inputs: inputs::View,
+}

@@ -1,0 +1,135 @@
+//! A frame of the window: what finished is taken up, keys are read, everything is drawn, and what panels asked for is
+//! carried out.
+
+use super::app::App;
+use super::tasks::{Done, Ended};
+use super::{contents, palette, shell};
+use crate::document::Document;
+use crate::panels;
+use crate::panels::desk::Ask;
+use crate::theme::text;
+use egui::{Context, Key, Modifiers, Ui};
+
+impl App {
+    /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`.
+    ///
+    /// # Errors
+    /// When there is no such command or it may not run now.
+    pub fn script(&mut self, ctx: &Context, step: &str) -> anyhow::Result<()> {
+        let done = match (step.split_once('='), self.desk()) {
+            (Some(("filter", filter)), Some(desk)) => {
+                filter.clone_into(&mut desk.views.events.filter);
+                true
+            }
+            (Some((what @ ("go" | "job" | "memory"), n)), Some(desk)) => {
+                let n = text::parse_number(n).ok_or_else(|| anyhow::anyhow!("{n:?} is not a number"))?;
+                match what {
+                    "go" => desk.doc.go(n),
+                    "job" => desk.doc.go_job(u32::try_from(n)?),
+                    _ => desk.views.memory.show(desk.doc, 0, n, 16),
+                }
+                true
+            }
+            _ => self.run(ctx, step),
+        };
+        anyhow::ensure!(done, "there is no command {step:?} that may run now");
+        Ok(())
+    }
+
+    /// Draws a frame and acts on what was asked for in it.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        let ctx = ui.ctx().clone();
+        for ended in self.tasks.finished() {
+            match ended {
+                Ended::Done(done) => done(self),
+                Ended::Lost(what, why) => self.error(&what, &why),
+            }
+        }
+        if let Some(e) = self.doc.as_ref().and_then(Document::journal_failure) {
+            self.error("the changes could not be kept beside the recording", &e);
+        }
+        self.replay_over();
+        self.dropped(&ctx);
+        keys(self, &ctx);
+        shell::draw(self, ui);
+        palette::draw(self, ui);
+        for _ in 0..4 {
+            let asked = self.asks.take();
+            if asked.is_empty() {
+                break;
+            }
+            for ask in asked {
+                self.carry_out(&ctx, ask);
+            }
+            ctx.request_repaint();
+        }
+        if !self.tasks.running().is_empty() {
+            ctx.request_repaint_after(std::time::Duration::from_millis(100));
+        }
+        self.keep(&ctx);
+    }
+
+    /// Does what a panel, or a part of the window, asked for.
+    fn carry_out(&mut self, ctx: &Context, ask: Ask) {
+        match ask {
+            Ask::Command(id) => {
+                self.run(ctx, id);
+            }
+            Ask::Open(path) => self.open(ctx, path),
+            Ask::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
+                let done = work(progress);
+                let at_desk: Done<Self> = Box::new(move |app| {
+                    if let Some(mut desk) = app.desk() {
+                        done(&mut desk);
+                    }
+                });
+                at_desk
+            }),
+            Ask::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
+            Ask::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
+            Ask::Clear(buffer) => contents::clear(self, ctx, &buffer),
+            Ask::Memory { .. } | Ask::Touch { .. } | Ask::Pages(_) => {
+                if let Some(mut desk) = self.desk() {
+                    panels::show(&mut desk, &ask);
+                }
+            }
+        }
+    }
+
+    fn dropped(&mut self, ctx: &Context) {
+        let file = ctx.input(|i| i.raw.dropped_files.first().map(|f| f.path().to_owned()));
+        if let Some(path) = file {
+            self.open(ctx, path);
+        }
+    }
+}
+
+/// Runs the commands whose keys were pressed.
+fn keys(app: &mut App, ctx: &Context) {
+    let typing = ctx.text_edit_focused();
+    let mut run = Vec::new();
+    for c in app.commands {
+        let Some(s) = c.shortcut else { continue };
+        if (typing && (s.plain() || matches!(s.key, Key::Z))) || app.palette.is_some() || !(c.enabled)(app) {
+            continue;
+        }
+        let pressed = ctx.input_mut(|i| {
+            // A question mark needs Shift on some keyboards and arrives as a key of its own on others.
+            if s.key == Key::Questionmark {
+                i.consume_key(Modifiers::SHIFT, Key::Questionmark)
+                    || i.consume_key(Modifiers::NONE, Key::Questionmark)
+                    || i.consume_key(Modifiers::SHIFT, Key::Slash)
+            } else if s.shift || i.modifiers.shift == s.shift {
+                i.consume_key(s.modifiers(), s.key)
+            } else {
+                false
+            }
+        });
+        if pressed {
+            run.push(c.id);
+        }
+    }
+    for id in run {
+        app.run(ctx, id);
+    }
+}

@@ -1,0 +1,78 @@
+//! Opening a recording, and finding out what is not known of it yet.
+
+use super::app::App;
+use crate::document::{Document, derive};
+use crate::log::{self, Level};
+use egui::Context;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl App {
+    /// Opens a recording, apart from the interface thread.
+    pub fn open(&mut self, ctx: &Context, path: PathBuf) {
+        // `.` and `..` have no name to put files beside.
+        let path = match path.file_name() {
+            Some(_) => path,
+            None => path.canonicalize().unwrap_or(path),
+        };
+        let title = path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        self.failed = None;
+        // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
+        let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
+        if let Some(d) = self.doc.as_mut().filter(same) {
+            d.close();
+        }
+        let again = ctx.clone();
+        self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
+            let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
+            let made = read.and_then(|o| {
+                let kept = (o.pyramid, o.timeline);
+                let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
+                Ok(Document::new(path.clone(), Arc::new(o.recording), Arc::new(facts)))
+            });
+            Box::new(move |app| match made {
+                Ok(doc) => {
+                    app.take(doc);
+                    app.find_out(&again);
+                }
+                Err(e) if e == "cancelled" => app.info(format!("opening {title} was stopped")),
+                Err(e) => app.error(&format!("{title} was not opened"), &e),
+            })
+        });
+    }
+
+    /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
+    /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
+    fn find_out(&mut self, ctx: &Context) {
+        let Some(doc) = &mut self.doc else { return };
+        let Some(stage) = doc.facts.pending.first().copied() else {
+            doc.finding_out = None;
+            return;
+        };
+        let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
+        let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
+            let part = derive::find_out(stage, &recording, &facts, progress);
+            // The window can take the part up without a copy when nobody else holds the facts.
+            drop(facts);
+            let watched = progress.clone();
+            Box::new(move |app| {
+                let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording)) else {
+                    return;
+                };
+                if let Ok(part) = part {
+                    doc.learn(part);
+                }
+                if watched.check().is_ok() {
+                    app.find_out(&again);
+                } else {
+                    doc.finding_out = None;
+                    let left = format!("{} was stopped: F5 reads the recording again", stage.title());
+                    log::push(Level::Warning, left);
+                }
+            })
+        });
+        doc.finding_out = Some(progress);
+    }
+}
