@@ -7,7 +7,7 @@
 use egui::{Context, Rect, pos2, vec2};
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{App, Setup};
+use kinescope::window::{App, Chosen, Setup};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
         settings: None,
         theme: Some(ThemeChoice::Dark),
         board: None,
-        chooser: Arc::new(|_| None),
+        chooser: Arc::new(|_| Chosen::Nothing),
         commands: COMMANDS,
     };
     let mut app = App::new(&ctx, setup);

@@ -174,6 +174,16 @@ fn told(theme: ThemeChoice) -> Window {
     w
 }
 
+fn path_field(theme: ThemeChoice) -> Window {
+    let mut w = Window::open_with(theme, 1.0);
+    w.has_no_dialog();
+    w.run("save-kine");
+    // A place that is nowhere, so that the picture is the same on every machine.
+    w.app().typed.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
+    w.settle();
+    w
+}
+
 macro_rules! pictures {
     ($($name:ident $make:ident $theme:ident)*) => {
         $(#[test]
@@ -193,6 +203,60 @@ pictures! {
     about_dark about Dark
     problems_dark problems Dark
     problems_light problems Light
+    path_field_dark path_field Dark
+    path_field_light path_field Light
     notice_and_hint_dark told Dark
     notice_and_hint_light told Light
+}
+
+/// Where the desktop has no dialog for files a field takes the path: completed by Tab, opened by Enter, and a file that
+/// is there is written over only by a button that says so.
+#[test]
+fn without_a_dialog_a_field_takes_the_path() {
+    let mut w = Window::open();
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    let typed = |w: &mut Window, text: &str| {
+        w.harness.get_by_label("Path").type_text(text);
+        w.settle();
+    };
+    let beside = format!("{}/", w.folder.path().display());
+    assert_eq!(w.app().typed.as_ref().unwrap().text, beside);
+    assert!(w.has("other.kine"), "what lies there is shown");
+    typed(&mut w, "zz");
+    assert!(w.has("No recording has this name.") && w.has("nothing lies there"));
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().typed.is_some(), "what is not there is not opened");
+    for _ in 0..2 {
+        w.harness.key_press(egui::Key::Backspace);
+    }
+    w.settle();
+    typed(&mut w, "oth");
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(w.app().typed.as_ref().unwrap().text, other.to_string_lossy());
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().typed.is_none());
+    assert_eq!(w.doc().path, other);
+
+    // Saving begins with the name that is proposed; here it is the open file's own.
+    assert!(w.run("save-kine"));
+    assert!(w.has("! The file is there already."));
+    let before = std::fs::metadata(&other).unwrap().modified().unwrap();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(std::fs::metadata(&other).unwrap().modified().unwrap(), before);
+    w.harness.key_press(egui::Key::Escape);
+    w.settle();
+    assert!(w.app().typed.is_none());
+    let copy = w.folder.path().join("copy.kine");
+    assert!(w.run("save-kine"));
+    w.app().typed.as_mut().unwrap().text = copy.to_string_lossy().into_owned();
+    w.settle();
+    w.click("Save there");
+    assert!(copy.is_file());
 }

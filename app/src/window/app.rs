@@ -7,6 +7,7 @@ use super::keep::Keeper;
 use super::layout::{self, Sides, Torn};
 use super::settings::Settings;
 use super::tasks::Tasks;
+use super::typed::Typed;
 use crate::document::Document;
 use crate::document::boards::Boards;
 use crate::log::{self, Level};
@@ -30,8 +31,19 @@ pub enum Pick {
     Save(String),
 }
 
+/// What came of asking for a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// The person chose this one.
+    Path(PathBuf),
+    /// The person chose none.
+    Nothing,
+    /// The desktop could not ask: it has no dialog for files.
+    NoDialog,
+}
+
 /// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
-pub type Chooser = Arc<dyn Fn(&Pick) -> Option<PathBuf> + Send + Sync>;
+pub type Chooser = Arc<dyn Fn(&Pick) -> Chosen + Send + Sync>;
 
 /// What an application starts with.
 pub struct Setup {
@@ -72,6 +84,8 @@ pub struct App {
     pub torn: Vec<Torn>,
     /// The palette, when it is open.
     pub palette: Option<Palette>,
+    /// The field for a path, when it is open.
+    pub typed: Option<Typed>,
     /// Whether the sheet of shortcuts is open.
     pub help: bool,
     /// Whether the sheet about the program is open.
@@ -119,6 +133,7 @@ impl App {
             dock: layout::tree(&layout::at_first()),
             torn: Vec::new(),
             palette: None,
+            typed: None,
             help: false,
             about: false,
             outline: true,
@@ -185,14 +200,21 @@ impl App {
         self.failed.as_deref()
     }
 
-    /// Asks the person for a path on a thread of its own, then acts on it.
+    /// Asks the person for a path on a thread of its own, then acts on it. Where the desktop cannot ask, a field does.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
         self.tasks.spawn(ctx, "choosing a file", move |_| {
-            let path = chooser(&what);
-            Box::new(move |app| {
-                if let Some(p) = path {
-                    act(app, &again, p);
+            let chosen = chooser(&what);
+            Box::new(move |app| match chosen {
+                Chosen::Path(p) => act(app, &again, p),
+                Chosen::Nothing => {}
+                Chosen::NoDialog => {
+                    let beside = app.doc.as_ref().and_then(|d| d.path.parent().map(Path::to_owned));
+                    let folder = beside
+                        .filter(|p| p.is_absolute())
+                        .or_else(|| std::env::current_dir().ok())
+                        .unwrap_or_else(|| PathBuf::from("/"));
+                    app.typed = Some(Typed::new(what, &folder, Box::new(act)));
                 }
             })
         });

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::tasks::{Done, Ended};
-use super::{contents, palette, shell};
+use super::{contents, palette, shell, typed};
 use crate::document::Document;
 use crate::panels;
 use crate::panels::desk::Ask;
@@ -53,6 +53,7 @@ impl App {
         keys(self, &ctx);
         shell::draw(self, ui);
         palette::draw(self, ui);
+        typed::draw(self, &ctx);
         for _ in 0..4 {
             let asked = self.asks.take();
             if asked.is_empty() {

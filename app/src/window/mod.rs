@@ -21,12 +21,14 @@ pub mod shortcut;
 mod status;
 pub mod tasks;
 mod top;
+mod typed;
 mod welcome;
 
-pub use app::{App, Chooser, Pick, Setup};
+pub use app::{App, Chooser, Chosen, Pick, Setup};
 pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
 pub use settings::Settings;
+pub use typed::Typed;
 
 use crate::document::sample;
 use crate::theme::ThemeChoice;
@@ -56,18 +58,40 @@ impl eframe::App for Framed {
     }
 }
 
+/// No person answers a dialog as fast as this: it was not shown.
+const NOBODY: Duration = Duration::from_millis(300);
+
+/// Whether the desktop has something that can show a dialog: a portal on the session's bus, or zenity.
+fn can_ask() -> bool {
+    let on_path = |name: &str| {
+        std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|p| p.join(name).is_file()))
+    };
+    std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_some() || on_path("zenity")
+}
+
 fn dialogs() -> Chooser {
-    Arc::new(|what| match what {
-        Pick::Recording => rfd::FileDialog::new().set_title("Open recording").pick_file(),
-        Pick::Folder => rfd::FileDialog::new()
-            .set_title("Open folder of a recording")
-            .pick_folder(),
-        Pick::Buffer => rfd::FileDialog::new()
-            .set_title("Load into buffer")
-            .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])
-            .add_filter("all files", &["*"])
-            .pick_file(),
-        Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
+    Arc::new(|what| {
+        if cfg!(target_os = "linux") && !can_ask() {
+            return Chosen::NoDialog;
+        }
+        let since = Instant::now();
+        let chosen = match what {
+            Pick::Recording => rfd::FileDialog::new().set_title("Open recording").pick_file(),
+            Pick::Folder => rfd::FileDialog::new()
+                .set_title("Open folder of a recording")
+                .pick_folder(),
+            Pick::Buffer => rfd::FileDialog::new()
+                .set_title("Load into buffer")
+                .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])
+                .add_filter("all files", &["*"])
+                .pick_file(),
+            Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
+        };
+        match chosen {
+            Some(path) => Chosen::Path(path),
+            None if since.elapsed() < NOBODY => Chosen::NoDialog,
+            None => Chosen::Nothing,
+        }
     })
 }
 
@@ -144,7 +168,7 @@ pub fn screenshot(path: &Path, out_png: &Path, shot: &Shot, steps: &[&str]) -> a
         settings: None,
         theme: Some(shot.theme),
         board: None,
-        chooser: Arc::new(|_| None),
+        chooser: Arc::new(|_| Chosen::Nothing),
         commands: shot.commands,
     };
     let mut app = App::new(&ctx, setup);

@@ -67,10 +67,11 @@ impl Settings {
         }
     }
 
-    /// Puts a recording at the head of the recent ones.
+    /// Puts a recording at the head of the recent ones, by its whole path: the next run may begin in another folder.
     pub fn opened(&mut self, path: &Path) {
-        self.recent.retain(|r| r != path);
-        self.recent.insert(0, path.to_owned());
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.recent.retain(|r| *r != path);
+        self.recent.insert(0, path);
         self.recent.truncate(MOST_RECENT);
         self.save();
     }
@@ -123,5 +124,13 @@ mod tests {
                 .is_some_and(|p| p.starts_with(dir.path()))
         );
         assert!(Settings::load(None).workspace_path(Path::new("/a")).is_none());
+    }
+
+    #[test]
+    fn recent_files_are_kept_by_their_whole_path() {
+        let mut s = Settings::load(None);
+        s.opened(Path::new("traces/a.kine"));
+        s.opened(&std::env::current_dir().unwrap().join("traces/a.kine"));
+        assert_eq!(s.recent, [std::env::current_dir().unwrap().join("traces/a.kine")]);
     }
 }

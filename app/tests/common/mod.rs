@@ -11,7 +11,7 @@ use kinescope::document::axis::AxisKind;
 use kinescope::document::{Document, derive};
 use kinescope::panels::views::Views;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{App, Pick, Setup, layout};
+use kinescope::window::{App, Chosen, Pick, Setup, layout};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ pub struct Window {
     /// Settings, and copies of recordings.
     pub folder: tempfile::TempDir,
     /// What the person chooses next where a file is asked for.
-    answer: Arc<Mutex<Option<PathBuf>>>,
+    answer: Arc<Mutex<Chosen>>,
 }
 
 impl Window {
@@ -120,7 +120,7 @@ impl Window {
     /// A window without a recording, in a theme and at a scale.
     pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let answer: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+        let answer = Arc::new(Mutex::new(Chosen::Nothing));
         let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
         let mut harness = Harness::builder()
             .with_size(egui::vec2(1280.0, 800.0))
@@ -274,7 +274,12 @@ impl Window {
 
     /// The path that the person chooses next.
     pub fn will_choose(&self, path: &Path) {
-        *self.answer.lock().unwrap() = Some(path.to_owned());
+        *self.answer.lock().unwrap() = Chosen::Path(path.to_owned());
+    }
+
+    /// From now on the desktop has no dialog for files.
+    pub fn has_no_dialog(&self) {
+        *self.answer.lock().unwrap() = Chosen::NoDialog;
     }
 
     /// Name of the buffer that is meant.
