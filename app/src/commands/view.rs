@@ -62,6 +62,8 @@ pub fn toggle_outline(app: &mut App, _: &Context) {
 
 pub fn toggle_inspector(app: &mut App, _: &Context) {
     app.inspector = !app.inspector;
+    // Whoever chose it in a narrow window finds it so in a wide one.
+    app.sides.folded = false;
 }
 
 /// The panel that is shown in the tabs.

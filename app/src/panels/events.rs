@@ -4,8 +4,9 @@ use super::jobs;
 use crate::document::facts::Stage;
 use crate::document::{Document, filter, words};
 use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, paint_text};
+use crate::theme::widgets::{self, paint_middle, paint_text};
 use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use columns::{Cell, Columns};
 use egui::accesskit::Role;
 use egui::{
     Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
@@ -13,39 +14,10 @@ use egui::{
 use std::sync::Arc;
 use trace_core::recording::EventKind;
 
+mod columns;
 pub mod view;
 
 pub use view::View;
-
-struct Columns {
-    event: f32,
-    time: f32,
-    access: f32,
-    name: f32,
-    value: f32,
-    means: f32,
-    thread: f32,
-    job: f32,
-}
-
-impl Columns {
-    fn new(area: Rect) -> Self {
-        let w = area.width();
-        let tight = w < 640.0;
-        let name = if tight { 190.0 } else { 240.0 };
-        let value = (name + if tight { 230.0 } else { (w * 0.26).clamp(206.0, 260.0) }).min(w - 90.0);
-        Self {
-            event: 62.0,
-            time: if tight { 118.0 } else { 164.0 },
-            access: if tight { 128.0 } else { 178.0 },
-            name,
-            value: value + if tight { 0.0 } else { 30.0 },
-            means: value + if tight { 12.0 } else { 46.0 },
-            thread: w - 52.0,
-            job: w - 10.0,
-        }
-    }
-}
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
@@ -64,32 +36,29 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let all = view.rows.clone();
     let count = all.as_ref().map_or(doc.len(), |r| r.len() as u64);
     let full = ui.available_rect_before_wrap();
-    let c = Columns::new(full);
+    let c = Columns::new(full.width());
     let since = jobs::meant(doc)
         .and_then(|j| doc.facts.jobs.get(j as usize))
         .map(|j| j.submit);
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
     let heads = [
-        ("event", c.event, true),
-        (if since.is_some() { "from submit" } else { "time" }, c.time, true),
-        ("access", c.access, false),
-        ("register", c.name, false),
-        ("value", c.value, true),
+        ("event", Some(c.event), true),
+        (if since.is_some() { "from submit" } else { "time" }, Some(c.time), true),
+        ("access", Some(c.access).filter(|_| c.words), false),
+        ("register", Some(c.name), false),
+        ("value", Some(c.value), true),
         ("means", c.means, false),
         ("thread", c.thread, true),
         ("job", c.job, true),
     ];
-    for (name, x, right) in heads {
-        if name == "means" && c.means > full.width() - 120.0 {
-            continue;
-        }
-        let at = pos2(full.left() + x, head.center().y);
+    for (name, cell, right) in heads {
+        let Some(cell) = cell else { continue };
         let align = if right {
             Align2::RIGHT_CENTER
         } else {
             Align2::LEFT_CENTER
         };
-        ui.painter().text(at, align, name, small(), p.quiet);
+        paint_text(ui, cell.of(head), align, name, small(), p.quiet);
     }
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
@@ -318,17 +287,17 @@ fn draw_row(
     }
     let left = rect.left();
     let y = rect.center().y;
-    let put = |x: f32, align: Align2, t: &str, font: egui::FontId, colour| {
-        ui.painter().text(pos2(left + x, y), align, t, font, colour);
+    let right = |cell: Cell, t: &str, colour| {
+        paint_text(ui, cell.of(rect), Align2::RIGHT_CENTER, t, mono(), colour);
     };
-    put(c.event, Align2::RIGHT_CENTER, &text::count(event), mono(), p.quiet);
+    right(c.event, &text::count(event), p.quiet);
     let job = doc.facts.job_at(event).map(|j| j.index);
     let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
     let time = match since {
         Some(submit) => text::offset_us(ns(event).saturating_sub(ns(submit))),
         None => text::seconds(doc.ns(event)),
     };
-    put(c.time, Align2::RIGHT_CENTER, &time, mono(), p.quiet);
+    right(c.time, &time, p.quiet);
     if doc.changes().notes().contains_key(&event) {
         ui.painter().circle_filled(pos2(left + 6.0, y), 3.0, p.edited);
     }
@@ -342,45 +311,36 @@ fn draw_row(
             .text(pos2(left + 3.0, y), Align2::LEFT_CENTER, "▲", small(), p.error);
     }
     let folded = doc.facts.poll_at(event).is_some();
-    let mark = Rect::from_center_size(pos2(left + c.access + 4.0, y), vec2(8.0, 8.0));
+    let access = c.access.of(rect);
+    let mark = Rect::from_center_size(pos2(access.left() + 4.0, y), vec2(8.0, 8.0));
+    // What is no access has no register, and its word may stand where the register would.
+    let word_to = |word: &str, to: f32, colour| {
+        let from = pos2(access.left() + 13.0, rect.top());
+        let cell = Rect::from_min_max(from, pos2(to, rect.bottom()));
+        paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), colour);
+    };
+    let mut cut = None;
     match doc.recording.events.access(at) {
         Some(a) => {
             let (word, colour) = if a.write { ("write", p.write) } else { ("read", p.read) };
-            let colour = if folded { p.poll } else { colour };
+            let (word, colour) = if folded { ("poll", p.poll) } else { (word, colour) };
             if a.write {
                 ui.painter().rect_filled(mark, 1.0, colour);
             } else {
                 ui.painter()
                     .rect_stroke(mark, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
             }
-            put(
-                c.access + 13.0,
-                Align2::LEFT_CENTER,
-                if folded { "poll" } else { word },
-                body(),
-                colour,
-            );
-            let names = Rect::from_min_max(
-                pos2(left + c.name, rect.top()),
-                pos2(left + c.value - 80.0, rect.bottom()),
-            );
+            if c.words {
+                word_to(word, access.right(), colour);
+            }
             let known = doc.facts.register_known(a.offset);
             let shown = if known { p.text } else { p.warning };
-            paint_text(
-                ui,
-                names,
-                Align2::LEFT_CENTER,
-                &doc.facts.register_name(a.offset),
-                mono(),
-                shown,
-            );
-            put(
-                c.value,
-                Align2::RIGHT_CENTER,
-                &text::hex(a.value, a.width),
-                mono(),
-                p.text,
-            );
+            let name = doc.facts.register_name(a.offset);
+            if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &name, mono(), shown) {
+                cut = Some(name);
+            }
+            let value = text::hex(a.value, a.width);
+            paint_middle(ui, c.value.of(rect), Align2::RIGHT_CENTER, &value, mono(), p.text);
         }
         None => {
             let (word, colour) = match doc.recording.events.kind(at) {
@@ -390,32 +350,28 @@ fn draw_row(
                 _ => ("unknown", p.warning),
             };
             ui.painter().rect_filled(mark, 4.0, colour);
-            put(c.access + 13.0, Align2::LEFT_CENTER, word, body(), colour);
+            word_to(word, c.name.of(rect).right(), colour);
         }
     }
     if doc.facts.interrupt_at(event).is_some() {
         ui.painter()
-            .circle_filled(pos2(left + c.access - 6.0, y), 2.5, p.interrupt);
+            .circle_filled(pos2(access.left() - 6.0, y), 2.5, p.interrupt);
     }
-    let end = c.thread - 44.0;
-    if end > c.means + 20.0 {
-        let means = Rect::from_min_max(pos2(left + c.means, rect.top()), pos2(left + end, rect.bottom()));
-        paint_text(
-            ui,
-            means,
-            Align2::LEFT_CENTER,
-            &words::means(doc, event),
-            body(),
-            p.quiet,
-        );
+    if let Some(means) = c.means {
+        let told = words::means(doc, event);
+        paint_text(ui, means.of(rect), Align2::LEFT_CENTER, &told, body(), p.quiet);
     }
     let thread = doc.recording.events.thread.get(at).unwrap_or(0);
-    if thread != 0 {
-        put(c.thread, Align2::RIGHT_CENTER, &thread.to_string(), mono(), p.quiet);
+    if let Some(cell) = c.thread.filter(|_| thread != 0) {
+        right(cell, &thread.to_string(), p.quiet);
     }
-    if let Some(j) = job {
-        put(c.job, Align2::RIGHT_CENTER, &j.to_string(), mono(), p.job);
+    if let Some((cell, j)) = c.job.zip(job) {
+        right(cell, &text::count(u64::from(j)), p.job);
     }
+    let response = match cut {
+        Some(name) => response.on_hover_text(RichText::new(name).font(mono())),
+        None => response,
+    };
     let clicked = response.clicked();
     response.context_menu(|ui| menu(doc, view, asks, ui, event));
     clicked

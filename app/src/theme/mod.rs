@@ -1,14 +1,15 @@
 //! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
+mod fonts;
 pub mod icons;
 pub mod plot;
 pub mod rows;
 pub mod text;
 pub mod widgets;
 
-use egui::{Color32, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};
+use egui::{Color32, CornerRadius, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};
 use serde::Deserialize;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// Height of a row of a table or list, points.
 pub const ROW: f32 = 20.0;
@@ -207,40 +208,9 @@ pub fn mono_small() -> FontId {
     FontId::new(10.5, FontFamily::Monospace)
 }
 
-fn fonts() -> FontDefinitions {
-    let mut defs = FontDefinitions::empty();
-    let mut add = |name: &str, bytes: &'static [u8]| {
-        defs.font_data
-            .insert(name.to_owned(), Arc::new(FontData::from_static(bytes)));
-    };
-    add("inter", include_bytes!("../../../assets/fonts/Inter-Regular.otf"));
-    add(
-        "inter-semibold",
-        include_bytes!("../../../assets/fonts/Inter-SemiBold.otf"),
-    );
-    add(
-        "jetbrains-mono",
-        include_bytes!("../../../assets/fonts/JetBrainsMono-Regular.ttf"),
-    );
-    add("phosphor", include_bytes!("../../../assets/fonts/Phosphor-subset.ttf"));
-    let chain = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-    defs.families.insert(
-        FontFamily::Proportional,
-        chain(&["inter", "phosphor", "jetbrains-mono"]),
-    );
-    // The thin space that groups digits is not in the monospaced font and comes narrow from Inter.
-    defs.families
-        .insert(FontFamily::Monospace, chain(&["jetbrains-mono", "inter", "phosphor"]));
-    defs.families.insert(
-        FontFamily::Name("semibold".into()),
-        chain(&["inter-semibold", "inter", "phosphor", "jetbrains-mono"]),
-    );
-    defs
-}
-
 /// Gives a context the fonts and both themes, and chooses one.
 pub fn install(ctx: &egui::Context, theme: ThemeChoice) {
-    ctx.set_fonts(fonts());
+    ctx.set_fonts(fonts::definitions());
     for (choice, which) in [
         (ThemeChoice::Dark, egui::Theme::Dark),
         (ThemeChoice::Light, egui::Theme::Light),

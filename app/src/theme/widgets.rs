@@ -79,6 +79,33 @@ pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, 
     width
 }
 
+/// Paints a text that is cut in the middle where it does not fit into `rect`, so that its end stays. `true`: it was cut.
+pub fn paint_middle(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> bool {
+    let shown = cut_middle(ui, rect.width(), text, &font);
+    paint_text(ui, rect, align, &shown, font, colour);
+    shown != text
+}
+
+/// A text cut in the middle so that it is not wider than this, points.
+fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
+    let wide = |t: &str| {
+        let g = ui.painter().layout_no_wrap(t.to_owned(), font.clone(), Color32::WHITE);
+        g.size().x
+    };
+    let whole = wide(text);
+    if whole <= width {
+        return text.to_owned();
+    }
+    // At most a few tries: letters are about as wide as each other.
+    let mut most = (text.chars().count() as f32 * width / whole) as usize;
+    let mut shown = super::text::middle(text, most.max(3));
+    while most > 3 && wide(&shown) > width {
+        most -= 1;
+        shown = super::text::middle(text, most);
+    }
+    shown
+}
+
 /// A row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
 pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Part, right: Part) -> Response {
     let p = palette(ui);

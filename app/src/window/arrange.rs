@@ -80,6 +80,7 @@ impl App {
         }
         self.outline = w.outline.shown;
         self.inspector = w.inspector.shown;
+        (self.sides.narrow, self.sides.folded) = (false, false);
         self.sides.outline = w.outline.width.unwrap_or(self.sides.outline);
         self.sides.inspector = w.inspector.width.unwrap_or(self.sides.inspector);
         for t in &w.torn {
@@ -112,7 +113,7 @@ impl App {
             axis: self.views.timeline.axis,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),
             outline: side(self.outline, self.sides.outline),
-            inspector: side(self.inspector, self.sides.inspector),
+            inspector: side(self.inspector || self.sides.folded, self.sides.inspector),
             torn: self.torn.iter().map(torn).collect(),
             selection: doc.selection().clone(),
             dock: layout::dock(&self.dock),

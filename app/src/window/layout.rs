@@ -22,6 +22,10 @@ pub struct Sides {
     pub inspector: f32,
     /// Whether the next frame takes them up, instead of what the person dragged.
     pub set: bool,
+    /// Whether the window was too narrow for both in the last frame.
+    pub narrow: bool,
+    /// Whether the inspector is away for want of room, and comes back when there is some.
+    pub folded: bool,
 }
 
 impl Default for Sides {
@@ -30,6 +34,8 @@ impl Default for Sides {
             outline: 200.0,
             inspector: 290.0,
             set: true,
+            narrow: false,
+            folded: false,
         }
     }
 }

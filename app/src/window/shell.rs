@@ -50,8 +50,29 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     hovering(app, &ctx);
 }
 
+/// Narrower than this there is no room for a table between both sides: the inspector folds until somebody asks for it.
+const BOTH_SIDES: f32 = 1000.0;
+/// Least room that a table between the sides needs.
+const BETWEEN: f32 = 440.0;
+
+/// Folds the inspector when the window becomes narrow, and brings it back when it becomes wide again.
+fn fold(app: &mut App, narrow: bool) {
+    if app.sides.narrow == narrow {
+        return;
+    }
+    app.sides.narrow = narrow;
+    if narrow {
+        app.sides.folded = std::mem::take(&mut app.inspector);
+    } else {
+        app.inspector |= std::mem::take(&mut app.sides.folded);
+        app.sides.set = true;
+    }
+}
+
 fn sides(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
+    let width = ui.max_rect().width();
+    fold(app, width < BOTH_SIDES);
     let side = || Frame::new().fill(p.panel).inner_margin(Margin::symmetric(12, 0));
     let Some(doc) = &mut app.doc else { return };
     let set = std::mem::take(&mut app.sides.set);
@@ -73,11 +94,12 @@ fn sides(app: &mut App, ui: &mut Ui) {
             });
         app.sides.outline = shown.response.rect.width();
     }
+    let outline = if app.outline { app.sides.outline } else { 0.0 };
     if app.inspector {
         let shown = sized(
             Panel::right("inspector"),
             app.sides.inspector,
-            Rangef::new(220.0, 560.0),
+            Rangef::new(220.0, (width - outline - BETWEEN).clamp(220.0, 560.0)),
         )
         .frame(side())
         .show(ui, |ui| {
@@ -85,7 +107,9 @@ fn sides(app: &mut App, ui: &mut Ui) {
                 .auto_shrink(false)
                 .show(ui, |ui| panels::inspector::ui(doc, &mut app.asks, ui));
         });
-        app.sides.inspector = shown.response.rect.width();
+        if !app.sides.narrow {
+            app.sides.inspector = shown.response.rect.width();
+        }
     }
 }
 

@@ -44,10 +44,15 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
             ];
             // Without a recording there is nothing to step through.
             let shown = if app.doc.is_some() { keys.len() } else { 1 };
-            for (keys, word, id) in keys.iter().take(shown) {
+            let folded: &[(&[&str], &str, &str)] = if app.sides.folded && app.tasks.running().is_empty() {
+                &[(&["Ctrl Shift B"], "inspector", "toggle-inspector")]
+            } else {
+                &[]
+            };
+            for (keys, word, id) in keys.iter().take(shown).chain(folded) {
                 let r = ui.add(egui::Label::new(RichText::new(*word).color(p.quiet)).sense(Sense::click()));
                 if !id.is_empty() && r.clicked() {
-                    app.asks.command("help");
+                    app.asks.command(id);
                 }
                 for k in *keys {
                     widgets::key_cap(ui, k);

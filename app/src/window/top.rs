@@ -19,7 +19,15 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         full.bottom() - 0.5,
         Stroke::new(1.0, p.line),
     );
-    let search = 290.0_f32.min(full.width() * 0.24);
+    // What is on the right takes the room that it needs, as in the last frame; the search has what is left to it.
+    let id = ui.scope_id().with("taken on the right");
+    let kept: Option<f32> = ui.data(|d| d.get_temp(id));
+    let taken = full.right() - kept.unwrap_or(320.0);
+    let search = 290.0_f32
+        .min(full.width() * 0.24)
+        .min((taken - 8.0 - full.center().x) * 2.0)
+        .max(120.0);
+    let middle = full.center().x.min(taken - 8.0 - search / 2.0);
     ui.horizontal_centered(|ui| {
         menu(app, ui);
         if let Some(doc) = &app.doc {
@@ -38,7 +46,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
                 text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
                 text::duration(span)
             );
-            let room = (full.center().x - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
+            let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
             let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());
             r.widget_info(|| WidgetInfo::labeled(Role::Label, true, &told));
             widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &told, body(), p.quiet);
@@ -46,7 +54,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
             ui.label(RichText::new("Kinescope").font(strong()).size(13.0));
         }
     });
-    let at = Rect::from_center_size(pos2(full.center().x, full.center().y - 0.5), vec2(search, 26.0));
+    let at = Rect::from_center_size(pos2(middle, full.center().y - 0.5), vec2(search, 26.0));
     let r = ui.interact(at, ui.scope_id().with("search"), Sense::click());
     r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Go to, find, do"));
     ui.painter().rect(
@@ -70,13 +78,18 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
     if r.clicked() {
         app.asks.command("palette");
     }
-    let right = Rect::from_min_max(pos2(at.right() + 8.0, full.top()), full.max);
+    let half = Rect::from_min_max(pos2(full.center().x, full.top()), full.max);
     let mut child = ui.new_child(
         egui::UiBuilder::new()
-            .max_rect(right)
+            .max_rect(half)
             .layout(Layout::right_to_left(Align::Center)),
     );
     board(app, &mut child);
+    let now = full.right() - child.min_rect().left().min(full.right());
+    if kept != Some(now) {
+        ui.data_mut(|d| d.insert_temp(id, now));
+        ui.ctx().request_repaint();
+    }
 }
 
 fn board(app: &mut App, ui: &mut Ui) {

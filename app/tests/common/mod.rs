@@ -119,11 +119,16 @@ impl Window {
 
     /// A window without a recording, in a theme and at a scale.
     pub fn sized(theme: ThemeChoice, scale: f32) -> Self {
+        Self::bare(theme, [1280.0, 800.0], scale)
+    }
+
+    /// A window of so many points without a recording, in a theme and at a scale.
+    fn bare(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let answer = Arc::new(Mutex::new(Chosen::Nothing));
         let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
         let mut harness = Harness::builder()
-            .with_size(egui::vec2(1280.0, 800.0))
+            .with_size(egui::Vec2::from(size))
             .with_pixels_per_point(scale)
             .with_max_steps(64)
             .with_step_dt(0.25)
@@ -177,7 +182,12 @@ impl Window {
 
     /// A window with a `.kine` file, in a theme and at a scale.
     pub fn with(file: &Path, theme: ThemeChoice, scale: f32) -> Self {
-        let mut w = Self::sized(theme, scale);
+        Self::placed(file, theme, [1280.0, 800.0], scale)
+    }
+
+    /// A window of so many points with a `.kine` file, in a theme and at a scale.
+    pub fn placed(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
+        let mut w = Self::bare(theme, size, scale);
         // A copy, so that journals do not lie beside the samples.
         let copy = w.folder.path().join("sample.kine");
         std::fs::copy(file, &copy).unwrap();

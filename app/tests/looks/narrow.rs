@@ -1,0 +1,59 @@
+//! The window on a small screen: what folds, what goes, what stays readable.
+
+use crate::common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::theme::ThemeChoice;
+
+/// A laptop's screen of 1280 by 800 pixels at a scale of one and a half.
+const LAPTOP: [f32; 2] = [853.0, 533.0];
+
+fn laptop(theme: ThemeChoice) -> Window {
+    let mut w = Window::placed(&sample(), theme, LAPTOP, 1.5);
+    w.app().settings.hints_read = 9;
+    w.doc().go_job(0);
+    w.settle();
+    w
+}
+
+fn resize(w: &mut Window, width: f32) {
+    w.harness.set_size(egui::vec2(width, 700.0));
+    w.settle();
+}
+
+#[test]
+fn the_inspector_folds_in_a_narrow_window_and_comes_back_in_a_wide_one() {
+    let mut w = Window::open();
+    resize(&mut w, 990.0);
+    assert!(!w.app().inspector && w.app().outline);
+    assert!(
+        w.app().workspace().unwrap().inspector.shown,
+        "it is not closed for good"
+    );
+    resize(&mut w, 1200.0);
+    assert!(w.app().inspector);
+    // Whoever asks for it gets it, and whoever closed it finds it closed.
+    resize(&mut w, 853.0);
+    w.click("inspector");
+    assert!(w.app().inspector);
+    w.run("toggle-inspector");
+    resize(&mut w, 1200.0);
+    assert!(!w.app().inspector);
+}
+
+#[test]
+fn a_table_between_both_sides_keeps_its_numbers_apart() {
+    let mut w = laptop(ThemeChoice::Dark);
+    w.run("toggle-inspector");
+    let table = w.harness.get_by_label("Event table").rect();
+    assert!(table.width() >= 400.0, "{table:?}");
+}
+
+#[test]
+fn events_on_a_laptop_dark() {
+    laptop(ThemeChoice::Dark).harness.snapshot("events_laptop_dark");
+}
+
+#[test]
+fn events_on_a_laptop_light() {
+    laptop(ThemeChoice::Light).harness.snapshot("events_laptop_light");
+}
