@@ -8,7 +8,8 @@ use common::{Window, diverging, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
-use kinescope::document::replay::{SOFTWARE, Safety, TroubleKind};
+use kinescope::document::replay::{SOFTWARE, TroubleKind};
+use kinescope::document::safety::Safety;
 use kinescope::theme::ThemeChoice;
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
@@ -33,10 +34,6 @@ fn until_it_runs(w: &mut Window) {
     until(w, "the run", |w| *w.doc().replay.phase.lock().unwrap() == "running");
 }
 
-fn has_part(w: &Window, part: &str) -> bool {
-    w.harness.query_all_by_label_contains(part).next().is_some()
-}
-
 #[test]
 fn divergences_are_listed_and_lead_to_their_events() {
     let folder = tempfile::tempdir().unwrap();
@@ -47,13 +44,13 @@ fn divergences_are_listed_and_lead_to_their_events() {
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
-    assert!(has_part(&w, "Diverged") && has_part(&w, "3 divergences"));
+    assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
     assert_eq!(
         (w.doc().moment(), w.doc().selection().clone()),
         (events[1], Selection::Divergence(1))
     );
-    assert!(has_part(&w, "recorded 0x"), "both values are explained");
+    assert!(w.has_part("recorded 0x"), "both values are explained");
     // The key walks through them, and begins again after the last.
     for next in [2, 0, 1] {
         w.run("next-divergence");
@@ -91,13 +88,13 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
-    assert!(has_part(&w, "Failed") && w.has("▲ Fault in job 0"));
+    assert!(w.has_part("Failed") && w.has("▲ Fault in job 0"));
     let report = &o.faults[0];
     assert_eq!(report.address.map(|a| a.0), Some(nowhere));
     for (name, value, _) in &report.registers {
-        assert!(has_part(&w, &format!("{name} {value:#x}")), "{name} is told");
+        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is told");
     }
-    assert!(has_part(&w, "does not translate") && has_part(&w, "nearest"));
+    assert!(w.has_part("does not translate") && w.has_part("nearest"));
     w.click(&format!("address {nowhere:#x}"));
     assert!(w.shows("page-tables"));
     assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == nowhere));
@@ -114,7 +111,7 @@ fn jobs_whose_shader_did_not_run_say_so() {
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
     assert_eq!(o.computed, skipped == 0);
-    assert_eq!(has_part(&w, "not computed: "), skipped > 0, "as a whole");
+    assert_eq!(w.has_part("not computed: "), skipped > 0, "as a whole");
     let rows = w.harness.query_all_by_label_contains("replayed job").count();
     let told = w.harness.query_all_by_label_contains("! not computed").count();
     assert!(
@@ -144,7 +141,7 @@ fn containment_is_told_as_it_is_known() {
     assert!(w.has("Safety: software"));
     w.run("plan");
     assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
-    assert!(has_part(&w, "proved"));
+    assert!(w.has_part("proved"));
     let told = w.doc().safety_told();
     assert!(told.contains("walked after relocation"), "{told}");
     w.edit();
@@ -188,18 +185,18 @@ fn a_replay_is_stopped_in_the_middle() {
     let trouble = w.doc().replay.error.clone().expect("what became of it");
     assert_eq!(trouble.kind, TroubleKind::Stopped);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
-    assert!(has_part(&w, "Stopped."));
+    assert!(w.has_part("Stopped."));
     w.click("Run replay");
     let outcome = w.doc().replay.outcome.clone().unwrap();
     assert_eq!(outcome.verdict, Verdict::Match);
-    assert!(!has_part(&w, "Stopped."));
+    assert!(!w.has_part("Stopped."));
 
     // What was replayed before stays when a later run is stopped.
     w.app().replay(&ctx, 10_000, "replay");
     until_it_runs(&mut w);
     w.harness.step();
     w.click("Cancel replay");
-    assert!(has_part(&w, "Stopped."));
+    assert!(w.has_part("Stopped."));
     let now = w.doc().replay.outcome.clone().unwrap();
     assert!(Arc::ptr_eq(&now, &outcome));
 }
@@ -324,7 +321,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
         "{}",
         trouble.text
     );
-    assert!(has_part(&w, "was lost while the plan was running"));
+    assert!(w.has_part("was lost while the plan was running"));
     assert!(w.doc().replay.running.is_none());
 
     // And again: now nobody answers.
@@ -332,7 +329,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     let trouble = w.doc().replay.error.clone().unwrap();
     assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
     w.click("Look for boards");
-    assert!(has_part(&w, "board agent:127.0.0.1"), "it is still known");
+    assert!(w.has_part("board agent:127.0.0.1"), "it is still known");
     w.click("Go on with the software board");
     assert_eq!(w.doc().replay.board(), SOFTWARE);
     w.click("Run replay");
@@ -348,7 +345,7 @@ fn a_code_that_differs_keeps_no_key() {
     let (what, why) = w.app().notice.clone().expect("the person is told");
     assert!(what.contains("pairing") && why.contains("no key was kept"), "{why}");
     w.run("find-boards");
-    assert!(!has_part(&w, "board agent:"));
+    assert!(!w.has_part("board agent:"));
 }
 
 #[test]
@@ -359,7 +356,7 @@ fn pairing_is_stopped_while_the_code_is_shown() {
     w.run("cancel");
     assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
     w.run("find-boards");
-    assert!(!has_part(&w, "board agent:"));
+    assert!(!w.has_part("board agent:"));
 }
 
 /// Times of the clock on the wall differ from run to run; the picture must not.

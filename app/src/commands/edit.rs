@@ -2,7 +2,7 @@
 
 use super::{at_desk, doc, with};
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, words};
+use crate::document::{Document, lookup, words};
 use crate::log;
 use crate::panels;
 use crate::theme::text;
@@ -77,7 +77,7 @@ pub fn copy_selection(app: &mut App, ctx: &Context) {
         Selection::Buffer(b) => b.clone(),
         Selection::Memory { space, va, bytes } => {
             let n = usize::try_from(*bytes).unwrap_or(0).min(1 << 16);
-            let read = derive::read(&d.recording, *space, *va, d.moment(), n);
+            let read = lookup::read(&d.recording, *space, *va, d.moment(), n);
             let hex: Vec<String> = read
                 .iter()
                 .map(|b| b.map_or("??".into(), |b| format!("{b:02x}")))

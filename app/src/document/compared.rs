@@ -1,6 +1,6 @@
 //! Outputs of a replay beside the recorded ones.
 
-use super::derive;
+use super::lookup;
 use replay_engine::run::OutputBuffer;
 use trace_core::recording::Recording;
 
@@ -29,7 +29,7 @@ pub struct OutputDiff {
 pub fn compare(recording: &Recording, output: &OutputBuffer) -> Option<OutputDiff> {
     let buffer = recording.buffer(&output.name)?;
     let last = recording.events.len() as u64;
-    let was = derive::memory_at(recording, buffer.address_space, last)?.read_buffer(buffer);
+    let was = lookup::memory_at(recording, buffer.address_space, last)?.read_buffer(buffer);
     let size = output.element.bytes().max(1);
     let mut holes = was.holes.iter().map(|h| h.0.clone()).peekable();
     let mut diff = OutputDiff {

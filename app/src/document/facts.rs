@@ -5,7 +5,8 @@
 //! summed up when the facts come in.
 
 use super::axis::Axis;
-use super::tables::Marks;
+use super::jobs::{Chain, ChainJob, JobFact};
+use super::spaces::SpaceFact;
 use super::uses::Uses;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,57 +40,6 @@ pub struct Interrupt {
     pub status: u64,
 }
 
-/// A job of a chain.
-#[derive(Clone, Debug, Default)]
-pub struct ChainJob {
-    /// GPU address of its header.
-    pub va: u64,
-    /// Its type in words, or why the header does not decode.
-    pub kind: String,
-    /// Whether the header decodes.
-    pub decoded: bool,
-    /// Workgroups and workgroup size.
-    pub dispatch: Option<([u32; 3], [u32; 3])>,
-    /// Shader address.
-    pub shader: Option<u64>,
-    /// Fields of the header in words: name and value.
-    pub fields: Vec<(String, String)>,
-}
-
-/// Work from its submit to its end.
-#[derive(Clone, Debug)]
-pub struct JobFact {
-    /// Index in order of submit.
-    pub index: u32,
-    /// Job slot.
-    pub slot: u8,
-    /// Event of the submit write.
-    pub submit: u64,
-    /// First event of the handler of its interrupt.
-    pub done: Option<u64>,
-    /// Address of the first job of the chain.
-    pub head_va: u64,
-    /// Nanoseconds from submit to interrupt.
-    pub duration_ns: Option<u64>,
-    /// Whether it ended in a fault.
-    pub failed: bool,
-    /// The chain as memory holds it.
-    pub chain: Arc<[ChainJob]>,
-    /// How the chain ends, when not in good order.
-    pub end: Option<Arc<str>>,
-}
-
-impl JobFact {
-    /// First and last event.
-    #[must_use]
-    pub fn span(&self) -> (u64, u64) {
-        (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
-    }
-}
-
-/// A chain and how it ends, when not in good order.
-pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>);
-
 /// A phase of the recording.
 #[derive(Clone, Debug)]
 pub struct PhaseFact {
@@ -99,109 +49,6 @@ pub struct PhaseFact {
     pub first: u64,
     /// Last event.
     pub last: u64,
-}
-
-/// What a recording holds of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Mapped, and the recording does not hold it.
-    None,
-    /// All zero.
-    Zero,
-    /// Data.
-    Data,
-}
-
-/// Mapped pages one after another with the same rights and kind of content.
-#[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// First byte.
-    pub va: u64,
-    /// Number of 4 KiB pages.
-    pub pages: u64,
-    /// Rights: bit 0 read, bit 1 write, bit 2 execute.
-    pub rights: u8,
-    /// What the recording holds of them.
-    pub content: Content,
-}
-
-impl Run {
-    /// One past the last byte.
-    #[must_use]
-    pub fn end(&self) -> u64 {
-        self.va.saturating_add(self.pages.saturating_mul(4096))
-    }
-}
-
-/// `rwx` as letters.
-#[must_use]
-pub fn rights_text(rights: u8) -> String {
-    [(1, 'r'), (2, 'w'), (4, 'x')]
-        .iter()
-        .map(|(b, c)| if rights & b != 0 { *c } else { '-' })
-        .collect()
-}
-
-/// An address space as the window shows it.
-#[derive(Clone, Debug, Default)]
-pub struct SpaceFact {
-    /// Hardware number.
-    pub number: u8,
-    /// Format of the tables, in words.
-    pub format: String,
-    /// Physical address of the top table.
-    pub root: u64,
-    /// Mappings: ascending, next to each other with the same rights are one.
-    pub mappings: Vec<Run>,
-    /// The same cut where the content changes.
-    pub runs: Vec<Run>,
-    /// Why the tables could not be read to their end.
-    pub problem: Option<String>,
-    pub(super) pages: u64,
-    /// Pages and runs by content.
-    pub(super) with: [(u64, usize); 3],
-    /// What stands out, and where the tables lie.
-    pub marks: Marks,
-}
-
-impl SpaceFact {
-    /// The same with its pages counted.
-    #[must_use]
-    pub fn counted(mut self) -> Self {
-        self.pages = self.mappings.iter().map(|m| m.pages).sum();
-        self.with = Default::default();
-        for r in &self.runs {
-            if let Some(w) = self.with.get_mut(r.content as usize) {
-                *w = (w.0 + r.pages, w.1 + 1);
-            }
-        }
-        self
-    }
-
-    /// Number of mapped pages.
-    #[must_use]
-    pub fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    /// Pages of this content.
-    #[must_use]
-    pub fn pages_with(&self, content: Content) -> u64 {
-        self.with.get(content as usize).map_or(0, |w| w.0)
-    }
-
-    /// Runs of this content.
-    #[must_use]
-    pub fn runs_with(&self, content: Content) -> usize {
-        self.with.get(content as usize).map_or(0, |w| w.1)
-    }
-
-    /// The mapping that holds an address.
-    #[must_use]
-    pub fn mapping_at(&self, va: u64) -> Option<&Run> {
-        let n = self.mappings.partition_point(|m| m.va <= va);
-        self.mappings.get(n.checked_sub(1)?).filter(|m| va < m.end())
-    }
 }
 
 /// A register as the recording uses it.

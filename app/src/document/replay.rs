@@ -1,7 +1,6 @@
 //! Replays from the window: the plan, the run and what came of it.
 
-use super::Document;
-use super::boards::{Boards, contained};
+use super::boards::Boards;
 use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use crate::theme::text;
@@ -99,21 +98,6 @@ impl From<CompileError> for Trouble {
     }
 }
 
-/// How safe a replay on the chosen board is, as far as it is known now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Safety {
-    /// The board was not asked yet what contains it.
-    Unasked,
-    /// The board says what contains it; no plan is proved.
-    Contained(Containment),
-    /// The plan was walked and all of it is the board's own.
-    Proved(Containment),
-    /// As proved, but for these sentences, which are only bounded by time.
-    Bounded(Containment, usize),
-    /// The plan may not run.
-    Refused,
-}
-
 impl State {
     /// The board chosen.
     #[must_use]
@@ -171,16 +155,16 @@ impl State {
 
 /// What a plan is made of, taken from the document so that it can be made on another thread.
 pub struct Order {
-    recording: Arc<Recording>,
-    edited: Vec<Contents>,
-    boards: Boards,
-    board: String,
+    pub(super) recording: Arc<Recording>,
+    pub(super) edited: Vec<Contents>,
+    pub(super) boards: Boards,
+    pub(super) board: String,
     /// Whether hardware may be touched.
-    real: bool,
-    pace: Pace,
-    repeat: u32,
-    revision: u64,
-    phase: Arc<Mutex<String>>,
+    pub(super) real: bool,
+    pub(super) pace: Pace,
+    pub(super) repeat: u32,
+    pub(super) revision: u64,
+    pub(super) phase: Arc<Mutex<String>>,
 }
 
 /// A plan and what is known of it.
@@ -195,92 +179,6 @@ pub struct Planned {
     pub revision: u64,
     /// Nanoseconds that compiling and checking took.
     pub plan_ns: u64,
-}
-
-impl Document {
-    /// How safe a replay is, as far as it is known now.
-    #[must_use]
-    pub fn safety(&self) -> Safety {
-        let replay = &self.replay;
-        let by = match replay.info() {
-            Some(i) => i.containment,
-            None if replay.board().starts_with("software:") => Containment::Software,
-            None => return Safety::Unasked,
-        };
-        match &replay.verified {
-            Some(Err(_)) => Safety::Refused,
-            Some(Ok(v)) if self.plan_is_fresh() && v.unproved.is_empty() => Safety::Proved(by),
-            Some(Ok(v)) if self.plan_is_fresh() => Safety::Bounded(by, v.unproved.len()),
-            _ => Safety::Contained(by),
-        }
-    }
-
-    /// Whether there is a plan and it was made of the changes as they are now.
-    #[must_use]
-    pub fn plan_is_fresh(&self) -> bool {
-        let now = self.changes().revision();
-        self.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
-    }
-
-    /// What is known of the safety of a replay, in sentences.
-    #[must_use]
-    pub fn safety_told(&self) -> String {
-        let replay = &self.replay;
-        let by = match (replay.info(), self.safety()) {
-            (_, Safety::Unasked) => {
-                return "What keeps this board from foreign memory is known once it was asked: make the plan.".into();
-            }
-            (Some(i), _) => contained(i.containment),
-            (None, _) => contained(Containment::Software),
-        };
-        let name = replay
-            .info()
-            .map_or_else(|| replay.board().to_owned(), |i| i.description.clone());
-        let mut told = format!("{name}: {by}.");
-        match &replay.verified {
-            Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
-            Some(Ok(v)) if self.plan_is_fresh() => {
-                told += &format!(
-                    " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
-                     address that the GPU can reach is the board's own.",
-                    text::count(v.tables),
-                    text::count(v.leaves),
-                    text::count(v.jobs)
-                );
-                for u in &v.unproved {
-                    told += &format!("\nNot proved, only bounded by time: {u}.");
-                }
-            }
-            Some(Ok(_)) => told += " Your edits are newer than the plan; a replay makes and proves a new one.",
-            None => told += " What the plan may touch is proved when it is made.",
-        }
-        told
-    }
-
-    /// What a plan is made of now.
-    #[must_use]
-    pub fn order(&self, boards: &Boards) -> Order {
-        Order {
-            recording: Arc::clone(&self.recording),
-            edited: self
-                .changes()
-                .inputs()
-                .keys()
-                .filter_map(|n| self.contents(n))
-                .collect(),
-            boards: boards.clone(),
-            board: self.replay.board().to_owned(),
-            real: self.replay.real(),
-            pace: if self.replay.keep_gaps {
-                Pace::Recorded
-            } else {
-                Pace::Fast
-            },
-            repeat: self.replay.repeat.max(1),
-            revision: self.changes().revision(),
-            phase: Arc::clone(&self.replay.phase),
-        }
-    }
 }
 
 impl Order {

@@ -1,8 +1,8 @@
 //! What stands out in the page tables of an address space: pages mapped twice, executable and writable, mapped without
 //! content; and where the tables themselves lie.
 
-use super::derive::map_of;
-use super::facts::{Content, Run};
+use super::lookup::map_of;
+use super::runs::{Content, Run};
 use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;

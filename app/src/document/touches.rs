@@ -1,8 +1,9 @@
 //! Everything in a recording that is known to touch a byte: register writes that carried its address, jobs whose
 //! headers, descriptors or shaders stand there or point there, page-table entries, snapshots, buffers, findings.
 
-use super::derive;
-use super::facts::{Facts, JobFact};
+use super::facts::Facts;
+use super::jobs::JobFact;
+use super::lookup;
 use super::moment::Selection;
 use super::tables::{Mark, entry_words};
 use super::uses;
@@ -49,11 +50,11 @@ pub fn find(
     buffers(recording, space, va, &mut out);
     tables(recording, facts, space, va, event, &mut out);
     snapshots(recording, space, va, &mut out);
-    let physical = derive::memory_at(recording, space, event)
+    let physical = lookup::memory_at(recording, space, event)
         .and_then(|m| m.physical_address(GpuVa(va)))
         .map(|p| p.0);
     for offset in facts.registers.keys() {
-        if let Some(r) = derive::register_of(recording, *offset) {
+        if let Some(r) = lookup::register_of(recording, *offset) {
             register(recording, facts, r, va, physical, &mut out);
         }
         progress.advance(1)?;
@@ -94,7 +95,7 @@ fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
 
 fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64, out: &mut Vec<Touch>) {
     let memory = |va: u64, bytes: u64| Selection::Memory { space, va, bytes };
-    let Some(walk) = derive::walk(recording, space, va, event) else {
+    let Some(walk) = lookup::walk(recording, space, va, event) else {
         return;
     };
     for s in &walk.steps {
@@ -143,7 +144,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
 fn snapshots(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
     let mut last = None;
     for s in recording.memory.snapshots.iter() {
-        let Some(view) = derive::memory_at(recording, space, s.event) else {
+        let Some(view) = lookup::memory_at(recording, space, s.event) else {
             return;
         };
         let page = view
@@ -255,7 +256,7 @@ fn says(r: &Register, value: u64, target: u64) -> Option<&'static str> {
 }
 
 fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<Touch>) {
-    let Some(memory) = derive::memory_at(recording, space, j.submit) else {
+    let Some(memory) = lookup::memory_at(recording, space, j.submit) else {
         return;
     };
     let target = recording

@@ -1,7 +1,8 @@
 //! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
 
-use super::derive;
-use super::facts::{ChainJob, JobFact, SpaceFact};
+use super::jobs::{ChainJob, JobFact};
+use super::lookup;
+use super::spaces::SpaceFact;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, Recording};
@@ -107,7 +108,7 @@ impl Uses {
 pub fn of_page(recording: &Recording, uses: &Uses, spaces: &[SpaceFact], space: u32, va: u64, event: u64) -> Vec<Use> {
     let page = va & !4095;
     let mut out = Vec::new();
-    let at = derive::memory_at(recording, space, event).and_then(|m| m.physical_address(GpuVa(page)));
+    let at = lookup::memory_at(recording, space, event).and_then(|m| m.physical_address(GpuVa(page)));
     if let Some(frame) = at.map(|a| a.frame()) {
         for s in spaces {
             out.extend(s.marks.tables_in(frame).iter().take(NAMED).map(|t| Use::Table {

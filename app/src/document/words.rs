@@ -1,8 +1,8 @@
 //! Events in words: what an access means, what a job or an address is called.
 
 use super::Document;
-use super::derive::register_of;
-use super::facts::JobFact;
+use super::jobs::JobFact;
+use super::lookup::register_of;
 use crate::theme::text;
 use trace_core::recording::EventKind;
 use trace_core::registers::Role;

@@ -2,7 +2,7 @@
 
 use super::{jobs, problems, register};
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, facts, touches, values, words};
+use crate::document::{Document, facts, lookup, runs, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
@@ -66,7 +66,7 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
         .get(b.address_space as usize)
         .and_then(|s| s.mapping_at(b.va.0))
         .copied();
-    let rights = mapping.map_or_else(|| "not mapped".into(), |m| facts::rights_text(m.rights));
+    let rights = mapping.map_or_else(|| "not mapped".into(), |m| runs::rights_text(m.rights));
     widgets::key_value(ui, "rights", Part::mono(rights));
     let edited = doc.changes().inputs().contains_key(&b.name);
     let state = if edited {
@@ -124,7 +124,7 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
     {
         let told = format!(
             "{} · {}",
-            facts::rights_text(m.rights),
+            runs::rights_text(m.rights),
             text::counted(m.pages, "page", "pages")
         );
         let mapping = widgets::key_link(ui, "mapping", &told);
@@ -142,13 +142,13 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
     let shown = widgets::key_value(ui, "page holds", Part::words(&uses));
     widgets::copies(&shown, &[("use", uses)]);
     if let Ok(leaf) =
-        derive::walk(&doc.recording, space, va, doc.moment()).map_or(Err(()), |w| w.result.map_err(|_| ()))
+        lookup::walk(&doc.recording, space, va, doc.moment()).map_or(Err(()), |w| w.result.map_err(|_| ()))
         && let Some(pa) = leaf.target(trace_core::GpuVa(va))
     {
         let at = widgets::key_value(ui, "physical", Part::mono(pa.to_string()));
         widgets::copies(&at, &[("physical address", pa.to_string())]);
     }
-    let line = derive::read(&doc.recording, space, va, doc.moment(), 8);
+    let line = lookup::read(&doc.recording, space, va, doc.moment(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
     let edited = edited_bytes(doc, space, va, &mut now);
     widgets::section(ui, "As, little-endian");

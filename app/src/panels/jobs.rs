@@ -2,7 +2,7 @@
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
-use crate::document::{Document, facts, words};
+use crate::document::{Document, runs, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
@@ -282,7 +282,7 @@ fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             .get(b.address_space as usize)
             .and_then(|s| s.mapping_at(b.va.0))
             .map(|m| m.rights);
-        let right = rights.map_or_else(|| "not mapped".into(), facts::rights_text);
+        let right = rights.map_or_else(|| "not mapped".into(), runs::rights_text);
         let row = widgets::list_row(
             ui,
             &format!("reach {}", b.name),

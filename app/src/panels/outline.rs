@@ -1,8 +1,9 @@
 //! Outline: what there is in the recording, at the left.
 
 use crate::document::Document;
-use crate::document::facts::{Content, SEVERITIES, Stage};
+use crate::document::facts::{SEVERITIES, Stage};
 use crate::document::moment::Selection;
+use crate::document::runs::Content;
 use crate::document::words;
 use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{Part, list_row, section};

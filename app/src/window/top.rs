@@ -3,7 +3,7 @@
 use super::app::App;
 use super::command::Menu;
 use crate::document::Document;
-use crate::document::replay::Safety;
+use crate::document::safety::Safety;
 use crate::panels::desk::Ask;
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;

@@ -8,7 +8,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
-use kinescope::document::{Document, derive};
+use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::{App, Chosen, Pick, Setup, layout};
@@ -101,6 +101,20 @@ pub fn busy(folder: &Path) -> PathBuf {
     path
 }
 
+/// Events that write a register, in order.
+pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
+    let events = doc.facts.registers[&register].events.iter().map(|e| u64::from(*e));
+    events
+        .filter(|e| doc.recording.events.access(*e as usize).is_some_and(|a| a.write))
+        .collect()
+}
+
+/// The register that is written most.
+pub fn busiest(doc: &Document) -> u32 {
+    let all = doc.facts.registers.keys().copied();
+    all.max_by_key(|r| writes(doc, *r).len()).unwrap()
+}
+
 /// A window without a screen, and what a test needs around it.
 pub struct Window {
     /// Runs its frames.
@@ -191,12 +205,43 @@ impl Window {
         // A copy, so that journals do not lie beside the samples.
         let copy = w.folder.path().join("sample.kine");
         std::fs::copy(file, &copy).unwrap();
-        let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
-        let facts = derive::derive(&recording, &Progress::new()).unwrap();
-        let doc = Document::new(copy, Arc::new(recording), Arc::new(facts));
-        w.app().take(doc);
-        w.settle();
+        w.start(&copy);
         w
+    }
+
+    /// Opens a recording as a program that was just started does.
+    pub fn start(&mut self, path: &Path) {
+        let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts));
+        self.app().take(doc);
+        self.settle();
+    }
+
+    /// The program dies, once every change stands in the journal, and is started again.
+    pub fn dies(&mut self) {
+        let path = self.doc().path.clone();
+        let file = journal::path_for(&path);
+        let wanted = self.doc().changes().len();
+        let of = journal::Of {
+            events: self.doc().len(),
+            gpu: self.doc().recording.facts.identity.gpu_id,
+            source: self.doc().recording.facts.identity.source.clone(),
+        };
+        let recording = Arc::clone(&self.doc().recording);
+        let since = Instant::now();
+        while journal::read(&file, &of, &*recording)
+            .ok()
+            .flatten()
+            .is_none_or(|f| f.changes.len() < wanted)
+        {
+            assert!(since.elapsed().as_secs() < 60, "the journal was not written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = std::fs::read(&file).unwrap();
+        self.run("close");
+        std::fs::write(&file, text).unwrap();
+        self.start(&path);
     }
 
     /// A window with a recording that a test made up.
@@ -280,6 +325,21 @@ impl Window {
     /// Whether something has this label.
     pub fn has(&self, label: &str) -> bool {
         self.harness.query_all_by_label(label).next().is_some()
+    }
+
+    /// Whether something has a label that holds this.
+    pub fn has_part(&self, part: &str) -> bool {
+        self.harness.query_all_by_label_contains(part).next().is_some()
+    }
+
+    /// Types a text into the field of this label, and Enter.
+    pub fn enter(&mut self, label: &str, text: &str) {
+        self.harness.get_by_label(label).focus();
+        self.settle();
+        self.harness.get_by_label(label).type_text(text);
+        self.settle();
+        self.harness.key_press(egui::Key::Enter);
+        self.settle();
     }
 
     /// The path that the person chooses next.

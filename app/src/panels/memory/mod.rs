@@ -11,7 +11,7 @@ pub use search::pattern;
 pub use view::{Touched, View};
 
 use crate::document::moment::Selection;
-use crate::document::{Document, facts, touches};
+use crate::document::{Document, facts, runs, touches};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
@@ -180,7 +180,7 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
             let pages = text::count(m.pages);
             parts.push(format!(
                 "{} · {pages} pages from {:#x}",
-                facts::rights_text(m.rights),
+                runs::rights_text(m.rights),
                 m.va
             ));
             let uses = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());

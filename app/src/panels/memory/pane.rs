@@ -3,7 +3,7 @@
 use super::view::{Made, Plotted, Touched, View};
 use crate::document::moment::Selection;
 use crate::document::touches::{self, Touch};
-use crate::document::{Document, derive, values};
+use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
 use crate::theme::plot::{around, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
@@ -141,13 +141,13 @@ fn points(doc: &Document, made: Made) -> Plotted {
     };
     let mut out = Vec::new();
     if every == 1 {
-        let read = derive::read(&doc.recording, space, va, moment, (count * size) as usize);
+        let read = lookup::read(&doc.recording, space, va, moment, (count * size) as usize);
         let parts = read.chunks_exact(size as usize).enumerate();
         out.extend(parts.filter_map(|(i, b)| Some([i as f64, value(b)?])));
     } else {
         for i in (0..count).step_by(every as usize) {
             let at = va.saturating_add(i * size);
-            let read = derive::read(&doc.recording, space, at, moment, size as usize);
+            let read = lookup::read(&doc.recording, space, at, moment, size as usize);
             out.extend(value(&read).map(|v| [i as f64, v]));
         }
     }

@@ -3,7 +3,7 @@
 use super::view::View;
 use super::{copy, pane};
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, values};
+use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, mono, palette, small};
@@ -76,7 +76,7 @@ type Cell = (Result<u8, ByteState>, bool);
 
 /// The bytes in view, edits on top.
 fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
-    let read = derive::read(&doc.recording, space, top, doc.moment(), len);
+    let read = lookup::read(&doc.recording, space, top, doc.moment(), len);
     let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
     let end = top.saturating_add(len as u64);
     for (name, edited) in doc.changes().inputs() {

@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, values};
+use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{RichText, Ui};
@@ -118,7 +118,7 @@ fn start(doc: &Document, view: &mut View, asks: &mut Asks) {
     let (recording, space, moment) = (Arc::clone(&doc.recording), view.space, doc.moment());
     let path = doc.path.clone();
     let progress = asks.work("searching memory", move |progress| {
-        let found = match derive::memory_at(&recording, space, moment) {
+        let found = match lookup::memory_at(&recording, space, moment) {
             Some(memory) => memory.search(&bytes, GpuVa(0)..GpuVa(u64::MAX), progress),
             None => Ok(Vec::new()),
         };

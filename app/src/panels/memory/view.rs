@@ -2,7 +2,7 @@
 
 use crate::document::moment::Selection;
 use crate::document::touches::Touch;
-use crate::document::{Document, facts};
+use crate::document::{Document, runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
@@ -105,7 +105,7 @@ impl View {
             .map(|b| (b.address_space, b.va.0));
         let first = input.or_else(|| {
             let runs = &doc.facts.spaces.first()?.runs;
-            let data = runs.iter().find(|r| r.content == facts::Content::Data);
+            let data = runs.iter().find(|r| r.content == runs::Content::Data);
             Some((0, data.or(runs.first())?.va))
         });
         let (space, va) = first.unwrap_or((0, 0));

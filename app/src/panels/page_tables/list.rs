@@ -3,7 +3,8 @@
 use super::look::{colour, holds, mark_colour, run_words};
 use super::view::{ColourBy, View};
 use crate::document::Document;
-use crate::document::facts::{Content, Run, SpaceFact, rights_text};
+use crate::document::runs::{Content, Run, rights_text};
+use crate::document::spaces::SpaceFact;
 use crate::document::tables::Mark;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, mono, palette, small, text};

@@ -1,7 +1,7 @@
 //! How pages look wherever the panel shows them: their colours, and what they hold in words.
 
 use super::view::ColourBy;
-use crate::document::facts::{Content, Run, rights_text};
+use crate::document::runs::{Content, Run, rights_text};
 use crate::document::tables::Mark;
 use crate::document::{Document, uses};
 use crate::theme::{Palette, text};

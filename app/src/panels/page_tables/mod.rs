@@ -10,7 +10,9 @@ mod walk;
 pub use view::{ColourBy, View};
 
 use crate::document::Document;
-use crate::document::facts::{Content, SpaceFact, Stage};
+use crate::document::facts::Stage;
+use crate::document::runs::Content;
+use crate::document::spaces::SpaceFact;
 use crate::document::tables::Mark;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;

@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::document::tables::{entry_bits, entry_words};
-use crate::document::{Document, derive, touches};
+use crate::document::{Document, lookup, touches};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
@@ -42,7 +42,7 @@ fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> St
 #[must_use]
 pub fn words(doc: &Document, space: u32, va: u64) -> String {
     let mut out = format!("{va:#x}");
-    if let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) {
+    if let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) {
         for s in &w.steps {
             let (word, to) = entry_words(s.kind);
             out += &format!(
@@ -80,7 +80,7 @@ pub fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
 
 fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
-    let Some(w) = derive::walk(&doc.recording, space, va, doc.moment()) else {
+    let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) else {
         return;
     };
     ui.horizontal(|ui| {

@@ -2,7 +2,7 @@
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
-use crate::document::{Document, derive, words};
+use crate::document::{Document, lookup, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
@@ -23,7 +23,7 @@ fn access_now(doc: &Document, register: u32) -> Option<(u64, Access)> {
 /// What is known of a register, as the inspector shows it too.
 pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let p = palette(ui);
-    let def = derive::register_of(&doc.recording, register);
+    let def = lookup::register_of(&doc.recording, register);
     widgets::section(ui, "Register");
     let name = doc.facts.register_name(register);
     let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
@@ -136,7 +136,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
 
 /// The address that a register and its other half hold together, as a link.
 fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, event: u64, access: Access) {
-    let Some(r) = derive::register_of(&doc.recording, register) else {
+    let Some(r) = lookup::register_of(&doc.recording, register) else {
         return;
     };
     let Some(wide) = &r.wide else { return };

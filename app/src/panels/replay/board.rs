@@ -1,6 +1,6 @@
 //! Where the replay runs: the boards that are known, another one by its address, the pace.
 
-use super::aside;
+use super::say::aside;
 use crate::document::Document;
 use crate::document::replay::SOFTWARE;
 use crate::panels::desk::Asks;

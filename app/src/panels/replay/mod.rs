@@ -5,13 +5,13 @@ mod jobs;
 mod outcome;
 mod outputs;
 mod plan;
+mod say;
 mod wrong;
 
 use crate::document::Document;
 use crate::panels::desk::Asks;
-use crate::theme::{ROW, body, icons, mono, palette, text, widgets};
-use egui::accesskit::Role;
-use egui::{Align2, Color32, Rect, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+use crate::theme::{icons, palette, widgets};
+use egui::{Rect, ScrollArea, Stroke, Ui, UiBuilder, pos2, vec2};
 
 /// Narrower than this the three parts lie one below the other.
 const THREE_ABREAST: f32 = 560.0;
@@ -93,39 +93,4 @@ fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
             draw(ui);
             ui.add_space(8.0);
         });
-}
-
-/// Words that may take several lines.
-fn told(ui: &mut Ui, words: impl Into<String>, colour: Color32) {
-    ui.add(egui::Label::new(RichText::new(words).color(colour)).wrap());
-}
-
-/// Small words on one line, whole on hover.
-fn aside(ui: &mut Ui, words: impl Into<String>) {
-    let p = palette(ui);
-    ui.add(egui::Label::new(RichText::new(words).font(crate::theme::small()).color(p.quiet)).truncate());
-}
-
-/// A count, what is counted, and a word about it on the right.
-fn count_row(ui: &mut Ui, n: u64, what: &str, word: (&str, Color32), ink: Option<Color32>, hover: &str) {
-    let p = palette(ui);
-    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
-    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{n} {what}")));
-    let y = rect.center().y;
-    ui.painter().text(
-        pos2(rect.left() + 46.0, y),
-        Align2::RIGHT_CENTER,
-        text::count(n),
-        mono(),
-        ink.unwrap_or(p.text),
-    );
-    let used = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, word.0, body(), word.1);
-    let mid = Rect::from_min_max(
-        pos2(rect.left() + 56.0, rect.top()),
-        pos2(rect.right() - used - 4.0, rect.bottom()),
-    );
-    widgets::paint_text(ui, mid, Align2::LEFT_CENTER, what, body(), ink.unwrap_or(p.text));
-    if !hover.is_empty() {
-        r.on_hover_text(hover);
-    }
 }

@@ -1,6 +1,7 @@
 //! What came of the replay: the verdict first, then what went wrong, outputs, jobs.
 
-use super::{aside, jobs, outputs, told, wrong};
+use super::say::{aside, told};
+use super::{jobs, outputs, wrong};
 use crate::document::Document;
 use crate::document::replay;
 use crate::panels::desk::Asks;

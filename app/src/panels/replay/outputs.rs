@@ -1,6 +1,6 @@
 //! Outputs of the replay beside the recorded ones: whether they agree, where they first do not, the first values.
 
-use super::told;
+use super::say::told;
 use crate::document::Document;
 use crate::document::compared::{OutputDiff, SHOWN};
 use crate::document::moment::Selection;

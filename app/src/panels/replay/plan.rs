@@ -1,6 +1,6 @@
 //! What the replay will do: actions, comparisons, what was proved, every rewrite; and the buttons that start it.
 
-use super::{aside, count_row, told};
+use super::say::{aside, count_row, told};
 use crate::document::Document;
 use crate::document::boards::contained_briefly;
 use crate::document::replay::{SOFTWARE, TroubleKind};

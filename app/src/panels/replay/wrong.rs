@@ -1,8 +1,8 @@
 //! What went wrong in a replay: faults with their registers and walk, divergences that lead to their event, findings.
 
-use super::told;
+use super::say::told;
 use crate::document::Document;
-use crate::document::derive::register_of;
+use crate::document::lookup::register_of;
 use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;

@@ -5,7 +5,7 @@ use super::label::{lane_font, number};
 use super::lane::{Lane, name};
 use super::scale::{Scale, Single, x_of};
 use crate::document::Document;
-use crate::document::facts::JobFact;
+use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use crate::document::words;
 use crate::theme::{mono_small, palette, small, text, widgets};

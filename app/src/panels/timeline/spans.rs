@@ -3,7 +3,8 @@
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
-use crate::document::facts::{JobFact, RegisterFact};
+use crate::document::facts::RegisterFact;
+use crate::document::jobs::JobFact;
 use trace_core::timeline::{Pixels, merge_spans};
 
 /// Things of a lane that share a pixel, or one thing.

@@ -1,19 +1,13 @@
-//! Drives the window by its accessible labels: every panel, every row of the command table.
-//! Each test asserts that a document, a file or a panel changed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+//! Every row of the command table changes something.
 
-mod common;
-
-use common::{Window, diverging, sample, samples};
+use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
-use kinescope::document::Document;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::moment::Selection;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a command changed, told by a check that runs it.
 type Check = fn(&mut Window, &str);
@@ -74,6 +68,12 @@ fn planned(w: &mut Window) {
 fn replayed(w: &mut Window) {
     ran(w, "replay");
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
+}
+
+fn offer(w: &mut Window) {
+    w.edit();
+    w.dies();
+    assert!(w.has("Take them up"), "the changes are offered");
 }
 
 /// Every row of the command table with the check that shows what it changed.
@@ -425,42 +425,6 @@ const CHECKS: &[(&str, Check)] = &[
     }),
 ];
 
-/// The register that is written most.
-fn busiest(doc: &Document) -> u32 {
-    doc.facts
-        .registers
-        .iter()
-        .max_by_key(|r| writes(doc, r.1))
-        .map(|r| *r.0)
-        .unwrap()
-}
-
-fn writes(doc: &Document, r: &kinescope::document::facts::RegisterFact) -> usize {
-    r.events
-        .iter()
-        .filter(|e| doc.recording.events.access(**e as usize).is_some_and(|a| a.write))
-        .count()
-}
-
-fn offer(w: &mut Window) {
-    w.edit();
-    let path = w.doc().path.clone();
-    let (recording, facts) = (Arc::clone(&w.doc().recording), Arc::clone(&w.doc().facts));
-    // The journal as it stands when the program dies now: nothing was closed.
-    let journal = kinescope::document::journal::path_for(&path);
-    let since = Instant::now();
-    while std::fs::metadata(&journal).map_or(true, |m| m.len() < 80) {
-        assert!(since.elapsed() < Duration::from_secs(20), "no journal was written");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let text = std::fs::read(&journal).unwrap();
-    w.run("close");
-    std::fs::write(&journal, text).unwrap();
-    w.app().take(Document::new(path, recording, facts));
-    w.settle();
-    assert!(w.has("Take them up"), "the changes are offered");
-}
-
 #[test]
 fn every_row_of_the_command_table_changes_something() {
     let mut wrong = Vec::new();
@@ -487,267 +451,4 @@ fn every_row_of_the_command_table_changes_something() {
         wrong.len(),
         wrong.join("\n")
     );
-}
-
-#[test]
-fn without_a_recording_the_window_says_what_to_do() {
-    let mut w = Window::empty();
-    assert!(w.has("Open file"));
-    let copy = w.folder.path().join("chosen.kine");
-    std::fs::copy(sample(), &copy).unwrap();
-    w.will_choose(&copy);
-    w.click("Open file");
-    assert_eq!(w.doc().path, copy);
-}
-
-#[test]
-fn a_file_that_is_no_recording_is_told_and_the_window_lives_on() {
-    let mut w = Window::empty();
-    let bad = w.folder.path().join("bad.kine");
-    std::fs::write(&bad, b"not a recording").unwrap();
-    w.will_choose(&bad);
-    w.click("Open file");
-    assert!(w.app().doc.is_none() && w.app().notice.is_some());
-    w.click("Dismiss");
-    assert!(w.app().notice.is_none() && w.has("Open file"));
-}
-
-#[test]
-fn an_event_clicked_in_the_table_moves_every_panel() {
-    let mut w = Window::open();
-    w.run("first-event");
-    w.click("event 6");
-    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (6, Selection::Event));
-    let register = w.doc().register().unwrap();
-    let name = w.doc().facts.register_name(register);
-    assert!(w.has(&name), "the inspector explains {name}");
-}
-
-#[test]
-fn a_filter_leaves_only_what_passes() {
-    let mut w = Window::open();
-    w.harness.get_by_label("Filter events").focus();
-    w.settle();
-    w.harness.get_by_label("Filter events").type_text("write");
-    w.settle();
-    let rows = w.views().events.rows.clone().expect("rows were found");
-    assert!(!rows.is_empty() && (rows.len() as u64) < w.doc().len());
-    for e in rows.iter() {
-        assert!(w.doc().recording.events.access(*e as usize).is_some_and(|a| a.write));
-    }
-    w.click("Clear filter");
-    assert!(w.views().events.rows.is_none());
-}
-
-#[test]
-fn a_job_clicked_in_its_panel_is_selected_and_explained() {
-    let mut w = Window::open();
-    w.run("show-jobs");
-    w.click("job 0");
-    assert_eq!(*w.doc().selection(), Selection::Job(0));
-    assert!(w.has("submitted event") || w.harness.query_all_by_label_contains("submitted").next().is_some());
-}
-
-#[test]
-fn a_mapping_clicked_shows_its_walk_and_leads_to_memory() {
-    let mut w = Window::open();
-    w.run("show-page-tables");
-    let va = w.doc().facts.spaces[0].mappings[0].va;
-    w.click(&format!("mapping {va:#x}"));
-    assert_eq!(w.views().tables.at, Some(va));
-    assert!(
-        w.harness.query_all_by_label_contains("level 3").next().is_some(),
-        "the walk is told level by level"
-    );
-    w.click("Go to memory");
-    assert!(w.shows("memory"));
-    assert_eq!(w.views().memory.top, va & !15);
-    w.click(&format!("memory {:#x}", va & !15));
-    assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
-}
-
-#[test]
-fn the_map_zooms() {
-    let mut w = Window::open();
-    w.run("show-page-tables");
-    let before = w.views().tables.cell;
-    w.click("Zoom map out");
-    assert!(w.views().tables.cell > before);
-    w.click("Zoom map in");
-    assert_eq!(w.views().tables.cell, before);
-    w.click("Colour by content");
-    assert_eq!(
-        w.views().tables.colour_by,
-        kinescope::panels::page_tables::ColourBy::Content
-    );
-}
-
-#[test]
-fn a_value_is_edited_set_and_taken_back() {
-    let mut w = Window::open();
-    let name = w.input();
-    w.run("show-inputs");
-    w.click("value 1");
-    assert_eq!(w.views().inputs.editing, Some(1));
-    w.views().inputs.field = "5".into();
-    w.click("Set");
-    assert!(
-        w.doc().changes().inputs().contains_key(&name),
-        "{:?}",
-        w.views().inputs.wrong
-    );
-    w.click("As recorded");
-    assert!(!w.doc().changes().inputs().contains_key(&name));
-    w.run("undo");
-    assert!(w.doc().changes().inputs().contains_key(&name));
-}
-
-#[test]
-fn a_file_is_loaded_into_a_buffer_and_one_of_another_size_is_told() {
-    let mut w = Window::open();
-    let name = w.input();
-    w.run("show-inputs");
-    let (now, _) = w.doc().buffer_now(&name).unwrap();
-    let file = w.folder.path().join("new.bin");
-    let new: Vec<u8> = now.iter().map(|b| !b).collect();
-    std::fs::write(&file, &new).unwrap();
-    w.will_choose(&file);
-    w.click("Load…");
-    assert_eq!(w.doc().buffer_now(&name).unwrap(), (new, true));
-    std::fs::write(&file, [1, 2, 3]).unwrap();
-    w.click("Load…");
-    assert!(
-        w.app().notice.as_ref().is_some_and(|n| n.1.contains('3')),
-        "{:?}",
-        w.app().notice
-    );
-}
-
-#[test]
-fn an_edited_input_replays_and_the_panel_tells_how_it_went() {
-    let mut w = Window::open();
-    w.edit();
-    w.run("show-replay");
-    w.click("Run replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
-    assert_eq!(o.rewrites.get(&replay_engine::plan::RewriteKind::Input), Some(&1));
-    assert!(
-        w.harness.query_all_by_label_contains("Matched").next().is_some()
-            || o.verdict != replay_engine::run::Verdict::Match
-    );
-}
-
-#[test]
-fn the_register_panel_pins_and_jumps() {
-    let mut w = Window::open();
-    w.run("show-register");
-    let first = w.harness.query_all_by_label_contains("access at event").count();
-    assert!(first > 0, "accesses are listed");
-    let r = w.doc().register().unwrap();
-    w.harness.query_all_by_label("Pin to timeline").next().unwrap().click();
-    w.settle();
-    assert_eq!(w.doc().changes().pins(), [r]);
-    let name = w.doc().facts.register_name(r);
-    w.click(&format!("Lane {name}"));
-    assert!(w.doc().changes().pins().is_empty());
-}
-
-#[test]
-fn the_palette_goes_to_an_event_by_its_number() {
-    let mut w = Window::open();
-    w.run("palette");
-    w.harness.get_by_label("Palette").type_text("12");
-    w.settle();
-    w.harness.key_press(egui::Key::Enter);
-    w.settle();
-    assert_eq!(w.doc().moment(), 12);
-    assert!(w.app().palette.is_none());
-}
-
-#[test]
-fn keys_of_the_table_reach_their_commands() {
-    let mut w = Window::open();
-    w.doc().go(4);
-    w.settle();
-    w.harness.key_press(egui::Key::Period);
-    w.settle();
-    assert_eq!(w.doc().moment(), 5);
-    w.harness
-        .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowLeft);
-    w.settle();
-    assert_eq!(w.doc().moment(), 4);
-    w.harness.key_press(egui::Key::W);
-    w.settle();
-    assert!(w.views().timeline.range.is_some());
-    w.harness.key_press(egui::Key::F);
-    w.settle();
-    assert!(w.views().timeline.range.is_none());
-}
-
-#[test]
-fn the_workspace_comes_back_with_its_recording() {
-    let mut w = Window::open();
-    w.run("show-jobs");
-    w.run("axis-time");
-    w.doc().go(11);
-    let path = w.doc().path.clone();
-    w.run("close");
-    let ctx = w.harness.ctx.clone();
-    w.app().open(&ctx, path);
-    w.settle();
-    assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
-    assert!(w.shows("jobs"));
-}
-
-#[test]
-fn hardware_is_touched_only_after_the_person_said_so() {
-    let mut w = Window::open();
-    w.doc().replay.choose("agent://127.0.0.1:9/mali");
-    w.run("replay");
-    assert_eq!(w.app().confirm, Some("replay"));
-    assert!(w.doc().replay.running.is_none());
-    w.click("Do not");
-    assert_eq!(w.app().confirm, None);
-    w.run("replay");
-    w.click("Touch the hardware");
-    assert!(
-        w.doc().replay.error.is_some(),
-        "nothing answers there, and the person is told"
-    );
-}
-
-fn picture(name: &str, panel: &str, theme: ThemeChoice) {
-    let mut w = Window::open_with(theme, 1.0);
-    // Hints and the path of the copy differ from run to run; the name of the file does not.
-    w.app().settings.hints_read = 9;
-    w.doc().go_job(0);
-    w.run(panel);
-    w.settle();
-    w.harness.snapshot(name);
-}
-
-macro_rules! pictures {
-    ($($name:ident $panel:literal $theme:ident)*) => {
-        $(#[test]
-        fn $name() {
-            picture(stringify!($name), $panel, ThemeChoice::$theme);
-        })*
-    };
-}
-
-pictures! {
-    events_dark "show-events" Dark
-    events_light "show-events" Light
-    page_tables_dark "show-page-tables" Dark
-    page_tables_light "show-page-tables" Light
-    jobs_dark "show-jobs" Dark
-    jobs_light "show-jobs" Light
-    inputs_dark "show-inputs" Dark
-    inputs_light "show-inputs" Light
-    replay_dark "show-replay" Dark
-    replay_light "show-replay" Light
-    memory_dark "show-memory" Dark
-    memory_light "show-memory" Light
-    register_dark "show-register" Dark
-    register_light "show-register" Light
 }

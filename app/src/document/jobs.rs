@@ -1,0 +1,133 @@
+//! The jobs of a recording: from submit to interrupt, with the chain that memory holds.
+
+use super::lookup::{map_of, memory_at};
+use std::collections::HashMap;
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::jobs::{self, ChainEnd, GpuMemory, address_spaces};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::Recording;
+
+/// Most jobs of a chain that are kept.
+const MOST_CHAIN: usize = 256;
+
+/// A job of a chain.
+#[derive(Clone, Debug, Default)]
+pub struct ChainJob {
+    /// GPU address of its header.
+    pub va: u64,
+    /// Its type in words, or why the header does not decode.
+    pub kind: String,
+    /// Whether the header decodes.
+    pub decoded: bool,
+    /// Workgroups and workgroup size.
+    pub dispatch: Option<([u32; 3], [u32; 3])>,
+    /// Shader address.
+    pub shader: Option<u64>,
+    /// Fields of the header in words: name and value.
+    pub fields: Vec<(String, String)>,
+}
+
+/// Work from its submit to its end.
+#[derive(Clone, Debug)]
+pub struct JobFact {
+    /// Index in order of submit.
+    pub index: u32,
+    /// Job slot.
+    pub slot: u8,
+    /// Event of the submit write.
+    pub submit: u64,
+    /// First event of the handler of its interrupt.
+    pub done: Option<u64>,
+    /// Address of the first job of the chain.
+    pub head_va: u64,
+    /// Nanoseconds from submit to interrupt.
+    pub duration_ns: Option<u64>,
+    /// Whether it ended in a fault.
+    pub failed: bool,
+    /// The chain as memory holds it.
+    pub chain: Arc<[ChainJob]>,
+    /// How the chain ends, when not in good order.
+    pub end: Option<Arc<str>>,
+}
+
+impl JobFact {
+    /// First and last event.
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
+    }
+}
+
+/// A chain and how it ends, when not in good order.
+pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>);
+
+/// The chain of each job, read in the address space that it runs in. Jobs that run the same chain while memory is the
+/// same share it.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Chain>, Cancelled> {
+    let snapshots = &recording.memory.snapshots;
+    let mut known: HashMap<(u64, usize, Option<u32>), Chain> = HashMap::new();
+    let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
+    let spaces = map_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
+    let mut out = Vec::with_capacity(jobs.len());
+    progress.set_total(jobs.len() as u64);
+    for (at, j) in jobs.iter().enumerate() {
+        let space = spaces.get(at).copied().flatten();
+        let snapshot = snapshots.partition_point(|s| s.event <= j.submit);
+        let chain = match known.get(&(j.head_va, snapshot, space)) {
+            Some(c) => c.clone(),
+            None => {
+                let memory = space.and_then(|s| memory_at(recording, s, j.submit));
+                let c = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                known.insert((j.head_va, snapshot, space), c.clone());
+                c
+            }
+        };
+        out.push(chain);
+        progress.advance(1)?;
+    }
+    Ok(out)
+}
+
+fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
+    let chain = jobs::chain(mem, head);
+    let mut out = Vec::new();
+    let end = match chain.end {
+        ChainEnd::End => None,
+        ChainEnd::Loop(va) => Some(format!("it comes back to {va}")),
+        ChainEnd::Unreadable(va) => Some(format!("the recording does not hold {va}")),
+        ChainEnd::Undecoded(va) => Some(format!("the header at {va} does not decode")),
+        ChainEnd::Limit => Some("it is longer than any that is followed".into()),
+    };
+    for job in chain.jobs.iter().take(MOST_CHAIN) {
+        let mut fields = Vec::new();
+        let kind = match &job.header {
+            Ok(h) => {
+                fields.push(("index".into(), h.index.to_string()));
+                fields.push(("status".into(), jobs::exception_name(h.exception_code()).to_owned()));
+                fields.push(("barrier".into(), if h.barrier { "yes" } else { "no" }.into()));
+                if h.next.0 != 0 {
+                    fields.push(("next".into(), h.next.to_string()));
+                }
+                if h.fault_pointer != 0 {
+                    fields.push(("fault at".into(), format!("{:#x}", h.fault_pointer)));
+                }
+                job.kind()
+                    .map_or_else(|| format!("type {}", h.job_type), |k| k.name().to_owned())
+            }
+            Err(e) => e.to_string(),
+        };
+        out.push(ChainJob {
+            va: job.va.0,
+            kind,
+            decoded: job.decoded(),
+            dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
+            shader: job.shader_va.map(|s| s.0),
+            fields,
+        });
+    }
+    (out.into(), end.map(Into::into))
+}

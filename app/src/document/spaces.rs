@@ -1,0 +1,300 @@
+//! The address spaces of a recording: what is mapped where, with which content, found by walking their tables.
+
+use super::runs::{Content, Run};
+use super::tables::Marks;
+use std::ops::ControlFlow;
+use trace_core::mmu::{self, Found, Scan};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::{PageId, Recording};
+
+/// Most pages and blocks that are compared to find what is mapped twice.
+const MOST_LEAVES: usize = 1 << 20;
+/// Bits of an address in a gibibyte, the step in which progress through an address space is told.
+const GIB_BITS: u32 = 30;
+/// Most runs of pages that are kept, all address spaces together: three million pages that differ from their neighbours
+/// are no picture any more, and a file can claim billions.
+const MOST_RUNS: usize = 3 << 20;
+
+/// An address space as the window shows it.
+#[derive(Clone, Debug, Default)]
+pub struct SpaceFact {
+    /// Hardware number.
+    pub number: u8,
+    /// Format of the tables, in words.
+    pub format: String,
+    /// Physical address of the top table.
+    pub root: u64,
+    /// Mappings: ascending, next to each other with the same rights are one.
+    pub mappings: Vec<Run>,
+    /// The same cut where the content changes.
+    pub runs: Vec<Run>,
+    /// Why the tables could not be read to their end.
+    pub problem: Option<String>,
+    pages: u64,
+    /// Pages and runs by content.
+    with: [(u64, usize); 3],
+    /// What stands out, and where the tables lie.
+    pub marks: Marks,
+}
+
+impl SpaceFact {
+    /// The same with its pages counted.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.pages = self.mappings.iter().map(|m| m.pages).sum();
+        self.with = Default::default();
+        for r in &self.runs {
+            if let Some(w) = self.with.get_mut(r.content as usize) {
+                *w = (w.0 + r.pages, w.1 + 1);
+            }
+        }
+        self
+    }
+
+    /// Number of mapped pages.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Pages of this content.
+    #[must_use]
+    pub fn pages_with(&self, content: Content) -> u64 {
+        self.with.get(content as usize).map_or(0, |w| w.0)
+    }
+
+    /// Runs of this content.
+    #[must_use]
+    pub fn runs_with(&self, content: Content) -> usize {
+        self.with.get(content as usize).map_or(0, |w| w.1)
+    }
+
+    /// The mapping that holds an address.
+    #[must_use]
+    pub fn mapping_at(&self, va: u64) -> Option<&Run> {
+        let n = self.mappings.partition_point(|m| m.va <= va);
+        self.mappings.get(n.checked_sub(1)?).filter(|m| va < m.end())
+    }
+}
+
+/// Every address space of a recording, as the window shows them.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn spaces(recording: &Recording, progress: &Progress) -> Result<Vec<SpaceFact>, Cancelled> {
+    let mut room = MOST_RUNS;
+    let n = recording.facts.address_spaces.len();
+    (0..n).map(|i| space(recording, i, &mut room, progress)).collect()
+}
+
+/// The mappings of an address space, runs kept as long as there is `room` for them.
+fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progress) -> Result<SpaceFact, Cancelled> {
+    let Some(s) = recording.facts.address_spaces.get(index) else {
+        return Ok(SpaceFact::default());
+    };
+    let view = recording.memory.last();
+    let contents = view.runs();
+    let mut out = SpaceFact {
+        number: s.number,
+        format: match s.format {
+            trace_core::recording::MmuFormat::Aarch64_4k => "AArch64 4 KiB".into(),
+            trace_core::recording::MmuFormat::MaliLpae => "Mali LPAE".into(),
+        },
+        root: s.root.0,
+        ..Default::default()
+    };
+    progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
+    let (mut steps, mut gib, mut problems) = (0u64, 0, 0);
+    let (mut tables, mut leaves, mut too_many) = (Vec::new(), Vec::new(), false);
+    // Leaves are kept up to a bound: a small file can map millions of blocks, each with its content in pieces.
+    let _ = mmu::visit_all(s.format, s.root, &view, &mut |found| {
+        let leaf = match found {
+            Found::Table(t) => {
+                tables.push(t);
+                return ControlFlow::Continue(());
+            }
+            Found::Leaf(leaf) => leaf,
+            Found::Problem(e) => {
+                out.problem.get_or_insert_with(|| e.to_string());
+                problems += 1;
+                return if problems < Scan::MAX_PROBLEMS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                };
+            }
+        };
+        let done = leaf.va.0 >> GIB_BITS;
+        if progress.advance(done.saturating_sub(gib)).is_err() {
+            return ControlFlow::Break(());
+        }
+        gib = done;
+        if leaves.len() < MOST_LEAVES {
+            leaves.push(leaf);
+        } else {
+            too_many = true;
+        }
+        let rights = rights_bits(leaf.rights);
+        let whole = Run {
+            va: leaf.va.0,
+            pages: leaf.bytes / 4096,
+            rights,
+            content: Content::None,
+        };
+        let mut fits = join(&mut out.mappings, whole, room);
+        let (first, end) = (leaf.pa.frame(), leaf.pa.frame().saturating_add(whole.pages));
+        let mut next = contents.partition_point(|r| r.end_frame() <= first);
+        let mut at = first;
+        while fits && at < end {
+            let (content, to) = match contents.get(next).filter(|r| r.first_frame <= at) {
+                Some(r) if r.page(at) != Some(PageId::ZERO) => (Content::Data, r.end_frame()),
+                Some(r) if r.repeat => (Content::Zero, r.end_frame()),
+                Some(_) => (Content::Zero, at + 1),
+                None => (Content::None, contents.get(next).map_or(end, |r| r.first_frame)),
+            };
+            next += usize::from(contents.get(next).is_some_and(|r| r.end_frame() <= to));
+            let to = to.min(end);
+            let run = Run {
+                va: leaf.va.0.saturating_add((at - first) * 4096),
+                pages: to - at,
+                rights,
+                content,
+            };
+            fits = join(&mut out.runs, run, room);
+            at = to;
+            steps += 1;
+            fits &= steps % 4096 != 0 || progress.check().is_ok();
+        }
+        if !fits {
+            out.problem.get_or_insert_with(|| {
+                format!(
+                    "there are more than {MOST_RUNS} runs of pages; those from {} on are not shown",
+                    leaf.va
+                )
+            });
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    progress.check()?;
+    out.marks = Marks::of(
+        &out.mappings,
+        &out.runs,
+        (!too_many).then_some(leaves.as_slice()),
+        &tables,
+    );
+    Ok(out.counted())
+}
+
+/// Adds a run, to the last one where it continues it; `false` when there is no room for another.
+fn join(runs: &mut Vec<Run>, add: Run, room: &mut usize) -> bool {
+    match runs.last_mut() {
+        Some(last) if last.end() == add.va && last.rights == add.rights && last.content == add.content => {
+            last.pages += add.pages;
+        }
+        _ if *room == 0 => return false,
+        _ => {
+            *room -= 1;
+            runs.push(add);
+        }
+    }
+    true
+}
+
+fn rights_bits(r: mmu::Rights) -> u8 {
+    u8::from(r.read) | u8::from(r.write) << 1 | u8::from(r.execute) << 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::PhysAddr;
+    use trace_core::mmu::{Rights, encode_leaf, encode_table};
+    use trace_core::recording::{AddressSpace, FrameRole, MemoryBuilder, MmuFormat};
+
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+
+    /// A table at frame 1 that points at `tables` tables of one image, whose entries are all `leaf`, and zero pages in
+    /// the frames given.
+    fn recording(tables: u64, leaf: u64, frames: impl Iterator<Item = u64>) -> Recording {
+        let mut m = MemoryBuilder::new();
+        let page = |entry: &dyn Fn(u64) -> u64| {
+            let mut p = [0u8; 4096];
+            for (i, e) in p.chunks_exact_mut(8).enumerate() {
+                e.copy_from_slice(&entry(i as u64).to_le_bytes());
+            }
+            p
+        };
+        let entry = |i| {
+            if i < tables {
+                encode_table(F, PhysAddr((0x1000 + i) << 12))
+            } else {
+                mmu::INVALID
+            }
+        };
+        let (top, leaves) = (m.add_page(&page(&entry)), m.add_page(&page(&|_| leaf)));
+        let mut all = vec![(1, top, FrameRole::Table)];
+        all.extend((0..tables).map(|i| (0x1000 + i, leaves, FrameRole::Table)));
+        all.extend(frames.map(|f| (f, PageId::ZERO, FrameRole::Data)));
+        m.add_snapshot(0, all);
+        let mut r = Recording {
+            memory: m.finish(),
+            ..Recording::default()
+        };
+        let space = AddressSpace {
+            number: 0,
+            format: F,
+            root: PhysAddr(0x1000),
+            memattr: 0,
+            transcfg: 6,
+        };
+        r.facts.address_spaces = vec![space];
+        r
+    }
+
+    /// One GiB block, at the place where content is scattered.
+    fn block() -> u64 {
+        encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2
+    }
+
+    #[test]
+    fn content_inside_large_blocks_is_told_page_by_page() {
+        let r = recording(1, block(), [0x4_0003, 0x4_0004, 0x4_0100].into_iter());
+        let space = &spaces(&r, &Progress::new()).unwrap()[0];
+        assert_eq!(
+            (space.mappings.len(), space.pages(), &space.problem),
+            (1, 512 << 18, &None)
+        );
+        assert_eq!(space.pages_with(Content::Zero), 512 * 3);
+        let first: Vec<_> = space
+            .runs
+            .iter()
+            .take(4)
+            .map(|r| (r.va >> 12, r.pages, r.content))
+            .collect();
+        assert_eq!(
+            first,
+            [
+                (0, 3, Content::None),
+                (3, 2, Content::Zero),
+                (5, 0xfb, Content::None),
+                (0x100, 1, Content::Zero)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_small_file_that_maps_scattered_content_by_the_billion_is_shown_up_to_a_bound() {
+        let r = recording(512, block(), (0..131_072).map(|i| 0x4_0000 + 2 * i));
+        let space = &spaces(&r, &Progress::new()).unwrap()[0];
+        assert!(space.runs.len() + space.mappings.len() <= MOST_RUNS);
+        assert!(
+            space.problem.as_ref().is_some_and(|p| p.contains("are not shown")),
+            "{:?}",
+            space.problem
+        );
+        let progress = Progress::new();
+        progress.cancel();
+        assert!(spaces(&r, &progress).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! What a person does with hand and eye in these tests, and the sample that most of them open.
+
+use crate::common::Window;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use trace_core::recording::ElementType;
+
+/// A sample with an input `x` of 1024 numbers of 32 bits.
+pub fn saxpy() -> Window {
+    let mut w = Window::named("saxpy.kine");
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("x".into()));
+    w.settle();
+    w
+}
+
+/// The same with the elements of `x` read as floats.
+pub fn floats() -> Window {
+    let mut w = saxpy();
+    let b = w.doc().recording.buffer("x").unwrap().clone();
+    if w.doc().element(&b) != ElementType::F32 {
+        w.click("Element type");
+        w.click("f32");
+    }
+    assert_eq!(w.doc().element(&b), ElementType::F32);
+    w
+}
+
+pub fn bytes(w: &mut Window, name: &str) -> Vec<u8> {
+    w.doc().buffer_now(name).unwrap().0
+}
+
+pub fn edited(w: &mut Window, name: &str) -> bool {
+    w.doc().changes().inputs().contains_key(name)
+}
+
+/// Several events in one frame: what a person does quickly.
+pub fn at_once(w: &mut Window, events: Vec<egui::Event>) {
+    w.harness.input_mut().events.extend(events);
+    w.settle();
+}
+
+pub fn button(pos: egui::Pos2, pressed: bool) -> egui::Event {
+    egui::Event::PointerButton {
+        pos,
+        button: egui::PointerButton::Primary,
+        pressed,
+        modifiers: egui::Modifiers::NONE,
+    }
+}
+
+pub fn double_click(w: &mut Window, pos: egui::Pos2) {
+    w.harness.hover_at(pos);
+    w.settle();
+    at_once(
+        w,
+        vec![
+            button(pos, true),
+            button(pos, false),
+            button(pos, true),
+            button(pos, false),
+        ],
+    );
+}
+
+/// The texts that were copied in the frames since `settle` was left out.
+pub fn click_and_copied(w: &mut Window, label: &str) -> String {
+    w.harness.get_by_label(label).click();
+    let mut out = String::new();
+    for _ in 0..4 {
+        w.harness.step();
+        for c in &w.harness.output().platform_output.commands {
+            if let egui::OutputCommand::CopyText(t) = c {
+                out.clone_from(t);
+            }
+        }
+    }
+    out
+}

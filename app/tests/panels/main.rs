@@ -1,0 +1,13 @@
+//! Events, Jobs, Memory, Page tables, Inputs, Register and the inspector, driven by their accessible labels.
+//! Each test asserts that a document, a file or a panel changed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hands;
+mod inputs;
+mod left_behind;
+mod lists;
+mod memory;
+mod page_tables;
+mod picture;

@@ -1,0 +1,94 @@
+//! The window around the panels, driven by its accessible labels: every row of the command table, files, keys, the
+//! palette, replays, and pictures of every panel. Each test asserts that a document, a file or a panel changed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod commands;
+#[path = "../common/mod.rs"]
+mod common;
+mod pictures;
+
+use common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
+
+#[test]
+fn without_a_recording_the_window_says_what_to_do() {
+    let mut w = Window::empty();
+    assert!(w.has("Open file"));
+    let copy = w.folder.path().join("chosen.kine");
+    std::fs::copy(sample(), &copy).unwrap();
+    w.will_choose(&copy);
+    w.click("Open file");
+    assert_eq!(w.doc().path, copy);
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_told_and_the_window_lives_on() {
+    let mut w = Window::empty();
+    let bad = w.folder.path().join("bad.kine");
+    std::fs::write(&bad, b"not a recording").unwrap();
+    w.will_choose(&bad);
+    w.click("Open file");
+    assert!(w.app().doc.is_none() && w.app().notice.is_some());
+    w.click("Dismiss");
+    assert!(w.app().notice.is_none() && w.has("Open file"));
+}
+
+#[test]
+fn an_edited_input_replays_and_the_panel_tells_how_it_went() {
+    let mut w = Window::open();
+    w.edit();
+    w.run("show-replay");
+    w.click("Run replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.rewrites.get(&replay_engine::plan::RewriteKind::Input), Some(&1));
+    assert!(w.has_part("Matched") || o.verdict != replay_engine::run::Verdict::Match);
+}
+
+#[test]
+fn the_palette_goes_to_an_event_by_its_number() {
+    let mut w = Window::open();
+    w.run("palette");
+    w.harness.get_by_label("Palette").type_text("12");
+    w.settle();
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert_eq!(w.doc().moment(), 12);
+    assert!(w.app().palette.is_none());
+}
+
+#[test]
+fn keys_of_the_table_reach_their_commands() {
+    let mut w = Window::open();
+    w.doc().go(4);
+    w.settle();
+    w.harness.key_press(egui::Key::Period);
+    w.settle();
+    assert_eq!(w.doc().moment(), 5);
+    w.harness
+        .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowLeft);
+    w.settle();
+    assert_eq!(w.doc().moment(), 4);
+    w.harness.key_press(egui::Key::W);
+    w.settle();
+    assert!(w.views().timeline.range.is_some());
+    w.harness.key_press(egui::Key::F);
+    w.settle();
+    assert!(w.views().timeline.range.is_none());
+}
+
+#[test]
+fn hardware_is_touched_only_after_the_person_said_so() {
+    let mut w = Window::open();
+    w.doc().replay.choose("agent://127.0.0.1:9/mali");
+    w.run("replay");
+    assert_eq!(w.app().confirm, Some("replay"));
+    assert!(w.doc().replay.running.is_none());
+    w.click("Do not");
+    assert_eq!(w.app().confirm, None);
+    w.run("replay");
+    w.click("Touch the hardware");
+    assert!(
+        w.doc().replay.error.is_some(),
+        "nothing answers there, and the person is told"
+    );
+}

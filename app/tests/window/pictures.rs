@@ -1,0 +1,40 @@
+//! Pictures of the window, a panel in front, in both themes.
+
+use crate::common::Window;
+use kinescope::theme::ThemeChoice;
+
+fn picture(name: &str, panel: &str, theme: ThemeChoice) {
+    let mut w = Window::open_with(theme, 1.0);
+    // Hints and the path of the copy differ from run to run; the name of the file does not.
+    w.app().settings.hints_read = 9;
+    w.doc().go_job(0);
+    w.run(panel);
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+macro_rules! pictures {
+    ($($name:ident $panel:literal $theme:ident)*) => {
+        $(#[test]
+        fn $name() {
+            picture(stringify!($name), $panel, ThemeChoice::$theme);
+        })*
+    };
+}
+
+pictures! {
+    events_dark "show-events" Dark
+    events_light "show-events" Light
+    page_tables_dark "show-page-tables" Dark
+    page_tables_light "show-page-tables" Light
+    jobs_dark "show-jobs" Dark
+    jobs_light "show-jobs" Light
+    inputs_dark "show-inputs" Dark
+    inputs_light "show-inputs" Light
+    replay_dark "show-replay" Dark
+    replay_light "show-replay" Light
+    memory_dark "show-memory" Dark
+    memory_light "show-memory" Light
+    register_dark "show-register" Dark
+    register_light "show-register" Light
+}
