@@ -8,6 +8,7 @@
 )]
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use whole_program_tests::{recordings, run};
 
@@ -147,34 +148,57 @@ fn names_and_values_agree_with_the_authors_timeline() {
     for network in ["mnist", "alexnet"] {
         let Some(folder) = folder(network) else { return };
         let events = run(["events".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
-        // (offset, value, name) of each; two threads' lines may be swapped between the two, so as multisets.
-        let mut ours: Vec<(String, String, String)> = events
+        let ours: Vec<(u64, Told)> = events
             .as_array()
             .unwrap()
             .iter()
             .map(|e| {
                 let text = |k: &str| e[k].as_str().unwrap().to_owned();
-                (text("offset"), text("value"), text("register"))
+                let told = (e["kind"] == "write", text("offset"), text("value"), text("register"));
+                (e["thread"].as_u64().unwrap(), told)
             })
             .collect();
         let integrated = std::fs::read_to_string(folder.join(format!("{network}_integrated"))).unwrap();
-        let mut theirs: Vec<(String, String, String)> = integrated.lines().filter_map(theirs).collect();
-        ours.sort();
-        theirs.sort();
+        let theirs: Vec<(u64, Told)> = integrated.lines().filter_map(theirs).collect();
         assert_eq!(ours.len(), theirs.len(), "{network}");
-        for (a, b) in ours.iter().zip(&theirs) {
-            assert_eq!(a, b, "{network}");
+        // The history is in the order of the accesses; what two threads wrote into the timeline may be swapped there.
+        // Each thread's own accesses are in order in both.
+        let by_thread = |all: &[(u64, Told)]| {
+            let mut threads: BTreeMap<u64, Vec<Told>> = BTreeMap::new();
+            for (thread, told) in all {
+                threads.entry(*thread).or_default().push(told.clone());
+            }
+            threads
+        };
+        let (ours_by, theirs_by) = (by_thread(&ours), by_thread(&theirs));
+        assert!(ours_by.len() > 1, "{network}: threads are known");
+        for (thread, told) in &theirs_by {
+            let of_ours = &ours_by[thread];
+            let differs = told.iter().zip(of_ours).position(|(a, b)| a != b);
+            assert_eq!(
+                (told.len(), differs),
+                (of_ours.len(), None),
+                "{network}: thread {thread}"
+            );
         }
+        let swapped = ours.iter().zip(&theirs).filter(|(a, b)| a.1 != b.1).count();
+        assert_eq!(swapped, if network == "mnist" { 0 } else { 10 }, "{network}");
     }
 }
 
+/// An access as told: whether it writes, offset, value, name of the register.
+type Told = (bool, String, String, String);
+
 /// `… IO … R reg 0x000018e0 val 1  JOB_CTRL | JOB_SLOT1 | JS_COMMAND_NEXT (WO) | JS_COMMAND_START`: block, slot or
 /// address space where there is one, the register with its access note, sometimes what the value means.
-fn theirs(line: &str) -> Option<(String, String, String)> {
+fn theirs(line: &str) -> Option<(u64, Told)> {
     let (head, rest) = line.split_once(" reg ")?;
-    if !head.split_whitespace().any(|w| w == "IO") {
+    let mut head = head.split_whitespace().skip(1);
+    if head.next() != Some("IO") {
         return None;
     }
+    let thread = head.next()?.parse().ok()?;
+    let write = head.last()? == "W";
     let mut words = rest.split_whitespace();
     let offset = u32::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
     let value = u32::from_str_radix(words.nth(1)?, 16).ok()?;
@@ -190,7 +214,7 @@ fn theirs(line: &str) -> Option<(String, String, String)> {
     } else {
         first.to_owned()
     };
-    Some((format!("{offset:#x}"), format!("{value:#x}"), name))
+    Some((thread, (write, format!("{offset:#x}"), format!("{value:#x}"), name)))
 }
 
 fn replay(network: &str, extra: &[&str]) -> Option<Value> {
