@@ -196,7 +196,9 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             ui.painter()
                 .rect_stroke(r.rect, 4.0, Stroke::new(1.0, p.error), StrokeKind::Inside);
         }
-        if std::mem::take(&mut view.focus_filter) {
+        // A filter that is wrong is written on, not left.
+        let ended = r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter));
+        if std::mem::take(&mut view.focus_filter) || (ended && wrong.is_some()) {
             r.request_focus();
         }
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {

@@ -5,7 +5,7 @@ use crate::document::moment::Selection;
 use crate::document::{Document, facts, lookup, runs, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{self, Part};
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{field, mono, palette, small, text};
 use egui::{RichText, Ui};
 use trace_core::recording::ElementType;
 
@@ -266,13 +266,22 @@ fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
     let now = doc.changes().notes().get(&event).cloned().unwrap_or_default();
     let id = ui.scope_id().with(("note", event));
     let mut text: String = ui.data(|d| d.get_temp(id)).unwrap_or_else(|| now.clone());
-    let edit = egui::TextEdit::multiline(&mut text)
-        .desired_rows(3)
-        .desired_width(f32::INFINITY);
-    let r = ui.add(edit).accessible_name("Note text");
+    let field = field::value(
+        ui,
+        egui::Id::unique("text of a note"),
+        "Note text",
+        &mut text,
+        Some(&now),
+        |t| {
+            egui::TextEdit::multiline(t)
+                .desired_rows(3)
+                .desired_width(f32::INFINITY)
+        },
+    );
     if asks.take_focus("note") {
-        r.request_focus();
+        field.take();
     }
+    let r = field.response;
     if r.lost_focus() {
         doc.note(event, Some(text.clone()));
         ui.data_mut(|d| d.remove::<String>(id));

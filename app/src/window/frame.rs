@@ -7,8 +7,8 @@ use super::{contents, palette, shell, typed};
 use crate::document::Document;
 use crate::panels;
 use crate::panels::desk::Ask;
-use crate::theme::text;
-use egui::{Context, Key, Modifiers, Ui};
+use crate::theme::{field, text};
+use egui::{Context, Key, Ui};
 
 impl App {
     /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`.
@@ -105,31 +105,30 @@ impl App {
     }
 }
 
-/// Runs the commands whose keys were pressed.
+/// Runs the commands whose keys were pressed, in the order in which they were.
 fn keys(app: &mut App, ctx: &Context) {
-    let typing = ctx.text_edit_focused();
-    let mut run = Vec::new();
-    for c in app.commands {
-        let Some(s) = c.shortcut else { continue };
-        if (typing && (s.plain() || matches!(s.key, Key::Z))) || app.palette.is_some() || !(c.enabled)(app) {
-            continue;
-        }
-        let pressed = ctx.input_mut(|i| {
-            // A question mark needs Shift on some keyboards and arrives as a key of its own on others.
-            if s.key == Key::Questionmark {
-                i.consume_key(Modifiers::SHIFT, Key::Questionmark)
-                    || i.consume_key(Modifiers::NONE, Key::Questionmark)
-                    || i.consume_key(Modifiers::SHIFT, Key::Slash)
-            } else if s.shift || i.modifiers.shift == s.shift {
-                i.consume_key(s.modifiers(), s.key)
-            } else {
-                false
-            }
-        });
-        if pressed {
-            run.push(c.id);
-        }
+    // Both take every key for themselves.
+    if app.palette.is_some() || app.typed.is_some() {
+        return;
     }
+    let typing = ctx.text_edit_focused();
+    let mut untouched = field::untouched(ctx);
+    let mut run = Vec::new();
+    ctx.input_mut(|i| {
+        i.events.retain(|event| {
+            let pressed = app.commands.iter().find(|c| {
+                let Some(s) = c.shortcut.filter(|s| s.is(event)) else {
+                    return false;
+                };
+                // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
+                let theirs = typing && (s.plain() || (matches!(s.key, Key::Z) && !untouched));
+                !theirs && (c.enabled)(app)
+            });
+            untouched &= !field::writes(event);
+            run.extend(pressed.map(|c| c.id));
+            pressed.is_none()
+        });
+    });
     for id in run {
         app.run(ctx, id);
     }

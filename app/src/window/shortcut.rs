@@ -1,6 +1,6 @@
 //! Keys of commands.
 
-use egui::{Key, Modifiers};
+use egui::{Event, Key, Modifiers};
 
 /// A key with modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,32 @@ impl Shortcut {
             k => k.name(),
         };
         out + key
+    }
+
+    /// Whether an event is the press of this shortcut, with these modifiers and no others. They are the event's own: the
+    /// keys may be up again by the end of the frame.
+    #[must_use]
+    pub fn is(self, event: &Event) -> bool {
+        let Event::Key {
+            key,
+            pressed: true,
+            modifiers,
+            ..
+        } = event
+        else {
+            return false;
+        };
+        let exactly = |s: Self| *key == s.key && modifiers.matches_exact(s.modifiers());
+        match self.key {
+            // A question mark needs Shift on some keyboards and arrives as a key of its own on others.
+            Key::Questionmark => {
+                let mark = *key == Key::Questionmark || (*key == Key::Slash && modifiers.shift);
+                mark && !modifiers.alt && !modifiers.command && !modifiers.ctrl
+            }
+            // What was undone is done again with Ctrl Y in as many programs as with Ctrl Shift Z.
+            Key::Z if self.ctrl && self.shift => exactly(self) || ctrl(Key::Y).is_some_and(exactly),
+            _ => exactly(self),
+        }
     }
 
     /// Whether it is a key alone, which a text field needs for itself.

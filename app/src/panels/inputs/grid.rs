@@ -5,7 +5,7 @@ use crate::document::contents::Contents;
 use crate::document::moment::Selection;
 use crate::document::{Document, values};
 use crate::theme::widgets::paint_text;
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{field, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use trace_core::recording::ElementType;
@@ -41,6 +41,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
     }
     view.editing = Some(index);
     view.field = field_text(view.hex, element, &b);
+    view.was.clone_from(&view.field);
     view.wrong = None;
     view.focus = true;
     view.seen = Some(index);
@@ -54,7 +55,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
 }
 
 /// The field of the element that is edited.
-pub fn field(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
+pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
     let p = palette(ui);
     let Some(index) = view.editing else {
         ui.horizontal(|ui| {
@@ -64,34 +65,43 @@ pub fn field(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
         });
         return;
     };
+    let id = egui::Id::unique("value of an element");
+    if follow(view, contents, element, index) && ui.memory(|m| m.has_focus(id)) {
+        view.focus = true;
+    }
     ui.horizontal(|ui| {
         ui.set_height(24.0);
         let place = format!("[{}]", text::count(index));
         ui.label(RichText::new(place).font(mono()).color(p.quiet));
-        let edit = egui::TextEdit::singleline(&mut view.field)
-            .font(mono())
-            .desired_width(160.0);
-        let r = ui.add(edit).accessible_name("Value");
-        if std::mem::take(&mut view.focus) {
-            r.request_focus();
+        let ink = view.wrong.as_ref().map(|_| p.error);
+        let r = field::value(ui, id, "Value", &mut view.field, Some(&view.was), |text| {
+            let edit = egui::TextEdit::singleline(text).font(mono()).desired_width(160.0);
+            edit.text_color_opt(ink)
+        });
+        if r.response.changed() {
+            view.wrong = None;
         }
-        let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
-        if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Escape)) {
+        if r.escape {
             view.editing = None;
+            view.wrong = None;
         }
         let set = ui
             .button("Set")
             .on_hover_text("Enter sets it and goes to the next")
             .clicked();
-        if set || enter {
+        if set || r.enter {
+            // Right or wrong, the person goes on typing here.
+            view.focus = true;
             match parse_field(view.hex, element, &view.field) {
                 Ok(new) => {
                     let offset = index.saturating_mul(element.bytes() as u64);
                     let written = (new.len() / element.bytes()).max(1) as u64;
                     let fits = doc.edit(&contents.buffer().name, offset, new);
                     view.wrong = (!fits).then(|| "that reaches past the end of the buffer".into());
-                    if let Some(now) = doc.contents(&contents.buffer().name).filter(|_| enter && fits) {
-                        start_editing(doc, view, &now, element, index.saturating_add(written));
+                    if let Some(now) = doc.contents(&contents.buffer().name).filter(|_| fits) {
+                        let next = index.saturating_add(if r.enter { written } else { 0 });
+                        view.field.clone_from(&view.was);
+                        start_editing(doc, view, &now, element, next);
                     }
                 }
                 Err(e) => view.wrong = Some(e),
@@ -101,10 +111,33 @@ pub fn field(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
             view.editing = None;
             view.wrong = None;
         }
+        if std::mem::take(&mut view.focus) && view.editing.is_some() {
+            r.take();
+        }
         if let Some(w) = &view.wrong {
-            ui.add(egui::Label::new(RichText::new(format!("▲ {w}")).font(small()).color(p.error)).truncate());
+            let told = RichText::new(format!("▲ {w}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(told).truncate()).on_hover_text(w);
         }
     });
+}
+
+/// Keeps the field at its element while nothing was typed: undo, or an edit made elsewhere, may change that. `true`: it
+/// shows something else now.
+fn follow(view: &mut View, contents: &Contents, element: ElementType, index: u64) -> bool {
+    let size = element.bytes();
+    let Some(offset) = index.checked_mul(size as u64) else {
+        return false;
+    };
+    let now = field_text(view.hex, element, &contents.part(offset, size));
+    if now == view.was {
+        return false;
+    }
+    let follows = view.field == view.was;
+    if follows {
+        view.field.clone_from(&now);
+    }
+    view.was = now;
+    follows
 }
 
 /// The bytes that a field's text means: hex digits, or elements with spaces between.

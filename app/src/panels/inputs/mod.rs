@@ -169,7 +169,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     head(asks, ui, &contents);
     tools(doc, view, asks, ui, &contents, element);
     told(view, ui, &contents, element, s.as_deref());
-    grid::field(doc, view, ui, &contents, element);
+    grid::editor(doc, view, ui, &contents, element);
     let full = ui.available_rect_before_wrap();
     let wide = (full.width() * 0.5).max(full.width().min(220.0));
     let left = Rect::from_min_size(full.min, vec2(wide, full.height()));

@@ -41,6 +41,8 @@ pub struct View {
     pub editing: Option<u64>,
     /// Text of the element's field.
     pub field: String,
+    /// The element as it stands, as the field would show it.
+    pub(super) was: String,
     /// What is wrong with it.
     pub wrong: Option<String>,
     /// Elements are shown as hex.

@@ -14,7 +14,7 @@ use crate::document::moment::Selection;
 use crate::document::{Document, facts, runs, touches};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, field, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
@@ -111,25 +111,27 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                     }
                 });
         }
-        let r = ui
-            .add(
-                egui::TextEdit::singleline(&mut view.go_to)
-                    .id(egui::Id::unique("memory-address"))
-                    .font(mono())
-                    .desired_width(140.0)
-                    .hint_text(RichText::new("address or buffer").font(body()).color(p.quiet)),
-            )
-            .accessible_name("Go to address");
+        let id = egui::Id::unique("memory-address");
+        let hint = RichText::new("address or buffer").font(body()).color(p.quiet);
+        let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
+            egui::TextEdit::singleline(text)
+                .font(mono())
+                .desired_width(140.0)
+                .hint_text(hint)
+        });
         if std::mem::take(&mut view.focus) {
-            r.request_focus();
+            field.take();
         }
-        if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
+        if field.enter {
             match place(doc, view.space, &view.go_to) {
                 Ok((space, va)) => {
                     view.wrong = None;
                     view.show_first(doc, space, va, 1);
                 }
-                Err(e) => view.wrong = Some(e),
+                Err(e) => {
+                    view.wrong = Some(e);
+                    field.take();
+                }
             }
         }
         let chosen = view.element.map_or("hex", ElementType::name);

@@ -4,7 +4,7 @@ use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
-use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use crate::theme::{body, field, icons, mono, palette, small, text, widgets};
 use egui::{RichText, Ui};
 use std::sync::Arc;
 use trace_core::GpuVa;
@@ -19,16 +19,19 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
     let hint = "search: 0a ff, \"text\", f32:1.5";
-    let r = ui
-        .add(
-            egui::TextEdit::singleline(&mut view.search)
-                .font(mono())
-                .desired_width(width)
-                .hint_text(RichText::new(hint).font(body()).color(p.quiet)),
-        )
-        .accessible_name("Search memory");
-    if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
+    let hint = RichText::new(hint).font(body()).color(p.quiet);
+    let id = egui::Id::unique("memory-search");
+    let field = field::value(ui, id, "Search memory", &mut view.search, None, |text| {
+        egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(width)
+            .hint_text(hint)
+    });
+    if field.enter {
         start(doc, view, asks);
+        if view.wrong.is_some() {
+            field.take();
+        }
     }
     if let Some(w) = &view.wrong {
         let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());

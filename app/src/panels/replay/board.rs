@@ -1,13 +1,16 @@
 //! Where the replay runs: the boards that are known, another one by its address, the pace.
 
-use super::say::aside;
+use super::say::{aside, told};
 use crate::document::Document;
 use crate::document::replay::SOFTWARE;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{field, mono, palette, small, text};
 use egui::{RichText, Ui};
 use replay_engine::client::boards::{Board, Reach};
+
+/// What an address of a board must hold.
+const WANTED: &str = "give the address with its device: HOST:PORT/DEVICE";
 
 struct Row {
     name: String,
@@ -104,26 +107,38 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
     widgets::section(ui, "Another board");
     ui.add_space(2.0);
-    let field = egui::TextEdit::singleline(&mut doc.replay.board_field)
-        .font(mono())
-        .desired_width(f32::INFINITY)
-        .hint_text(RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet));
-    ui.add(field)
-        .accessible_name("Board address")
-        .on_hover_text("agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out");
-    ui.add_space(4.0);
+    let id = egui::Id::unique("board address");
+    let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
+    let field = field::value(ui, id, "Board address", &mut doc.replay.board_field, None, |text| {
+        egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(f32::INFINITY)
+            .hint_text(hint)
+    });
+    let how = "agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out";
+    field.response.clone().on_hover_text(how);
     let typed = doc.replay.board_field.trim().to_owned();
     let named = match typed.as_str() {
         t if t.contains(':') && !t.starts_with("agent:") && !t.starts_with("software:") => format!("agent://{t}"),
         t => t.to_owned(),
     };
+    let device = replay_engine::client::boards::parse(&named).is_ok();
+    let wrong = id.with("wrong");
+    if field.enter && device {
+        doc.replay.choose(&named);
+    } else if field.enter && !typed.is_empty() {
+        ui.data_mut(|d| d.insert_temp(wrong, typed.clone()));
+        field.take();
+    }
+    // Why it was not taken stands there until it is written anew.
+    if ui.data(|d| d.get_temp::<String>(wrong)).is_some_and(|w| w == typed) {
+        told(ui, format!("▲ {WANTED}"), p.error);
+    }
+    ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
-        let device = replay_engine::client::boards::parse(&named).is_ok();
         let how = "run replays there; its agent must be paired";
         let r = ui.add_enabled(device, egui::Button::new("Use")).on_hover_text(how);
-        if r.on_disabled_hover_text("give the address with its device: HOST:PORT/DEVICE")
-            .clicked()
-        {
+        if r.on_disabled_hover_text(WANTED).clicked() {
             doc.replay.choose(&named);
         }
         let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));

@@ -1,0 +1,112 @@
+//! A field for a value: all of it is selected when it gets the keyboard, so that typing writes over it; it can keep the
+//! keyboard when what stands in it is wrong; and it tells whether anything was typed, because until then undo means what
+//! was done before and not the field.
+
+use egui::text::{CCursor, CCursorRange};
+use egui::text_edit::TextEditState;
+use egui::{Context, Event, Id, Key, Response, TextEdit, Ui};
+
+/// What a person did with a field in this frame.
+pub struct Shown {
+    /// The field.
+    pub response: Response,
+    /// Whether it was ended with Enter.
+    pub enter: bool,
+    /// Whether it was left with Escape.
+    pub escape: bool,
+}
+
+impl Shown {
+    /// Gives the field the keyboard, with all of it selected.
+    pub fn take(&self) {
+        take(&self.response.ctx, self.response.id);
+    }
+}
+
+/// The field whose text is to be selected as a whole.
+fn selecting() -> Id {
+    Id::unique("field to select")
+}
+
+/// The field that has the keyboard and in which nothing was typed.
+fn waiting() -> Id {
+    Id::unique("field in which nothing was typed")
+}
+
+/// Gives a field the keyboard, with all of it selected.
+fn take(ctx: &Context, id: Id) {
+    ctx.memory_mut(|m| m.request_focus(id));
+    ctx.data_mut(|d| d.insert_temp(selecting(), id));
+    ctx.request_repaint();
+}
+
+/// Draws a field that `make` makes around `text`. `was` is what stands in it as long as nothing was typed; `None`: what
+/// stood there when it got the keyboard.
+pub fn value(
+    ui: &mut Ui,
+    id: Id,
+    name: &str,
+    text: &mut String,
+    was: Option<&str>,
+    make: impl for<'t> FnOnce(&'t mut String) -> TextEdit<'t>,
+) -> Shown {
+    let ctx = ui.ctx().clone();
+    let mut whole = ctx.data(|d| d.get_temp::<Id>(selecting())) == Some(id);
+    if whole {
+        let mut state = TextEditState::load(&ctx, id).unwrap_or_default();
+        let end = CCursor::new(text.chars().count());
+        state
+            .cursor
+            .set_char_range(Some(CCursorRange::two(CCursor::new(0), end)));
+        // What was typed before belongs to another value.
+        state.clear_undoer();
+        state.store(&ctx, id);
+        ctx.data_mut(|d| d.insert_temp(id.with("was"), text.clone()));
+    }
+    let response = ui.add(make(text).id(id)).accessible_name(name);
+    if response.gained_focus() {
+        take(&ctx, id);
+    } else if whole {
+        // A press puts the caret where the pointer is, and only then is the field the person's: a drag chooses a part.
+        let (down, dragging) = ctx.input(|i| (i.pointer.any_down(), i.pointer.is_decidedly_dragging()));
+        whole = down && !dragging && response.has_focus();
+        if !whole {
+            ctx.data_mut(|d| d.remove::<Id>(selecting()));
+        }
+    }
+    let left = |key| response.lost_focus() && ui.input(|i| i.key_pressed(key));
+    let (enter, escape) = (left(Key::Enter), left(Key::Escape));
+    if response.has_focus() {
+        ctx.data_mut(|d| {
+            let was = was.map_or_else(|| d.get_temp(id.with("was")).unwrap_or_default(), str::to_owned);
+            d.insert_temp(waiting(), (*text == was).then_some(id));
+        });
+    }
+    Shown {
+        response,
+        enter,
+        escape,
+    }
+}
+
+/// Whether the keyboard is at a field for a value in which nothing was typed up to the last frame.
+#[must_use]
+pub fn untouched(ctx: &Context) -> bool {
+    let focused = ctx.memory(egui::Memory::focused);
+    let waiting = ctx.data(|d| d.get_temp::<Option<Id>>(waiting())).flatten();
+    focused.is_some() && focused == waiting
+}
+
+/// Whether an event changes the text of the field that has the keyboard.
+#[must_use]
+pub fn writes(event: &Event) -> bool {
+    match event {
+        Event::Text(_) | Event::Paste(_) | Event::Cut | Event::Ime(_) => true,
+        Event::Key {
+            key: Key::Backspace | Key::Delete,
+            pressed,
+            ..
+        } => *pressed,
+        _ => false,
+    }
+}
