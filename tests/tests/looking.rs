@@ -8,8 +8,8 @@
 )]
 
 use serde_json::{Value, json};
-use std::path::Path;
-use whole_program_tests::{recordings, root, run};
+use std::path::{Path, PathBuf};
+use whole_program_tests::{recordings, root, run, samples};
 
 fn of(verb: &str, path: &Path) -> Value {
     let ended = run([verb.as_ref(), path.as_os_str(), "--json".as_ref()]);
@@ -45,6 +45,108 @@ fn map_tells_of_each_run_what_is_remarkable_about_it() {
         rows.as_array().unwrap().len()
     );
     assert!(text.contains(&line), "{text}");
+}
+
+/// A dump of five pages from 0x8000_0000 on: tables that map one page at address 0x5000, and a second table of the last
+/// level that lies outside the dump.
+fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
+    const BASE: u64 = 0x8000_0000;
+    let mut bytes = vec![0u8; 5 * 4096];
+    let entries = [
+        (0usize, 0usize, BASE + 0x1000 | 3),
+        (1, 0, BASE + 0x2000 | 3),
+        (2, 0, BASE + 0x3000 | 3),
+        (2, 1, 0x9000_0000 | 3),
+        (3, 5, BASE + 0x4000 | 0x443),
+    ];
+    for (table, index, entry) in entries {
+        let at = table * 4096 + index * 8;
+        bytes[at..at + 8].copy_from_slice(&entry.to_le_bytes());
+    }
+    let (dump, kine) = (folder.join("dump.bin"), folder.join("dump.kine"));
+    std::fs::write(&dump, bytes).unwrap();
+    let arguments = "--raw --base 0x80000000 --root 0x80000000 --format aarch64-4k";
+    let import = run(["import", dump.to_str().unwrap(), "-o", kine.to_str().unwrap()]
+        .into_iter()
+        .chain(arguments.split(' ')));
+    assert_eq!(import.code, Some(0), "{import:?}");
+    // Of the pages of a dump its page tables are some.
+    assert!(import.out.contains("5 pages (5 distinct)"), "{import:?}");
+    kine
+}
+
+#[test]
+fn page_tables_that_are_incomplete_are_shown_as_far_as_they_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = root().join("trace-core/tests/golden/v1-tiny.kine");
+    let outside = dump_whose_tables_reach_outside(dir.path());
+    for (kine, pages, place) in [(&golden, 0, "0x1000"), (&outside, 1, "0x90000000")] {
+        for verb in ["info", "map"] {
+            let text = run([verb.as_ref(), kine.as_os_str()]);
+            assert_eq!((text.code, text.err.as_str()), (Some(0), ""), "{verb}: {text:?}");
+            let told: Vec<_> = text.out.lines().filter(|l| l.contains("not known")).collect();
+            assert_eq!(told.len(), 1, "{verb}: {text:?}");
+            assert!(
+                told[0].contains(place) && told[0].contains("has no content"),
+                "{told:?}"
+            );
+            // In JSON there is no room for it: the file is named on the other channel.
+            let json = run([verb.as_ref(), kine.as_os_str(), "--json".as_ref()]);
+            assert_eq!(json.code, Some(0), "{verb}: {json:?}");
+            assert!(
+                json.err.contains(kine.to_str().unwrap()) && json.err.contains(place),
+                "{json:?}"
+            );
+            let json = json.json();
+            let mapped = if verb == "info" {
+                json["mapped_pages"].as_u64().unwrap()
+            } else {
+                sum(&json, "pages")
+            };
+            assert_eq!(mapped, pages, "{verb}");
+        }
+        let check = run(["check".as_ref(), kine.as_os_str(), "--json".as_ref()]);
+        assert_eq!(check.code, Some(1), "{check:?}");
+        let told = check
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|f| f["kind"] == "truncated-section" && f["message"].as_str().unwrap().contains(place));
+        assert!(told, "{check:?}");
+        assert_eq!(run(["verify".as_ref(), kine.as_os_str()]).code, Some(0));
+    }
+}
+
+#[test]
+fn no_recording_has_more_distinct_pages_than_pages() {
+    let mut all = samples();
+    assert!(!all.is_empty());
+    all.push(root().join("trace-core/tests/golden/v1-tiny.kine"));
+    all.extend(
+        recordings()
+            .into_iter()
+            .flat_map(|r| ["mnist", "alexnet"].map(|n| r.join("gpureplay").join(n))),
+    );
+    for path in all {
+        let ended = run(["info".as_ref(), path.as_os_str(), "--json".as_ref()]);
+        let info = ended.json();
+        let of = |key: &str| info[key].as_u64().unwrap();
+        let (pages, zeros, distinct) = (of("pages"), of("zero_pages"), of("distinct_pages"));
+        // All of the pages of zeros are one content.
+        let others = pages - zeros;
+        let most = others + u64::from(zeros > 0);
+        assert!(
+            distinct <= most && distinct >= u64::from(pages > 0),
+            "{}: {info}",
+            path.display()
+        );
+    }
+    let info = of("info", &root().join("sample-traces/write-value.kine"));
+    assert_eq!(
+        (&info["pages"], &info["zero_pages"], &info["distinct_pages"]),
+        (&json!(3), &json!(1), &json!(3))
+    );
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! `info`: what a recording holds, in figures.
 
+use super::failure::complain;
+use super::map::not_followed;
+use super::out::counted;
 use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
-use std::ops::ControlFlow;
 use trace_core::mmu;
 use trace_core::recording::EventKind;
 
@@ -51,16 +53,20 @@ struct Gpu {
 
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
     let opened = source.open()?;
-    let info = gather(&opened)?;
+    let (info, unknown) = gather(&opened)?;
     if out.json() {
         out.value(&info)?;
+        unknown
+            .iter()
+            .for_each(|line| complain(Failure::file(&source.file, line)));
     } else {
-        text(&opened, &info, out)?;
+        text(&opened, &info, &unknown, out)?;
     }
     Ok(Exit::Good)
 }
 
-fn gather(opened: &Opened) -> Result<Info, Failure> {
+/// The figures, and a line for each address space that can be walked in part alone.
+fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let recording = &opened.recording;
     let facts = &recording.facts;
     let timeline = opened.timeline()?;
@@ -74,13 +80,12 @@ fn gather(opened: &Opened) -> Result<Info, Failure> {
         }
     }
     let view = recording.memory.last();
-    let mut mapped_pages = 0;
+    let mut mapped_pages = 0u64;
+    let mut unknown = Vec::new();
     for space in &facts.address_spaces {
-        mmu::for_each_leaf(space.format, space.root, &view, &mut |leaf| {
-            mapped_pages += leaf.bytes / trace_core::PAGE_SIZE as u64;
-            ControlFlow::Continue(())
-        })
-        .map_err(|e| Failure::usage(format!("address space {}: {e}", space.number)))?;
+        let reach = mmu::reach(space.format, space.root, &view);
+        mapped_pages = mapped_pages.saturating_add(reach.pages);
+        unknown.extend(not_followed(space.number, reach.problems, reach.first.as_ref()));
     }
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
@@ -88,7 +93,7 @@ fn gather(opened: &Opened) -> Result<Info, Failure> {
         va: hex(b.va.0),
         bytes: b.bytes,
     };
-    Ok(Info {
+    let info = Info {
         events: recording.events.len() as u64,
         reads,
         writes,
@@ -113,10 +118,11 @@ fn gather(opened: &Opened) -> Result<Info, Failure> {
             name: facts.identity.gpu_name.clone(),
         },
         source: facts.identity.source.clone(),
-    })
+    };
+    Ok((info, unknown))
 }
 
-fn text(opened: &Opened, info: &Info, out: &mut Out) -> Result<(), Failure> {
+fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
     let identity = &opened.recording.facts.identity;
     let told = |s: &str| {
         if s.is_empty() {
@@ -149,9 +155,16 @@ fn text(opened: &Opened, info: &Info, out: &mut Out) -> Result<(), Failure> {
         ),
         row(
             "Mapped",
-            format!("{} pages in {} address spaces", info.mapped_pages, info.address_spaces),
+            format!(
+                "{} in {}",
+                counted(info.mapped_pages, "page"),
+                counted(info.address_spaces, "address space")
+            ),
         ),
     ])?;
+    for line in unknown {
+        out.line(line)?;
+    }
     if !info.buffers.is_empty() {
         out.line("")?;
         let mut rows = vec![["Buffer", "Role", "GPU address", "Bytes"].map(str::to_owned).to_vec()];

@@ -1,5 +1,6 @@
 //! `map`: what the GPU's page tables map, or how they translate one address.
 
+use super::failure::complain;
 use super::source::{Source, format_name, number};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
@@ -108,11 +109,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let content = mmu::content_frames(&view);
     let mut rows = Vec::new();
+    let mut unknown = Vec::new();
     for space in spaces {
         let scan = mmu::scan(space.format, space.root, &view);
-        if let Some(e) = scan.problems.first() {
-            return Err(Failure::usage(format!("address space {}: {e}", space.number)));
-        }
+        let problems = scan.problems.len() as u64;
+        unknown.extend(not_followed(space.number, problems, scan.problems.first()));
         let told = mmu::tally(&scan, &content);
         rows.extend(scan.mappings.into_iter().zip(told).map(|(m, told)| Mapping {
             address_space: space.number,
@@ -132,10 +133,33 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if out.json() {
         out.array(&rows)?;
+        let of = |line| Failure::file(&arguments.source.file, line);
+        unknown.iter().for_each(|line| complain(of(line)));
         return Ok(Exit::Good);
     }
     text(&rows, out)?;
+    if !unknown.is_empty() {
+        out.line("")?;
+    }
+    for line in unknown {
+        out.line(line)?;
+    }
     Ok(Exit::Good)
+}
+
+/// One line about tables and entries of an address space that could not be followed; none where all could.
+pub fn not_followed(number: u8, problems: u64, first: Option<&mmu::MmuError>) -> Option<String> {
+    let first = first?;
+    let what = match problems {
+        1 => "1 table or entry".to_owned(),
+        n if n < mmu::Scan::MAX_PROBLEMS as u64 => format!("{n} tables and entries"),
+        // The tables are followed no further.
+        n => format!("{n} tables and entries, and of all that come after them,"),
+    };
+    let first_of = if problems > 1 { "the first: " } else { "" };
+    Some(format!(
+        "Address space {number}: what lies behind {what} is not known and not counted; {first_of}{first}"
+    ))
 }
 
 /// The runs as a table, then what is remarkable about each address space.

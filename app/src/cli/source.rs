@@ -4,7 +4,7 @@ use super::{Failure, waiting};
 use clap::Args;
 use std::path::PathBuf;
 use trace_core::progress::Progress;
-use trace_core::recording::{AddressSpace, FrameRole, MmuFormat};
+use trace_core::recording::{AddressSpace, MmuFormat};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Timeline};
 use trace_core::{Recording, import};
@@ -52,26 +52,10 @@ impl Opened {
         }
     }
 
-    /// Different contents among the dumped pages, the page of zeros included; page tables are not counted.
+    /// Different contents among the pages of the source, the page of zeros included.
     #[must_use]
     pub fn distinct_pages(&self) -> u64 {
-        let snapshots = self.recording.memory.snapshots.iter();
-        let runs = snapshots
-            .flat_map(|s| &s.runs)
-            .filter(|r| r.role == FrameRole::Data)
-            .map(|r| {
-                let first = u64::from(r.first_page.0);
-                first..first + if r.repeat { 1 } else { u64::from(r.count) }
-            });
-        let mut ids: Vec<std::ops::Range<u64>> = runs.collect();
-        ids.sort_unstable_by_key(|r| r.start);
-        // Runs that name the same pages again and again are counted once, and none is gone through page by page.
-        let (mut sum, mut counted) = (0, 0);
-        for r in ids {
-            sum += r.end.saturating_sub(r.start.max(counted));
-            counted = counted.max(r.end);
-        }
-        sum
+        self.recording.source_distinct_pages()
     }
 
     /// An address space of the recording by its index.

@@ -16,6 +16,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What [`Identity::source`] says of a recording made of a dump.
+pub const SOURCE: &str = "raw-memory";
+
 /// What the dump does not tell of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -91,7 +94,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         facts: Facts {
             identity: Identity {
                 gpu_id: options.gpu_id,
-                source: "raw-memory".into(),
+                source: SOURCE.into(),
                 clock: Clock::SinceStart,
                 ..Identity::default()
             },

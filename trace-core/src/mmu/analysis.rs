@@ -49,6 +49,39 @@ pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized))
     s
 }
 
+/// How much of an address space can be reached through its tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Mapped 4 KiB pages; a block counts as all that it covers.
+    pub pages: u64,
+    /// Tables and entries that could not be followed: what they would map is not known. The traversal ends at
+    /// [`Scan::MAX_PROBLEMS`] of them.
+    pub problems: u64,
+    /// The first of these.
+    pub first: Option<MmuError>,
+}
+
+/// Counts what an address space maps, past what cannot be followed. Keeps nothing of it.
+#[must_use]
+pub fn reach(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Reach {
+    let mut r = Reach::default();
+    let _ = visit_all(format, root, mem, &mut |found| {
+        match found {
+            Found::Table(_) => {}
+            Found::Leaf(l) => r.pages = r.pages.saturating_add(l.bytes / PAGE_BYTES),
+            Found::Problem(e) => {
+                r.first = r.first.or(Some(e));
+                r.problems += 1;
+                if r.problems >= Scan::MAX_PROBLEMS as u64 {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    r
+}
+
 /// Physical memory that two runs of addresses reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoubleMapping {

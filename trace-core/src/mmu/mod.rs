@@ -12,8 +12,8 @@ mod tests;
 mod walk;
 
 pub use analysis::{
-    DoubleMapping, Holes, MappedWithout, PageSpan, Scan, content_frames, executable_and_writable, mapped_twice,
-    mapped_without, scan,
+    DoubleMapping, Holes, MappedWithout, PageSpan, Reach, Scan, content_frames, executable_and_writable, mapped_twice,
+    mapped_without, reach, scan,
 };
 pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,

@@ -69,6 +69,32 @@ impl Recording {
         self.facts.buffers.iter().find(|b| b.name == name)
     }
 
+    /// Different contents among the page images that [`Facts::source_pages`] counts, the page of zeros included; never
+    /// more than these in a sound recording.
+    ///
+    /// They are what stood in memory at the first snapshot. Later snapshots are not counted, nor are page tables: only
+    /// a raw dump has them among its pages.
+    #[must_use]
+    pub fn source_distinct_pages(&self) -> u64 {
+        let Some(first) = self.memory.snapshots.first().filter(|_| self.facts.source_pages > 0) else {
+            return 0;
+        };
+        let all = self.facts.identity.source == crate::import::raw_memory::SOURCE;
+        let runs = first.runs.iter().filter(|r| all || r.role == FrameRole::Data).map(|r| {
+            let id = u64::from(r.first_page.0);
+            id..id + if r.repeat { 1 } else { u64::from(r.count) }
+        });
+        let mut ids: Vec<std::ops::Range<u64>> = runs.collect();
+        ids.sort_unstable_by_key(|r| r.start);
+        // Runs that name the same pages again and again are counted once, and none is gone through page by page.
+        let (mut sum, mut counted) = (0, 0);
+        for r in ids {
+            sum += r.end.saturating_sub(r.start.max(counted));
+            counted = counted.max(r.end);
+        }
+        sum
+    }
+
     /// Nanoseconds between the earliest and the latest event.
     #[must_use]
     pub fn span_ns(&self) -> u64 {

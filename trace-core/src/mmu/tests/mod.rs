@@ -286,6 +286,8 @@ fn hostile_tables_end_with_an_error() {
         };
         assert_eq!(stop(&b.mem), Err(error));
         let s = scan(f, ROOT, &b.mem);
+        let reached = reach(f, ROOT, &b.mem);
+        assert_eq!((reached.pages, reached.problems, reached.first), (1, 1, Some(error)));
         assert_eq!((s.leaves.len(), s.problems), (1, vec![error]));
         // Every entry is a type without meaning.
         let mut mem = Pages::default();
