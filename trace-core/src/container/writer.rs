@@ -14,6 +14,7 @@ use crate::recording::{Digest, Page};
 use bytemuck::Pod;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
+use std::time::Duration;
 
 mod records;
 
@@ -132,16 +133,34 @@ impl Writer<FileSink> {
     }
 }
 
+/// How often a file that another holds is tried again, and how long is waited before each time: 200 ms together.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks the file for this writer. The lock of a writer that has ended can be held for a moment more, by a child that
+/// another thread has forked and that has not begun its own program: so a file that is held is tried again for a short
+/// time before it counts as busy.
 fn lock(file: &File, path: &Path) -> Result<(), ContainerError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(ContainerError::Busy {
-            place: path.display().to_string(),
-        }),
-        Err(TryLockError::Error(source)) => Err(ContainerError::Io {
-            place: path.display().to_string(),
-            source,
-        }),
+    let mut tries = 0;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
+                tries += 1;
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(ContainerError::Busy {
+                    place: path.display().to_string(),
+                });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(ContainerError::Io {
+                    place: path.display().to_string(),
+                    source,
+                });
+            }
+        }
     }
 }
 
