@@ -172,14 +172,23 @@ fn check() {
 #[test]
 fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
-    form(&diff, "same:b jobs:o events:o registers:a pages:o pages_by:s");
+    form(
+        &diff,
+        "same:b jobs:o events:o registers:a mappings:o pages:o pages_by:s",
+    );
     form(&diff["jobs"], "a:n b:n");
     form(
         &diff["events"],
         "same:n changed:n only_a:n only_b:n relocated:n uncompared:n folded:o cut_short:a list:a",
     );
     form(&diff["events"]["folded"], "a:n b:n");
-    form(&diff["pages"], "same:n changed:n only_a:n only_b:n list:a");
+    for part in ["mappings", "pages"] {
+        form(&diff[part], "same:n changed:n only_a:n only_b:n list:a");
+    }
+    each(
+        &diff["mappings"]["list"],
+        "address_space:n va:h pages:n rights_a:s? rights_b:s? attribute_a:n? attribute_b:n? entry_a:h? entry_b:h?",
+    );
     each(
         &diff["events"]["list"],
         "job:o a:n? b:n? kind:s offset:h register:s? value_a:h? value_b:h?",

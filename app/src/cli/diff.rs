@@ -1,15 +1,16 @@
 //! `diff`: where two recordings differ.
 
+use super::out::counted;
 use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
-use trace_core::diff::{self, Diff, EventDifference, JobPair};
+use trace_core::diff::{self, Diff, EventDifference, JobPair, MappingDifference};
 
 pub const VERB: Verb = Verb {
     name: "diff",
-    about: "Where two recordings differ: events by job, registers by field, pages by digest",
+    about: "Where two recordings differ: events by job, registers by field, mappings by run, pages by digest",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -31,6 +32,7 @@ struct Report<'a> {
     jobs: Sides,
     events: Counts<Event>,
     registers: Vec<Register<'a>>,
+    mappings: Counts<Mapping>,
     pages: Counts<Page>,
     pages_by: &'static str,
 }
@@ -87,6 +89,19 @@ struct Field<'a> {
 }
 
 #[derive(Serialize)]
+struct Mapping {
+    address_space: u8,
+    va: String,
+    pages: u64,
+    rights_a: Option<String>,
+    rights_b: Option<String>,
+    attribute_a: Option<u8>,
+    attribute_b: Option<u8>,
+    entry_a: Option<String>,
+    entry_b: Option<String>,
+}
+
+#[derive(Serialize)]
 struct Page {
     address_space: u8,
     va: String,
@@ -125,7 +140,7 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
         value_a: d.value_a.map(hex),
         value_b: d.value_b.map(hex),
     };
-    let (e, p) = (&diff.events, &diff.pages);
+    let (e, m, p) = (&diff.events, &diff.mappings, &diff.pages);
     Report {
         same: diff.is_empty(),
         jobs: Sides {
@@ -160,6 +175,17 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 fields: r.fields.iter().map(|(name, a, b)| Field { name, a, b }).collect(),
             })
             .collect(),
+        mappings: Counts {
+            same: m.same,
+            changed: m.changed,
+            only_a: m.only_a,
+            only_b: m.only_b,
+            relocated: None,
+            uncompared: None,
+            folded: None,
+            cut_short: None,
+            list: m.list.iter().map(mapping).collect(),
+        },
         pages: Counts {
             same: p.same,
             changed: p.changed,
@@ -185,6 +211,40 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
     }
 }
 
+fn mapping(d: &MappingDifference) -> Mapping {
+    Mapping {
+        address_space: d.address_space,
+        va: hex(d.va.0),
+        pages: d.pages,
+        rights_a: d.a.map(|m| m.rights.to_string()),
+        rights_b: d.b.map(|m| m.rights.to_string()),
+        attribute_a: d.a.map(|m| m.attr_index),
+        attribute_b: d.b.map(|m| m.attr_index),
+        entry_a: d.a.map(|m| hex(m.bits)),
+        entry_b: d.b.map(|m| hex(m.bits)),
+    }
+}
+
+/// What became of a run of mapped pages, in words.
+fn mapped(d: &Mapping) -> String {
+    let pages = counted(d.pages, "page");
+    match (&d.rights_a, &d.rights_b) {
+        (Some(a), Some(b)) if a != b => format!("{pages}, {a} becomes {b}"),
+        (Some(a), None) => format!("{pages}, {a}, mapped only in the first"),
+        (None, b) => format!("{pages}, {}, mapped only in the second", b.as_deref().unwrap_or("-")),
+        (Some(a), _) => {
+            let what = match (d.attribute_a, d.attribute_b) {
+                (Some(x), Some(y)) if x != y => format!("attribute {x} becomes {y}"),
+                _ => {
+                    let bits = |b: &Option<String>| b.clone().unwrap_or_else(|| "-".into());
+                    format!("entry bits {} become {}", bits(&d.entry_a), bits(&d.entry_b))
+                }
+            };
+            format!("{pages}, {a}, {what}")
+        }
+    }
+}
+
 /// In the course of which job, numbered as `jobs` does.
 fn job_name(pair: JobPair) -> String {
     let index = |submits: u32| submits.saturating_sub(1);
@@ -201,11 +261,12 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     let counts = |same, changed, only_a, only_b| {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
-    let (e, p) = (&r.events, &r.pages);
+    let (e, m, p) = (&r.events, &r.mappings, &r.pages);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     out.table(&[
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
         row("Accesses", counts(e.same, e.changed, e.only_a, e.only_b)),
+        row("Mapped pages", counts(m.same, m.changed, m.only_a, m.only_b)),
         row(
             "Pages",
             format!("{}, by {}", counts(p.same, p.changed, p.only_a, p.only_b), r.pages_by),
@@ -269,6 +330,18 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             ))?;
         }
         more(out, e.list.len())?;
+    }
+    if !m.list.is_empty() {
+        out.line("\nMapped pages")?;
+        for d in m.list.iter().take(most) {
+            out.line(format_args!(
+                "  address space {}, {}: {}",
+                d.address_space,
+                d.va,
+                mapped(d)
+            ))?;
+        }
+        more(out, m.list.len())?;
     }
     if !p.list.is_empty() {
         out.line("\nPages")?;

@@ -1,14 +1,16 @@
-//! Two recordings compared: events by job, registers by field, pages by digest.
+//! Two recordings compared: events by job, registers by field, mappings by run, pages by digest.
 //!
 //! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
 
 mod align;
 mod events;
+mod mappings;
 mod pages;
 mod spaces;
 #[cfg(test)]
 mod tests;
 
+use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, GpuVa, Recording};
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ pub struct Diff {
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
+    /// What the page tables map at the end.
+    pub mappings: MappingDiff,
     /// Memory at the end.
     pub pages: PageDiff,
     /// Number of jobs on each side.
@@ -105,6 +109,57 @@ pub struct RegisterDiff {
     pub fields: Vec<(String, String, String)>,
 }
 
+/// What the page tables of both map at the end, address space by address space, as far as they can be followed. Counts
+/// are of 4 KiB pages. Where a page lies in physical memory is no difference: a replay has other memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingDiff {
+    /// Pages that both map alike.
+    pub same: u64,
+    /// Pages that both map, with other rights or attributes.
+    pub changed: u64,
+    /// Pages that only the first maps.
+    pub only_a: u64,
+    /// Pages that only the second maps.
+    pub only_b: u64,
+    /// The first runs of pages that differ, at most [`MOST`], by address space and address.
+    pub list: Vec<MappingDifference>,
+}
+
+/// How a page is mapped, apart from where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedAs {
+    /// What the GPU may do there.
+    pub rights: Rights,
+    /// Index into the memory attributes of the address space, 0 to 7.
+    pub attr_index: u8,
+    /// All bits of the entry but its address and type, see [`crate::mmu::entry_bits`]; 0 where the tables of the two
+    /// recordings have different formats.
+    pub bits: u64,
+}
+
+/// A run of pages that is mapped otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingDifference {
+    /// Number of the address space.
+    pub address_space: u8,
+    /// First address.
+    pub va: GpuVa,
+    /// Number of 4 KiB pages.
+    pub pages: u64,
+    /// How the first maps it; `None` where it does not.
+    pub a: Option<MappedAs>,
+    /// How the second maps it; `None` where it does not.
+    pub b: Option<MappedAs>,
+}
+
+impl MappingDifference {
+    /// One past the last address.
+    #[must_use]
+    pub fn end(&self) -> GpuVa {
+        GpuVa(self.va.0.saturating_add(self.pages.saturating_mul(PAGE_BYTES)))
+    }
+}
+
 /// Memory at the end of both, by address space and GPU address where both have page tables and by frame where not.
 /// Memory without contents starts as zero, so a page of zeros on one side alone is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,12 +194,14 @@ pub struct PageDifference {
 }
 
 impl Diff {
-    /// Whether the recordings do not differ in anything that is compared. Where page tables lie is not, nor what every
-    /// run has for itself.
+    /// Whether the recordings do not differ in anything that is compared. Where page tables and pages lie in physical
+    /// memory is not, nor what every run has for itself.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let (e, p) = (&self.events, &self.pages);
-        e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0 && self.jobs.0 == self.jobs.1
+        let (e, m, p) = (&self.events, &self.mappings, &self.pages);
+        e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0
+            && m.changed + m.only_a + m.only_b == 0
+            && self.jobs.0 == self.jobs.1
     }
 
     /// The same comparison with the sides swapped.
@@ -152,6 +209,7 @@ impl Diff {
     pub fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.events.only_a, &mut self.events.only_b);
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
+        std::mem::swap(&mut self.mappings.only_a, &mut self.mappings.only_b);
         std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
         std::mem::swap(&mut self.events.folded.0, &mut self.events.folded.1);
         for j in &mut self.events.cut_short {
@@ -167,6 +225,9 @@ impl Diff {
             for f in &mut r.fields {
                 std::mem::swap(&mut f.1, &mut f.2);
             }
+        }
+        for m in &mut self.mappings.list {
+            std::mem::swap(&mut m.a, &mut m.b);
         }
         for p in &mut self.pages.list {
             std::mem::swap(&mut p.in_a, &mut p.in_b);
@@ -188,10 +249,12 @@ pub fn diff(a: &Recording, b: &Recording) -> Diff {
 /// When the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
     let (events, registers, jobs) = events::diff(a, b, progress)?;
+    let mappings = mappings::diff(a, b, progress)?;
     let pages = pages::diff(a, b, progress)?;
     Ok(Diff {
         events,
         registers,
+        mappings,
         pages,
         jobs,
     })

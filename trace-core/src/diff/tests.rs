@@ -281,3 +281,125 @@ fn a_page_of_zeros_is_as_none() {
     assert!(d.is_empty(), "{d:?}");
     assert_eq!(d.pages.same, 3);
 }
+
+/// A recording of one address space: tables at `base` map the first pages of it, each to its own frame behind the
+/// tables, by these entries without address; 0 leaves a page out.
+fn mapped(base: u64, entries: &[u64]) -> Recording {
+    use crate::mmu;
+    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    const F: MmuFormat = MmuFormat::Aarch64_4k;
+    let mut m = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    for level in 0..4u64 {
+        let mut page = [0u8; 4096];
+        let mut put = |i: usize, e: u64| page[i * 8..i * 8 + 8].copy_from_slice(&e.to_le_bytes());
+        if level < 3 {
+            put(0, mmu::encode_table(F, PhysAddr(base + ((level + 1) << 12))));
+        } else {
+            for (i, bits) in entries.iter().enumerate().filter(|(_, e)| **e != 0) {
+                put(i, bits | (base + 0x4000 + ((i as u64) << 12)));
+            }
+        }
+        frames.push(((base >> 12) + level, m.add_page(&page), FrameRole::Table));
+    }
+    m.add_snapshot(0, frames);
+    let mut r = recording(&[], &[]);
+    r.memory = m.finish();
+    r.facts.address_spaces = vec![AddressSpace {
+        number: 3,
+        format: F,
+        root: PhysAddr(base),
+        memattr: 0,
+        transcfg: 6,
+    }];
+    r
+}
+
+/// Entries without address: read and write, not executable; the same, executable; the same with another attribute.
+const RW: u64 = 1 << 54 | 0x443;
+const RWX: u64 = 0x443;
+const RW1: u64 = 1 << 54 | 0x447;
+
+#[test]
+fn mappings_that_differ_are_told_as_runs() {
+    let a = mapped(0x10_0000, &[RW, RW, RW, RW, RW, RW, RW, 0, 0]);
+    let b = mapped(0x10_0000, &[RW, RWX, RWX, RW, 0, RW1, RW, RW, RW]);
+    let d = diff(&a, &b);
+    let m = &d.mappings;
+    assert_eq!((m.same, m.changed, m.only_a, m.only_b), (3, 3, 1, 2));
+    let list: Vec<_> = m
+        .list
+        .iter()
+        .map(|d| (d.address_space, d.va.0 >> 12, d.pages))
+        .collect();
+    assert_eq!(list, [(3, 1, 2), (3, 4, 1), (3, 5, 1), (3, 7, 2)]);
+    let rights = |m: Option<MappedAs>| m.map(|m| m.rights.to_string());
+    assert_eq!(rights(m.list[0].a).as_deref(), Some("rw-"));
+    assert_eq!(rights(m.list[0].b).as_deref(), Some("rwx"));
+    assert_eq!((m.list[1].b, m.list[3].a), (None, None));
+    assert_eq!(m.list[2].b.map(|m| m.attr_index), Some(1));
+    assert!(!d.is_empty());
+    assert_eq!(diff(&b, &a), d.swapped());
+    // Each of the three is a difference by itself.
+    for other in [[RWX, RW], [RW1, RW], [0, RW]] {
+        let (a, b) = (mapped(0x10_0000, &[RW, RW]), mapped(0x10_0000, &other));
+        let d = diff(&a, &b);
+        assert!(!d.is_empty(), "{other:x?}");
+        assert_eq!(diff(&b, &a), d.swapped());
+    }
+}
+
+#[test]
+fn where_pages_lie_is_no_difference_of_mappings() {
+    let entries = [RW, RWX, 0, RW1, RW];
+    let d = diff(&mapped(0x10_0000, &entries), &mapped(0x7000_0000, &entries));
+    assert!(d.is_empty(), "{d:?}");
+    assert_eq!((d.mappings.same, d.mappings.list.len()), (4, 0));
+}
+
+#[test]
+fn mappings_of_an_address_space_that_one_side_lacks_are_that_sides_own() {
+    let a = mapped(0x10_0000, &[RW, RW, RWX]);
+    let mut b = a.clone();
+    b.facts.address_spaces[0].number = 1;
+    let d = diff(&a, &b);
+    assert_eq!((d.mappings.only_a, d.mappings.only_b, d.mappings.same), (3, 3, 0));
+    let list: Vec<_> = d.mappings.list.iter().map(|m| (m.address_space, m.pages)).collect();
+    assert_eq!(list, [(1, 2), (1, 1), (3, 2), (3, 1)]);
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+#[test]
+fn more_differing_runs_than_are_listed_are_counted() {
+    use crate::mmu;
+    // Blocks of 1 GiB, every second one executable on one side: 512 runs in each of eight tables.
+    let of = |executable: bool| {
+        let mut r = mapped(0x10_0000, &[]);
+        let mut m = MemoryBuilder::new();
+        let entries = |f: &dyn Fn(u64) -> u64| {
+            let mut page = [0u8; 4096];
+            for (i, e) in page.chunks_exact_mut(8).enumerate() {
+                e.copy_from_slice(&f(i as u64).to_le_bytes());
+            }
+            page
+        };
+        let table = |i: u64| if i < 8 { (0x101 + i) << 12 | 3 } else { 0 };
+        let block = |i: u64| {
+            if executable && i.is_multiple_of(2) {
+                RWX & !2
+            } else {
+                RW & !2
+            }
+        };
+        let (top, blocks) = (m.add_page(&entries(&table)), m.add_page(&entries(&block)));
+        let mut frames = vec![(0x100, top, FrameRole::Table)];
+        frames.extend((0..8).map(|i| (0x101 + i, blocks, FrameRole::Table)));
+        m.add_snapshot(0, frames);
+        r.memory = m.finish();
+        r
+    };
+    let (a, b) = (of(false), of(true));
+    let m = diff(&a, &b).mappings;
+    let half = 8 * 256 * (mmu::span_bytes(1) >> 12);
+    assert_eq!((m.same, m.changed, m.list.len()), (half, half, MOST));
+}

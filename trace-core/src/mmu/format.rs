@@ -129,6 +129,13 @@ pub const fn entry_address(raw: u64) -> PhysAddr {
     PhysAddr(raw & ADDRESS)
 }
 
+/// The bits of a leaf entry besides its address and its type: rights, attributes, whatever else a driver set.
+#[inline]
+#[must_use]
+pub const fn entry_bits(raw: u64) -> u64 {
+    raw & !(ADDRESS | TYPE_MASK)
+}
+
 /// What a leaf entry lets the GPU do.
 #[inline]
 #[must_use]

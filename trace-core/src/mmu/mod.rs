@@ -17,7 +17,7 @@ pub use analysis::{
 };
 pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,
-    entry_kind, entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
+    entry_bits, entry_kind, entry_rights, has_access_flag, index_at, root_from_register, root_register, span_bytes,
 };
 pub use tally::{Alias, MappingTally, tally};
 pub use walk::{
@@ -26,6 +26,7 @@ pub use walk::{
 };
 
 use crate::recording::{GpuVa, MemoryView, Page, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 /// Memory that page tables lie in.
 pub trait PhysMemory {
@@ -50,7 +51,7 @@ impl PhysMemory for MemoryView<'_> {
 }
 
 /// What the GPU may do with a mapped page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rights {
     /// May be read.
     pub read: bool,
