@@ -1,7 +1,7 @@
 //! Memory that does not fit: regions that overlap, mapped pages without content, tables that cannot be followed.
 
 use super::{Few, Finding, FindingKind};
-use crate::mmu::{self, Found, Scan};
+use crate::mmu::{self, Found, MmuError, Scan};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use std::ops::ControlFlow;
@@ -50,6 +50,7 @@ pub(super) fn mappings(
     let content = mmu::content_frames(&view);
     for space in &recording.facts.address_spaces {
         let mut broken = Few::new(FindingKind::TruncatedSection);
+        let mut foreign = Few::new(FindingKind::ForeignData);
         let mut problems = 0;
         let mut holes = mmu::Holes::new(&content, Few::MOST);
         let mut passed = 0u64;
@@ -62,9 +63,14 @@ pub(super) fn mappings(
                 Found::Table(_) => {}
                 Found::Leaf(l) => holes.add(&l),
                 Found::Problem(p) => {
-                    broken.add(|| {
+                    // An entry without meaning belongs to something else; of what is missing nothing is known.
+                    let (few, kind) = match p {
+                        MmuError::BadEntry { .. } => (&mut foreign, FindingKind::ForeignData),
+                        _ => (&mut broken, FindingKind::TruncatedSection),
+                    };
+                    few.add(|| {
                         let place = format!("page tables of address space {}", space.number);
-                        Finding::new(FindingKind::TruncatedSection, place, p.to_string())
+                        Finding::new(kind, place, p.to_string())
                     });
                     problems += 1;
                     if problems >= Scan::MAX_PROBLEMS {
@@ -76,6 +82,7 @@ pub(super) fn mappings(
         });
         progress.check()?;
         broken.tell(findings);
+        foreign.tell(findings);
         let holes = holes.finish();
         let last = holes.spans.last().map(|r| r.va);
         for run in holes.spans {

@@ -4,11 +4,17 @@ use super::{Few, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
 use crate::registers::RegisterMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that the recorder knows it missed.
+/// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is not
+/// told again.
 pub(super) fn lost(recording: &Recording, findings: &mut Vec<Finding>) {
-    for l in &recording.facts.lost {
+    let told = recording.facts.findings.iter();
+    let told: BTreeSet<u64> = told
+        .filter(|f| f.kind == FindingKind::LostEvents)
+        .filter_map(|f| f.event)
+        .collect();
+    for l in recording.facts.lost.iter().filter(|l| !told.contains(&l.before_event)) {
         let count = l.count.map_or("some".to_owned(), |n| n.to_string());
         findings.push(
             Finding::new(

@@ -161,6 +161,18 @@ fn tables_that_are_missing_are_truncated() {
 }
 
 #[test]
+fn an_entry_without_meaning_among_page_tables_is_foreign() {
+    let mut r = Patient::sound().recording();
+    let mut m = MemoryBuilder::new();
+    let mut page = [0u8; 4096];
+    page[..8].copy_from_slice(&1u64.to_le_bytes());
+    let table = m.add_page(&page);
+    m.add_snapshot(0, [(1, table, FrameRole::Table)]);
+    r.memory = m.finish();
+    assert!(kinds(&r).contains(&(FindingKind::ForeignData, Severity::Error, None)));
+}
+
+#[test]
 fn lost_events_are_a_warning() {
     let mut r = Patient::sound().recording();
     r.facts.lost.push(LostEvents {
@@ -169,6 +181,22 @@ fn lost_events_are_a_warning() {
         reason: "the ring was full".into(),
     });
     assert_eq!(kinds(&r), [(FindingKind::LostEvents, Severity::Warning, Some(3))]);
+}
+
+#[test]
+fn one_lost_fact_gives_one_warning() {
+    let mut r = Patient::sound().recording();
+    let lost = |before_event| LostEvents {
+        before_event,
+        count: Some(2),
+        reason: "the ring was full".into(),
+    };
+    r.facts.lost = vec![lost(3), lost(5)];
+    let told = Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3);
+    r.facts.findings.push(told.clone());
+    let found = check(&r);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!((&found[0], found[1].event), (&told, Some(5)));
 }
 
 #[test]
