@@ -37,7 +37,7 @@ pub struct Options {
 /// Imports the dump. All of its pages are put at their addresses, and those that hold page tables are marked so.
 ///
 /// # Errors
-/// When base or root are not page addresses, the dump reaches past 64 bits, the file cannot be read, or the work
+/// When base or root are not page addresses, the dump has no whole page or reaches past 64 bits, the file cannot be read, or the work
 /// was cancelled. A last page that is not whole, or a root outside the dump, is a finding.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
     let wrong = |message: String| ImportError::malformed(path, Place::Whole, message);
@@ -54,8 +54,13 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             options.base
         )));
     }
-    progress.set_total(bytes.max(1));
     let whole = bytes / PAGE_SIZE as u64;
+    if whole == 0 {
+        return Err(wrong(format!(
+            "the dump has {bytes} bytes (expected at least a page of {PAGE_SIZE})"
+        )));
+    }
+    progress.set_total(bytes);
     let mut findings = Vec::new();
     if bytes % PAGE_SIZE as u64 != 0 {
         findings.push(Finding::new(
@@ -217,6 +222,22 @@ mod tests {
             let roles: Vec<_> = view.runs().iter().map(|r| (r.role, r.count)).collect();
             assert_eq!(roles, [(FrameRole::Table, 4), (FrameRole::Data, 1)]);
         }
+    }
+
+    #[test]
+    fn a_dump_without_a_page_is_refused() {
+        let options = Options {
+            base: PhysAddr(BASE),
+            root: PhysAddr(BASE),
+            format: MmuFormat::Aarch64_4k,
+            memattr: 0,
+            gpu_id: 0,
+        };
+        for (bytes, told) in [(0, "has 0 bytes"), (PAGE_SIZE - 1, "has 4095 bytes")] {
+            let e = read(&vec![1; bytes], options).unwrap_err().to_string();
+            assert!(e.contains(told) && e.contains("at least a page of 4096"), "{e}");
+        }
+        assert!(read(&[1; PAGE_SIZE], options).is_ok());
     }
 
     #[test]

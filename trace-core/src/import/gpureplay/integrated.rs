@@ -7,8 +7,8 @@ use super::super::error::ImportError;
 use super::FileTally;
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
-use crate::recording::Events;
-use std::collections::BTreeMap;
+use crate::recording::{Events, LostEvents};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -193,8 +193,14 @@ fn word(text: &str) -> Option<(&str, &str)> {
     if end == 0 { None } else { text.split_at_checked(end) }
 }
 
-/// Gives the events the timeline's times and threads; tells what differs. Whether they were given.
-pub(super) fn apply(timeline: &Timeline, events: &mut Events, findings: &mut Vec<Finding>) -> bool {
+/// Gives the events the timeline's times and threads; tells what differs, and what the history has lost. Whether they
+/// were given.
+pub(super) fn apply(
+    timeline: &Timeline,
+    events: &mut Events,
+    lost: &mut Vec<LostEvents>,
+    findings: &mut Vec<Finding>,
+) -> bool {
     let name = &timeline.name;
     if !timeline.others.is_empty() {
         let list: Vec<String> = timeline.others.iter().map(|(s, n)| format!("{n} of {s}")).collect();
@@ -211,6 +217,14 @@ pub(super) fn apply(timeline: &Timeline, events: &mut Events, findings: &mut Vec
             format!("{name}, line {}", timeline.odd.1),
             message,
         ));
+    }
+    if events.is_empty() {
+        let message = format!(
+            "the history has no access to which one of its {} could give a time; it was not used",
+            timeline.accesses.len()
+        );
+        findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
+        return false;
     }
     let matched = align(events, &timeline.accesses);
     let pairs: Vec<(usize, usize)> = matched
@@ -242,6 +256,13 @@ pub(super) fn apply(timeline: &Timeline, events: &mut Events, findings: &mut Vec
         f.event = first.map(|e| e as u64);
         findings.push(f);
     }
+    if no_event > 0
+        && let Some(l) = lacking(timeline, events, &matched)
+    {
+        let finding = Finding::new(FindingKind::LostEvents, name.clone(), l.reason.clone());
+        findings.push(finding.at_event(l.before_event));
+        lost.push(l);
+    }
     let relative: Vec<u64> = events.time.iter().collect();
     // How far the machine's clock is ahead of the history's, by the nearest match before, or else the first one.
     let ahead = |e: usize, j: usize| Some(timeline.accesses.get(j)?.time.wrapping_sub(*relative.get(e)?));
@@ -263,6 +284,42 @@ pub(super) fn apply(timeline: &Timeline, events: &mut Events, findings: &mut Vec
     events.time = times.into();
     events.thread = threads.into();
     true
+}
+
+/// What the history has lost: accesses that the timeline tells of more often than the history, wherever in either they
+/// stand. What is merely in another order is not lost.
+fn lacking(timeline: &Timeline, events: &Events, matched: &[Option<usize>]) -> Option<LostEvents> {
+    let mut excess: HashMap<(bool, u32, u64), i64> = HashMap::new();
+    let key = |a: &TimelineAccess| (a.write, a.offset, u64::from(a.value));
+    for a in &timeline.accesses {
+        *excess.entry(key(a)).or_default() += 1;
+    }
+    for (_, a) in events.accesses(0..events.len()) {
+        if let Some(n) = excess.get_mut(&(a.write, a.offset, a.value)) {
+            *n -= 1;
+        }
+    }
+    let count = excess.values().filter(|n| **n > 0).sum::<i64>().unsigned_abs();
+    if count == 0 {
+        return None;
+    }
+    // The first line of such an access that no event was matched with, and the first event matched beyond it.
+    let mut used = vec![false; timeline.accesses.len()];
+    for at in matched.iter().flatten() {
+        if let Some(u) = used.get_mut(*at) {
+            *u = true;
+        }
+    }
+    let mut lines = timeline.accesses.iter().zip(&used);
+    let is_lost = |(a, used): (&TimelineAccess, &bool)| !used && excess.get(&key(a)).is_some_and(|n| *n > 0);
+    let first = lines.position(is_lost).unwrap_or(0);
+    let before = matched.iter().position(|m| m.is_some_and(|j| j > first));
+    let place = before.map_or("behind its last event".to_owned(), |e| format!("before event {e}"));
+    Some(LostEvents {
+        before_event: before.unwrap_or(events.len()) as u64,
+        count: Some(count),
+        reason: format!("{count} register accesses of the timeline are not in the history, the first of them {place}"),
+    })
 }
 
 /// For each event the line of the timeline that tells of it. Each line is used once, and each thread's lines in
@@ -402,7 +459,7 @@ mod tests {
         let mut e = events(&[(0, 1), (0x38, 15), (0x2428, 0), (4, 2)]);
         let t = timeline(&[(100, 7, 0, 1), (110, 8, 0x2428, 0), (110, 7, 0x38, 15), (130, 7, 4, 2)]);
         let mut f = Vec::new();
-        assert!(apply(&t, &mut e, &mut f));
+        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f));
         assert_eq!(e.time.iter().collect::<Vec<_>>(), [100, 110, 110, 130]);
         assert_eq!(e.thread.iter().collect::<Vec<_>>(), [7, 7, 8, 7]);
         assert_eq!(f.len(), 1);
@@ -428,7 +485,7 @@ mod tests {
             (6, 1, 8, 0),
         ]);
         let mut f = Vec::new();
-        assert!(apply(&t, &mut e, &mut f));
+        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f));
         assert_eq!(e.time.iter().collect::<Vec<_>>(), [2, 4, 5, 1, 3, 6]);
         assert_eq!(e.thread.iter().collect::<Vec<_>>(), [1, 1, 1, 2, 2, 1]);
         assert!(f[0].message.contains("longer interleavings"), "{}", f[0].message);
@@ -450,21 +507,51 @@ mod tests {
         }
         let t = timeline(&lines);
         let mut f = Vec::new();
-        assert!(apply(&t, &mut e, &mut f));
+        let mut lost = Vec::new();
+        assert!(apply(&t, &mut e, &mut lost, &mut f));
         assert!(e.time.iter().eq((0..300).map(|i| 1000 + i * 10)));
-        assert_eq!(f.len(), 1, "{f:?}");
+        assert_eq!(f.len(), 2, "{f:?}");
         assert!(
             f[0].message
                 .starts_with("1 accesses of the history are not in the timeline and 10")
         );
         assert_eq!(f[0].event, Some(100));
+        // The ten are lost, before the event that follows them in the timeline.
+        assert_eq!((f[1].kind, f[1].event), (FindingKind::LostEvents, Some(151)));
+        assert!(f[1].message.starts_with("10 register accesses"), "{f:?}");
+        assert_eq!((lost.len(), lost[0].before_event, lost[0].count), (1, 151, Some(10)));
+    }
+
+    #[test]
+    fn what_a_history_lost_is_counted_and_what_it_holds_in_another_order_is_not() {
+        let all: Vec<(u32, u64)> = (0..500u64).map(|i| ((i % 40) as u32 * 4, i % 7)).collect();
+        let lines: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(i, (o, v))| (1000 + i as u64 * 10, 1, *o, *v as u32))
+            .collect();
+        let told = |history: &[(u32, u64)]| {
+            let (mut f, mut lost) = (Vec::new(), Vec::new());
+            assert!(apply(&timeline(&lines), &mut events(history), &mut lost, &mut f));
+            let warnings = f.iter().filter(|f| f.kind == FindingKind::LostEvents).count();
+            assert_eq!(warnings, lost.len());
+            lost.iter().map(|l| l.count).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&all), []);
+        let mut swapped = all.clone();
+        swapped.swap(20, 21);
+        swapped[300..320].reverse();
+        assert_eq!(told(&swapped), []);
+        let mut short = all.clone();
+        short.drain(200..301);
+        assert_eq!(told(&short), [Some(101)]);
     }
 
     #[test]
     fn a_timeline_of_something_else_is_not_used() {
         let mut e = events(&[(0, 1), (4, 2)]);
         let mut f = Vec::new();
-        assert!(!apply(&timeline(&[(1, 1, 8, 8)]), &mut e, &mut f));
+        assert!(!apply(&timeline(&[(1, 1, 8, 8)]), &mut e, &mut Vec::new(), &mut f));
         assert_eq!(f[0].kind, FindingKind::NotUsed);
         assert_eq!(e.time.get(1), Some(10));
     }

@@ -28,7 +28,7 @@ use crate::recording::{
     AddressSpace, Clock, EventKind, Facts, FrameRole, Identity, Memory, MemoryBuilder, MmuFormat, PageId, PhysAddr,
     Recording, Space, SpaceKind,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ const RING_ENTRIES: usize = 32768;
 const PARTS: [&str; 4] = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync_as"];
 /// Most bytes of `gr_pgt` and of `gr_sync_as`, which are read as a whole: twice as many page tables as a walk enters.
 const MAX_PART: u64 = 1 << 29;
-/// Most unknown files that are told.
+/// Most unknown files of the recorder, and most other entries of the folder, that are told by name.
 const MOST_UNKNOWN: usize = 16;
 /// Bits of the translation configuration that tell the mode, the mode that this importer reads, and where in `gr_pgt`
 /// the configuration stands.
@@ -106,7 +106,7 @@ pub fn import_with_tally(
     } else {
         None
     };
-    unknown_parts(folder, &mut findings)?;
+    unknown_parts(folder, options, &mut findings)?;
     let size = |p: &Path| std::fs::metadata(p).map_or(0, |m| m.len());
     let total: u64 = PARTS.iter().map(|p| size(&folder.join(p))).sum();
     progress.set_total(total.saturating_add(timeline.as_deref().map_or(0, size)).max(1));
@@ -126,6 +126,11 @@ pub fn import_with_tally(
             format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
         ));
     }
+    if history.bytes == 0 {
+        let message =
+            "the file is empty; a recording has at least the accesses with which the driver looks for its GPU";
+        findings.push(Finding::new(FindingKind::TruncatedSection, "gr_io_history", message));
+    }
     if history.lines == RING_ENTRIES {
         findings.push(Finding::new(
             FindingKind::LostEvents,
@@ -134,11 +139,12 @@ pub fn import_with_tally(
         ));
     }
     let mut events = history.events;
+    let mut facts = Facts::default();
     let mut clock = Clock::SinceStart;
     if let Some(path) = timeline {
         let read = integrated::read(&path, progress)?;
         tallies.push(read.tally());
-        let matched = integrated::apply(&read, &mut events, &mut findings);
+        let matched = integrated::apply(&read, &mut events, &mut facts.lost, &mut findings);
         if matched {
             clock = Clock::Monotonic;
         }
@@ -163,7 +169,6 @@ pub fn import_with_tally(
         frames.insert(t.at.frame(), (builder.add_page(&t.image), FrameRole::Table));
     }
 
-    let mut facts = Facts::default();
     let path = folder.join("gr_mem_contents");
     if let Some((file, bytes)) = present(&path, &mut findings, "memory")? {
         let mut stream = Stream::new(BufReader::with_capacity(1 << 16, file), bytes);
@@ -265,20 +270,66 @@ pub fn import_with_tally(
     ))
 }
 
-/// Files whose names say that the recorder wrote them and that this importer does not know.
-fn unknown_parts(folder: &Path, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
-        let name = entry.map_err(|e| ImportError::io(folder, e))?.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with("gr_") && !PARTS.contains(&&*name) && names.len() < MOST_UNKNOWN {
-            names.push(name.into_owned());
+/// Names of which the first few, in alphabetical order, are kept and all are counted.
+#[derive(Default)]
+struct Names {
+    kept: BTreeSet<String>,
+    count: usize,
+}
+
+impl Names {
+    fn add(&mut self, name: String) {
+        self.count += 1;
+        self.kept.insert(name);
+        if self.kept.len() > MOST_UNKNOWN {
+            self.kept.pop_last();
         }
     }
-    names.sort();
-    for name in names {
+
+    fn more(&self) -> usize {
+        self.count - self.kept.len()
+    }
+}
+
+/// Tells what lies in the folder and is not used: files whose names say that the recorder wrote them one by one,
+/// whatever else there is in one note.
+fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
+    let (mut recorders, mut others) = (Names::default(), Names::default());
+    for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
+        let entry = entry.map_err(|e| ImportError::io(folder, e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_folder = entry.path().is_dir();
+        // Timelines are told where one of them is chosen.
+        let timeline = options.timeline && name.ends_with("_integrated") && !is_folder;
+        if PARTS.contains(&&*name) || timeline {
+            continue;
+        }
+        if name.starts_with("gr_") {
+            recorders.add(name);
+        } else {
+            others.add(if is_folder { format!("{name}/") } else { name });
+        }
+    }
+    let more = recorders.more();
+    for name in recorders.kept {
         let message = "a file of the recorder that is not known; it was not used";
         findings.push(Finding::new(FindingKind::NotUsed, name, message));
+    }
+    if more > 0 {
+        let message = format!("{more} more files of the recorder that are not known; they were not used");
+        findings.push(Finding::new(FindingKind::NotUsed, "gr_*", message));
+    }
+    if others.count > 0 {
+        let more = match others.more() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let list: Vec<String> = others.kept.into_iter().collect();
+        let message = format!(
+            "besides the recorder's files it holds {}{more}, which no part of a recording is known by; not used",
+            list.join(", ")
+        );
+        findings.push(Finding::new(FindingKind::NotUsed, "the folder", message));
     }
     Ok(())
 }
@@ -411,6 +462,50 @@ mod tests {
         let r = read(&dir);
         let places: Vec<_> = r.facts.findings.iter().map(|f| f.place.as_str()).collect();
         assert_eq!(places, ["a_integrated", "b_integrated", "gr_other"]);
+    }
+
+    #[test]
+    fn whatever_else_lies_in_the_folder_is_told_in_one_note() {
+        let dir = folder("0,R,0,60a00002\n", 6);
+        std::fs::write(dir.path().join("foo.txt"), "x").unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        std::fs::create_dir(dir.path().join("old_integrated")).unwrap();
+        let r = read(&dir);
+        let notes = told(&r, FindingKind::NotUsed);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("holds foo.txt, old_integrated/, sub/,"), "{notes:?}");
+        // However many there are, a few are named and all are counted.
+        for i in 0..1000 {
+            std::fs::write(dir.path().join(format!("a{i:03}")), "").unwrap();
+        }
+        let r = read(&dir);
+        let notes = told(&r, FindingKind::NotUsed);
+        assert!(notes.len() == 1 && notes[0].contains("a000, a001") && notes[0].contains("a015 and 987 more"));
+    }
+
+    #[test]
+    fn an_empty_history_is_an_error_of_its_own_and_no_other_recording() {
+        let dir = folder("", 6);
+        let line = "100 IO 7 0: R reg 0x00000000 val 60a00002  GPU | GPU_ID (RO)\n";
+        std::fs::write(dir.path().join("a_integrated"), line).unwrap();
+        let r = read(&dir);
+        let damage: Vec<_> = r
+            .facts
+            .findings
+            .iter()
+            .filter(|f| f.kind == FindingKind::TruncatedSection)
+            .collect();
+        assert_eq!(damage.len(), 1, "{:?}", r.facts.findings);
+        assert_eq!(
+            (damage[0].place.as_str(), damage[0].severity),
+            ("gr_io_history", crate::check::Severity::Error)
+        );
+        let notes = told(&r, FindingKind::NotUsed);
+        assert!(notes.iter().all(|n| !n.contains("another recording")), "{notes:?}");
+        assert!(
+            notes.iter().any(|n| n.contains("the history has no access")),
+            "{notes:?}"
+        );
     }
 
     #[test]
