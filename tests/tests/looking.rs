@@ -53,11 +53,11 @@ fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
     const BASE: u64 = 0x8000_0000;
     let mut bytes = vec![0u8; 5 * 4096];
     let entries = [
-        (0usize, 0usize, BASE + 0x1000 | 3),
-        (1, 0, BASE + 0x2000 | 3),
-        (2, 0, BASE + 0x3000 | 3),
+        (0usize, 0usize, (BASE + 0x1000) | 3),
+        (1, 0, (BASE + 0x2000) | 3),
+        (2, 0, (BASE + 0x3000) | 3),
         (2, 1, 0x9000_0000 | 3),
-        (3, 5, BASE + 0x4000 | 0x443),
+        (3, 5, (BASE + 0x4000) | 0x443),
     ];
     for (table, index, entry) in entries {
         let at = table * 4096 + index * 8;
@@ -180,7 +180,7 @@ fn compared_with_its_outcome(recording: &Path) -> (Option<i32>, Value) {
     let diff = |a: &Path, b: &Path| run(["diff".as_ref(), a.as_os_str(), b.as_os_str(), "--json".as_ref()]);
     let (there, back) = (diff(recording, &outcome), diff(&outcome, recording));
     let json = there.json();
-    for part in ["events", "pages"] {
+    for part in ["events", "mappings", "pages"] {
         assert_eq!(json[part]["only_a"], back.json()[part]["only_b"], "{part}");
         assert_eq!(json[part]["changed"], back.json()[part]["changed"], "{part}");
     }
@@ -210,7 +210,101 @@ fn the_outcome_of_a_recording_of_real_hardware_is_the_same_but_for_what_is_each_
         );
         // Zero pages and memory that was mapped and not dumped are zero on the board too.
         assert_eq!(diff["pages"]["same"], json!(pages), "{name}");
+        let mappings = &diff["mappings"];
+        assert_eq!(
+            (&mappings["same"], &mappings["list"]),
+            (&json!(pages), &json!([])),
+            "{name}"
+        );
         let folded = &events["folded"];
         assert!(folded["a"].as_u64() > folded["b"].as_u64(), "{name}: {folded}");
+    }
+}
+
+/// `gr_pgt` begins with 32 bytes about the tables; the tables follow, each with its address before it.
+fn mnist_with_a_changed_entry(folder: &Path, mnist: &Path, change: impl Fn(u64) -> u64) {
+    for name in ["gr_io_history", "gr_mem_contents", "gr_sync_as"] {
+        std::fs::copy(mnist.join(name), folder.join(name)).unwrap();
+    }
+    let mut tables = std::fs::read(mnist.join("gr_pgt")).unwrap();
+    // The first entry of a page that is mapped, readable and writable and not executable, at the last level.
+    let entry = |at: usize| u64::from_le_bytes(tables[at..at + 8].try_into().unwrap());
+    let is_leaf = |at: &usize| entry(*at) & 0xffff_0000_0000_0fff == 1 << 54 | 0x743;
+    let at = (0..tables.len() - 8).step_by(8).find(is_leaf).unwrap();
+    let changed = change(entry(at));
+    tables[at..at + 8].copy_from_slice(&changed.to_le_bytes());
+    std::fs::write(folder.join("gr_pgt"), tables).unwrap();
+}
+
+#[test]
+fn rights_that_change_in_the_page_tables_are_a_difference() {
+    let Some(recordings) = recordings() else { return };
+    let mnist = recordings.join("gpureplay/mnist");
+    for (change, key, pages) in [
+        ((|e| e ^ 1 << 54) as fn(u64) -> u64, "changed", 1),
+        (|_| 2, "only_a", 1),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        mnist_with_a_changed_entry(dir.path(), &mnist, change);
+        let diff = |a: &Path, b: &Path| run(["diff".as_ref(), a.as_os_str(), b.as_os_str(), "--json".as_ref()]);
+        let ended = diff(&mnist, dir.path());
+        let json = ended.json();
+        assert_eq!((ended.code, &json["same"]), (Some(1), &json!(false)), "{key}");
+        let mappings = &json["mappings"];
+        assert_eq!(
+            (&mappings[key], &mappings["list"][0]["pages"]),
+            (&json!(pages), &json!(1)),
+            "{mappings}"
+        );
+        if key == "changed" {
+            let of = |key: &str| mappings["list"][0][key].as_str().unwrap().to_owned();
+            assert_eq!((of("rights_a"), of("rights_b")), ("rw-".to_owned(), "rwx".to_owned()));
+            let text = run(["diff".as_ref(), mnist.as_os_str(), dir.path().as_os_str()]).out;
+            assert!(text.contains("1 page, rw- becomes rwx"), "{text}");
+        }
+        assert_eq!(diff(dir.path(), &mnist).code, Some(1));
+    }
+}
+
+/// A stretch of the history is taken away: the timeline beside it still knows how much that was.
+#[test]
+fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
+    let Some(recordings) = recordings() else { return };
+    let mnist = recordings.join("gpureplay/mnist");
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["gr_pgt", "gr_mem_contents", "gr_sync_as", "mnist_integrated"] {
+        std::fs::copy(mnist.join(name), dir.path().join(name)).unwrap();
+    }
+    let history = std::fs::read_to_string(mnist.join("gr_io_history")).unwrap();
+    let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
+    lines.drain(1000..1101);
+    std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
+    assert_eq!(of("info", dir.path())["lost_events"], 101);
+    let findings = of("check", dir.path());
+    let lost: Vec<_> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|f| f["kind"] == "lost-events")
+        .collect();
+    assert_eq!(lost.len(), 1, "{findings}");
+    assert_eq!(lost[0]["severity"], "warning");
+    assert!(
+        lost[0]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("101 register accesses"),
+        "{lost:?}"
+    );
+    let strict = run(["check".as_ref(), dir.path().as_os_str(), "--strict".as_ref()]);
+    assert_eq!(strict.code, Some(1));
+    for network in ["mnist", "alexnet"] {
+        let folder = recordings.join("gpureplay").join(network);
+        assert_eq!(of("info", &folder)["lost_events"], 0, "{network}");
+        let findings = of("check", &folder);
+        assert!(
+            findings.as_array().unwrap().iter().all(|f| f["kind"] != "lost-events"),
+            "{network}"
+        );
     }
 }

@@ -5,11 +5,11 @@ use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
-use trace_core::container;
+use trace_core::container::{self, ContainerError, VerifyReport};
 
 pub const VERB: Verb = Verb {
     name: "verify",
-    about: "Check every digest and commit of a .kine file; exit 1 when something is damaged",
+    about: "Check every digest and commit of a .kine file; exit 1 when it is damaged, 2 when it cannot be looked at",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -38,8 +38,30 @@ struct Problem<'a> {
     message: &'a str,
 }
 
+/// What is to be said of a file that has no commit at which it could be opened: the reason is its one problem.
+fn nothing_opens(e: &ContainerError) -> VerifyReport {
+    let byte = e.byte().unwrap_or(0);
+    let mut message = e.to_string();
+    let places = [e.place().map(|p| format!("{p}: ")), Some(format!("byte {byte:#x}: "))];
+    for place in places.into_iter().flatten() {
+        // Problems have their place beside them, and the file was given by name.
+        if let Some(rest) = message.strip_prefix(&place) {
+            message = rest.to_owned();
+        }
+    }
+    VerifyReport {
+        problems: vec![container::Problem { byte, message }],
+        problem_count: 1,
+        ..VerifyReport::default()
+    }
+}
+
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let report = container::verify(&arguments.file).map_err(|e| Failure::file(&arguments.file, e))?;
+    let report = match container::verify(&arguments.file) {
+        Ok(report) => report,
+        Err(e) if e.is_damage() => nothing_opens(&e),
+        Err(e) => return Err(Failure::file(&arguments.file, e)),
+    };
     if out.json() {
         out.value(&Report {
             sound: report.is_sound(),

@@ -101,6 +101,21 @@ impl ContainerError {
         }
     }
 
+    /// Whether it is the file's own bytes that are wrong: it is damaged, cut, or no `.kine` file at all. Otherwise the
+    /// file could not be looked at, or not understood by this version of the program.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::NotKine { .. } | Self::NoCommit { .. } | Self::Damaged { .. } | Self::Record { .. } => true,
+            Self::Io { .. }
+            | Self::TooNew { .. }
+            | Self::Refused(_)
+            | Self::Poisoned { .. }
+            | Self::Busy { .. }
+            | Self::Cancelled(_) => false,
+        }
+    }
+
     /// The file that the error is about, when it is about one.
     #[must_use]
     pub fn place(&self) -> Option<&str> {

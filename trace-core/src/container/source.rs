@@ -39,10 +39,9 @@ impl Source {
             source,
         })?;
         if !meta.is_file() {
-            return Err(ContainerError::NotKine {
-                place,
-                reason: "it is not a regular file".to_owned(),
-            });
+            // There are no bytes of which anything could be said.
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
+            return Err(ContainerError::Io { place, source });
         }
         Ok(Self {
             place,
