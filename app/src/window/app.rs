@@ -5,9 +5,9 @@ use super::command::Command;
 use super::crash;
 use super::keep::Keeper;
 use super::layout::{self, Sides, Torn};
+use super::pick::{Chooser, Chosen, Pick, Typed};
 use super::settings::Settings;
 use super::tasks::Tasks;
-use super::typed::Typed;
 use crate::document::Document;
 use crate::document::boards::Boards;
 use crate::log::{self, Level};
@@ -17,33 +17,6 @@ use crate::theme::{self, ThemeChoice};
 use egui::Context;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What a file is chosen for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pick {
-    /// A recording file to open.
-    Recording,
-    /// A folder that holds a recording.
-    Folder,
-    /// Content for a buffer.
-    Buffer,
-    /// A place to save, with the name that is proposed.
-    Save(String),
-}
-
-/// What came of asking for a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chosen {
-    /// The person chose this one.
-    Path(PathBuf),
-    /// The person chose none.
-    Nothing,
-    /// The desktop could not ask: it has no dialog for files.
-    NoDialog,
-}
-
-/// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
-pub type Chooser = Arc<dyn Fn(&Pick) -> Chosen + Send + Sync>;
 
 /// What an application starts with.
 pub struct Setup {
@@ -85,7 +58,7 @@ pub struct App {
     /// The palette, when it is open.
     pub palette: Option<Palette>,
     /// The field for a path, when it is open.
-    pub typed: Option<Typed>,
+    pub typed: Option<Typed<Self>>,
     /// Whether the sheet of shortcuts is open.
     pub help: bool,
     /// Whether the sheet about the program is open.

@@ -1,7 +1,8 @@
 //! Bringing whole contents of buffers in and out: files, and filling with zeros. Nothing here takes time by the size of the
 //! buffer on the interface thread but the taking of the pages that changed.
 
-use super::app::{App, Pick};
+use super::app::App;
+use super::pick::Pick;
 use crate::document::changes::Change;
 use crate::document::values;
 use egui::Context;

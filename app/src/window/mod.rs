@@ -12,6 +12,7 @@ mod notices;
 mod offscreen;
 mod opening;
 mod palette;
+mod pick;
 mod renderer;
 mod replaying;
 mod settings;
@@ -24,11 +25,11 @@ mod top;
 mod typed;
 mod welcome;
 
-pub use app::{App, Chooser, Chosen, Pick, Setup};
+pub use app::{App, Setup};
 pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
+pub use pick::{Chooser, Chosen, Pick, Typed};
 pub use settings::Settings;
-pub use typed::Typed;
 
 use crate::document::sample;
 use crate::theme::ThemeChoice;

@@ -1,0 +1,166 @@
+//! Asking a person for a path: what for, and the field for it where the desktop has no dialog for files: what is typed,
+//! what lies there, and what can be done with it.
+
+use egui::Context;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a file is chosen for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// A recording file to open.
+    Recording,
+    /// A folder that holds a recording.
+    Folder,
+    /// Content for a buffer.
+    Buffer,
+    /// A place to save, with the name that is proposed.
+    Save(String),
+}
+
+/// What came of asking for a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// The person chose this one.
+    Path(PathBuf),
+    /// The person chose none.
+    Nothing,
+    /// The desktop could not ask: it has no dialog for files.
+    NoDialog,
+}
+
+/// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
+pub type Chooser = Arc<dyn Fn(&Pick) -> Chosen + Send + Sync>;
+
+/// Most entries of a folder that are shown.
+const MOST: usize = 10;
+
+/// Most entries of a folder that are looked at.
+const LOOKED_AT: usize = 5000;
+
+/// What is done with the path.
+pub(super) type Act<A> = Box<dyn FnOnce(&mut A, &Context, PathBuf) + Send>;
+
+/// The field while it is open.
+pub struct Typed<A> {
+    pub(super) what: Pick,
+    /// What was typed.
+    pub text: String,
+    /// What lies in the folder that is typed, and the text that it was looked up for.
+    pub(super) found: (String, Vec<Found>),
+    pub(super) act: Act<A>,
+    pub(super) focused: bool,
+}
+
+/// Something that the text may become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) folder: bool,
+}
+
+/// What can be done with the text as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Can {
+    /// Nothing, and why.
+    Nothing(&'static str),
+    /// The path is what is asked for.
+    Take,
+    /// The path is there and would be written over.
+    Replace,
+}
+
+impl<A> Typed<A> {
+    /// A field that begins in a folder.
+    pub(super) fn new(what: Pick, folder: &Path, act: Act<A>) -> Self {
+        let start = match &what {
+            Pick::Save(name) => folder.join(name),
+            Pick::Recording | Pick::Folder | Pick::Buffer => folder.join(""),
+        };
+        Self {
+            what,
+            text: start.to_string_lossy().into_owned(),
+            found: (String::new(), Vec::new()),
+            act,
+            focused: false,
+        }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        match self.text.strip_prefix("~/").zip(directories::BaseDirs::new()) {
+            Some((rest, home)) => home.home_dir().join(rest),
+            None => PathBuf::from(&self.text),
+        }
+    }
+
+    pub(super) fn can(&self) -> Can {
+        let path = self.path();
+        if !path.is_absolute() {
+            return Can::Nothing("Begin with / or ~/.");
+        }
+        match &self.what {
+            Pick::Recording if path.is_file() || is_recording(&path) => Can::Take,
+            Pick::Recording => Can::Nothing("No recording has this name."),
+            Pick::Folder if path.is_dir() => Can::Take,
+            Pick::Folder => Can::Nothing("No folder has this name."),
+            Pick::Buffer if path.is_file() => Can::Take,
+            Pick::Buffer => Can::Nothing("No file has this name."),
+            Pick::Save(_) if path.is_dir() => Can::Nothing("This is a folder: add a name."),
+            Pick::Save(_) if path.is_file() => Can::Replace,
+            Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => Can::Take,
+            Pick::Save(_) => Can::Nothing("There is no such folder."),
+        }
+    }
+
+    /// Looks up what lies there, once for each text.
+    pub(super) fn look(&mut self) {
+        if self.found.0 == self.text {
+            return;
+        }
+        let path = self.path();
+        let (folder, begin) = if self.text.ends_with('/') {
+            (path.as_path(), String::new())
+        } else {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            (path.parent().unwrap_or(&path), name)
+        };
+        let entries = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .take(LOOKED_AT)
+            .flatten();
+        let mut found: Vec<Found> = entries
+            .map(|e| Found {
+                name: e.file_name().to_string_lossy().into_owned(),
+                path: e.path(),
+                folder: e.path().is_dir(),
+            })
+            .filter(|f| f.name.to_lowercase().starts_with(&begin) && (!begin.is_empty() || !f.name.starts_with('.')))
+            .collect();
+        found.sort_by(|a, b| (!a.folder, &a.name).cmp(&(!b.folder, &b.name)));
+        found.truncate(MOST);
+        self.found = (self.text.clone(), found);
+    }
+
+    pub(super) fn title(&self) -> &'static str {
+        match self.what {
+            Pick::Recording => "Open recording",
+            Pick::Folder => "Open folder of a recording",
+            Pick::Buffer => "Load into buffer",
+            Pick::Save(_) => "Save",
+        }
+    }
+
+    pub(super) fn complete(&mut self, found: &Found) {
+        self.text = found.path.to_string_lossy().into_owned();
+        if found.folder {
+            self.text.push('/');
+        }
+    }
+}
+
+/// Whether a folder is one that an importer knows.
+fn is_recording(path: &Path) -> bool {
+    path.is_dir() && path.join("gr_io_history").is_file()
+}
