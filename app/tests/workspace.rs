@@ -10,6 +10,7 @@ use kinescope::log;
 use kinescope::window::layout;
 use kinescope::window::layout::Place;
 use std::path::PathBuf;
+use trace_core::check::{FindingKind, Severity};
 
 fn again(w: &mut Window) {
     let path = w.doc().path.clone();
@@ -145,4 +146,25 @@ fn a_damaged_file_is_told_and_put_aside() {
         again(&mut w);
         assert_eq!(w.doc().moment(), 5);
     }
+}
+
+/// A file whose recording opens, of which a page does not agree with its digest: the window says so by itself.
+#[test]
+fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("flipped.kine");
+    let mut bytes = std::fs::read(common::samples().join("vecadd.kine")).unwrap();
+    bytes[40_000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    let first = w.doc().facts.findings[0].clone();
+    assert_eq!(
+        (first.kind, first.severity),
+        (FindingKind::DamagedSection, Severity::Error)
+    );
+    assert!(first.message.contains("does not agree with its digest"), "{first:?}");
+    w.run("show-problems");
+    assert!(w.has("problem 0 damaged-section"));
 }

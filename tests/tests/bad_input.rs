@@ -144,3 +144,26 @@ fn without_a_display_it_says_what_works_without_one() {
     let ended = whole_program_tests::Ended::from(command.output().unwrap());
     ended.assert_refused("--screenshot");
 }
+
+/// One byte of a page image that is another: reading the recording does not meet it, `check` does.
+#[test]
+fn a_flipped_byte_is_an_error_of_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.kine");
+    let mut bytes = std::fs::read(whole_program_tests::root().join("sample-traces/vecadd.kine")).unwrap();
+    bytes[40_000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let ended = run(["check".as_ref(), path.as_os_str(), "--json".as_ref()]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let first = &ended.json()[0];
+    assert_eq!(
+        (&first["kind"], &first["severity"]),
+        (&"damaged-section".into(), &"error".into())
+    );
+    let message = first["message"].as_str().unwrap();
+    assert!(
+        message.contains("page-images does not agree with its digest"),
+        "{message}"
+    );
+    assert!(first["place"].as_str().unwrap().starts_with("byte 0x"), "{first}");
+}

@@ -5,6 +5,7 @@ use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::check::{self, Finding, FindingKind, Severity};
+use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "check",
@@ -52,7 +53,9 @@ pub fn name_of(value: &impl Serialize) -> String {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
-    let findings = check::check(&opened.recording);
+    let mut findings =
+        check::file(&arguments.source.file, &Progress::new()).map_err(|e| Failure::file(&arguments.source.file, e))?;
+    findings.extend(check::check(&opened.recording));
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
     if out.json() {

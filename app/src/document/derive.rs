@@ -5,7 +5,10 @@ use super::jobs::{self, JobFact};
 use super::lookup::map_of;
 use super::spaces;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
@@ -62,17 +65,24 @@ pub fn first(
 pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
     let mut facts = first(recording, (None, None), progress)?;
     while let Some(stage) = facts.pending.first().copied() {
-        let part = find_out(stage, recording, &facts, progress)?;
+        let part = find_out(stage, recording, None, &facts, progress)?;
         facts.take(part);
     }
     Ok(facts)
 }
 
-/// Finds out what one stage tells. `facts` holds what those before it told.
+/// Finds out what one stage tells. `facts` holds what those before it told, `source` is where the recording was read
+/// from, where it was.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn find_out(stage: Stage, recording: &Recording, facts: &Facts, progress: &Progress) -> Result<Part, Cancelled> {
+pub fn find_out(
+    stage: Stage,
+    recording: &Recording,
+    source: Option<&Path>,
+    facts: &Facts,
+    progress: &Progress,
+) -> Result<Part, Cancelled> {
     progress.check()?;
     Ok(match stage {
         Stage::Timeline => {
@@ -87,7 +97,21 @@ pub fn find_out(stage: Stage, recording: &Recording, facts: &Facts, progress: &P
         Stage::Chains => Part::Chains(jobs::chains(recording, &facts.jobs, progress)?),
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => Part::Findings(check::check_with(recording, progress)?),
+        Stage::File => Part::File(damage(source, progress)?),
     })
+}
+
+/// What of the file that a recording was read from is damaged. A file that cannot be read any more is.
+fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
+    let Some(source) = source else { return Ok(Vec::new()) };
+    match check::file(source, progress) {
+        Ok(findings) => Ok(findings),
+        Err(ContainerError::Cancelled(c)) => Err(c),
+        Err(e) => {
+            let place = source.display().to_string();
+            Ok(vec![Finding::new(FindingKind::DamagedSection, place, e.to_string())])
+        }
+    }
 }
 
 /// Events that access each register.

@@ -77,16 +77,19 @@ pub enum Stage {
     Spaces,
     /// Findings.
     Findings,
+    /// Damage of the file.
+    File,
 }
 
 impl Stage {
     /// All stages, in the order in which they are found out.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Timeline,
         Self::Registers,
         Self::Chains,
         Self::Spaces,
         Self::Findings,
+        Self::File,
     ];
 
     /// What is going on, for the person.
@@ -98,6 +101,7 @@ impl Stage {
             Self::Chains => "decoding job chains",
             Self::Spaces => "walking page tables",
             Self::Findings => "checking the recording",
+            Self::File => "comparing the file with its digests",
         }
     }
 }
@@ -115,6 +119,8 @@ pub enum Part {
     Spaces(Vec<SpaceFact>),
     /// Of [`Stage::Findings`].
     Findings(Vec<Finding>),
+    /// Of [`Stage::File`].
+    File(Vec<Finding>),
 }
 
 /// Polls, interrupts, jobs, gaps, phases.
@@ -226,6 +232,13 @@ impl Facts {
             Part::Findings(f) => {
                 self.take_findings(f);
                 Stage::Findings
+            }
+            Part::File(damage) => {
+                if !damage.is_empty() {
+                    let others = std::mem::take(&mut self.findings);
+                    self.take_findings(damage.into_iter().chain(others).collect());
+                }
+                Stage::File
             }
         };
         self.pending.retain(|s| *s != stage);

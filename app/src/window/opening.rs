@@ -52,8 +52,9 @@ impl App {
             return;
         };
         let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
+        let source = doc.path.clone();
         let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
-            let part = derive::find_out(stage, &recording, &facts, progress);
+            let part = derive::find_out(stage, &recording, Some(&source), &facts, progress);
             // The window can take the part up without a copy when nobody else holds the facts.
             drop(facts);
             let watched = progress.clone();

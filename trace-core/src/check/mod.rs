@@ -1,10 +1,13 @@
 //! Findings: something suspicious in a recording, with its place and its reason.
 
+mod file;
 mod jobs;
 mod memory;
 mod structure;
 #[cfg(test)]
 mod tests;
+
+pub use file::file;
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
@@ -119,6 +122,8 @@ pub enum FindingKind {
     OrderDiffers,
     /// The source does not tell something that the importer had to take for granted, and what that is.
     Assumed,
+    /// Bytes of the file do not agree with their digest.
+    DamagedSection,
 }
 
 impl FindingKind {
@@ -126,7 +131,9 @@ impl FindingKind {
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
-            Self::UndecodedJobHead | Self::ForeignData | Self::TruncatedSection => Severity::Error,
+            Self::UndecodedJobHead | Self::ForeignData | Self::TruncatedSection | Self::DamagedSection => {
+                Severity::Error
+            }
             Self::LostEvents | Self::OverlappingRegions | Self::TimeBackwards | Self::UnknownRegister => {
                 Severity::Warning
             }

@@ -1,0 +1,34 @@
+//! A file against its own digests: damage that reading the recording does not meet.
+
+use super::{Finding, FindingKind};
+use crate::container::{self, ContainerError};
+use crate::progress::Progress;
+use std::path::Path;
+
+/// What of a `.kine` file does not agree with its digests, or contradicts itself. A file of another format has neither
+/// and gives nothing. Takes as long as reading the file.
+///
+/// # Errors
+/// When the file cannot be read, or the work was cancelled.
+pub fn file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, ContainerError> {
+    let is_kine = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"));
+    if !is_kine || !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let report = container::verify_with(path, progress)?;
+    let listed = report.problems.len() as u64;
+    let finding = |place: String, what: String| Finding::new(FindingKind::DamagedSection, place, what);
+    let mut findings: Vec<Finding> = report
+        .problems
+        .into_iter()
+        .map(|p| finding(format!("byte {:#x}", p.byte), p.message))
+        .collect();
+    if report.problem_count > listed {
+        let more = format!(
+            "{} problems more, of which the first {listed} are listed",
+            report.problem_count - listed
+        );
+        findings.push(finding("the file".into(), more));
+    }
+    Ok(findings)
+}
