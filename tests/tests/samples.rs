@@ -7,6 +7,9 @@
     reason = "tests fail and tell in these ways"
 )]
 
+#[path = "command_line/outputs.rs"]
+mod outputs;
+
 use serde_json::json;
 use whole_program_tests::{root, run, samples};
 

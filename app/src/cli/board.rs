@@ -1,6 +1,7 @@
 //! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
 
 use super::Failure;
+use super::outputs::Files;
 use super::source::{Opened, Source};
 use crate::buffers;
 use crate::document::boards::factories;
@@ -158,6 +159,13 @@ impl ReplayOf {
     /// The recording's file or folder.
     pub fn file(&self) -> &Path {
         &self.source.file
+    }
+
+    /// The files that are read.
+    pub fn files(&self) -> Files {
+        self.inputs.iter().fold(Files::of(self.file()), |files, (name, file)| {
+            files.reads(format!("--input {name}"), file)
+        })
     }
 
     /// Files that outputs are to be written to.

@@ -57,7 +57,7 @@ impl Failure {
     pub fn file(path: &Path, what: impl fmt::Display) -> Self {
         let (path, what) = (path.display().to_string(), what.to_string());
         // Typed errors often name the file themselves.
-        Self::usage(if what.contains(&path) {
+        Self::usage(if names(&what, &path) {
             what
         } else {
             format!("{path}: {what}")
@@ -69,6 +69,17 @@ impl Failure {
     pub fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
     }
+}
+
+/// Whether a message names a path: as a word of its own or with a part of a folder behind it, not as some letters of
+/// another word.
+fn names(message: &str, path: &str) -> bool {
+    let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    message.match_indices(path).any(|(at, _)| {
+        let (before, behind) = (message.get(..at), message.get(at + path.len()..));
+        before.is_none_or(|b| b.chars().next_back().is_none_or(|c| ends(c) && c != '/'))
+            && behind.is_none_or(|b| b.chars().next().is_none_or(ends))
+    })
 }
 
 impl fmt::Display for Failure {
@@ -91,5 +102,23 @@ impl From<std::io::Error> for Failure {
 impl From<clap::Error> for Failure {
     fn from(e: clap::Error) -> Self {
         Self::usage(e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_once_and_always() {
+        let told = |path: &str, what: &str| Failure::file(Path::new(path), what).to_string();
+        assert_eq!(told("x.kine", "x.kine: damaged"), "x.kine: damaged");
+        assert_eq!(
+            told("rec", "rec/gr_pgt, byte 3: damaged"),
+            "rec/gr_pgt, byte 3: damaged"
+        );
+        assert_eq!(told("a", "damaged"), "a: damaged");
+        assert_eq!(told("a", "/x/a: damaged"), "a: /x/a: damaged");
+        assert_eq!(told("a.bin", "holds a.bin.npy"), "a.bin: holds a.bin.npy");
     }
 }

@@ -2,15 +2,17 @@
 
 use super::check::{Shown, name_of};
 use super::out::counted;
+use super::outputs::Files;
 use super::source::{Opened, format_name, number};
 use super::{Exit, Failure, Out, Verb, waiting};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use trace_core::container::ContainerError;
 use trace_core::import::{self, raw_memory};
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
-use trace_core::{PhysAddr, Recording, container};
+use trace_core::{PhysAddr, Recording, container, timeline};
 
 pub const VERB: Verb = Verb {
     name: "import",
@@ -65,21 +67,17 @@ struct Report<'a> {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let (source, to) = (&arguments.source, &arguments.to);
-    let same = matches!((source.canonicalize(), to.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    if same {
-        return Err(Failure::file(
-            to,
-            "is the source itself (expected another file after -o)",
-        ));
-    }
-    let recording = waiting::show("importing", |progress, _| to_kine(arguments, progress))?;
+    let at = Files::of(source).writes("-o", Some(to)).check_kine(to)?;
+    let recording = waiting::show("importing", |progress, _| to_kine(arguments, &at, progress))?;
     let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
     report(Opened::new(recording), to, bytes, out)
 }
 
-/// Reads the source and writes the `.kine`.
-fn to_kine(arguments: &Arguments, progress: &Progress) -> Result<Recording, Failure> {
-    let (source, to) = (&arguments.source, &arguments.to);
+/// Reads the source and writes the `.kine` to the file `at`.
+fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress) -> Result<Recording, Failure> {
+    let source = &arguments.source;
+    // What was not written is the fault of the file to write, and never of the source.
+    let unwritten = |e: ContainerError| Failure::file(&arguments.to, e);
     match (arguments.base, arguments.root, arguments.format) {
         (Some(base), Some(root), Some(format)) if arguments.raw => {
             let gpu_id =
@@ -92,10 +90,14 @@ fn to_kine(arguments: &Arguments, progress: &Progress) -> Result<Recording, Fail
                 gpu_id,
             };
             let recording = raw_memory::import(source, &options, progress).map_err(|e| Failure::file(source, e))?;
-            container::write(&recording, to, progress).map_err(|e| Failure::file(to, e))?;
+            container::write(&recording, at, progress).map_err(unwritten)?;
             Ok(recording)
         }
-        _ => import::import_file_to_kine(source, to, progress).map_err(|e| Failure::file(source, e)),
+        _ => {
+            let recording = import::open(source, progress).map_err(|e| Failure::file(source, e))?;
+            timeline::write(&recording, at, progress).map_err(unwritten)?;
+            Ok(recording)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
 
+use super::outputs::Files;
 use super::source::{Source, number};
 use super::{Exit, Failure, Out, Verb, hex};
 use crate::buffers;
@@ -75,6 +76,9 @@ struct Hole<'a> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    Files::of(&arguments.source.file)
+        .writes("-o", arguments.to.as_deref())
+        .check()?;
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
     let space_index = match &arguments.buffer {

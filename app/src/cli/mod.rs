@@ -16,6 +16,7 @@ mod map;
 mod memory;
 mod out;
 mod outcome;
+mod outputs;
 mod pair;
 mod plan;
 mod replay;
@@ -27,8 +28,7 @@ use crate::commands::COMMANDS;
 use crate::theme::ThemeChoice;
 use crate::window::{Options, Shot};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use failure::{Exit, Failure};
 pub use out::{Out, hex};
@@ -163,39 +163,6 @@ pub fn main() -> u8 {
     }
 }
 
-/// Whether a file of this name could be written: said before the work whose result it is to hold.
-fn can_be_written(path: &Path) -> Result<(), Failure> {
-    if path.is_dir() {
-        return Err(Failure::file(path, "is a folder (expected the name of a file)"));
-    }
-    match path.parent() {
-        Some(folder) if folder != Path::new("") && !folder.is_dir() => {
-            Err(Failure::file(path, "its folder does not exist"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes a file as a whole or not at all: what was there before stays until the new bytes are safe.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::file(path, e);
-    let name = path
-        .file_name()
-        .ok_or_else(|| Failure::file(path, "is not the name of a file"))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let written = std::fs::File::create(&temporary)
-        .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // Best effort: the failure to report is the first one.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written.map_err(failed)
-}
-
 /// Opens the window, or renders it off-screen.
 fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
     let file = matches.get_one::<PathBuf>("file");
@@ -220,6 +187,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         (Some(out), Some(file)) => {
             let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
+            outputs::Files::of(file).writes("--screenshot", Some(out)).check()?;
             let shot = Shot {
                 size,
                 scale,

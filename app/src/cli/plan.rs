@@ -4,6 +4,7 @@ use super::board::{Ready, ReplayOf};
 use super::out::counted;
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
 use replay_engine::plan::{Plan, RewriteKind, text};
 use replay_engine::verify::{self, Verified};
 use serde::Serialize;
@@ -62,6 +63,7 @@ struct Rewrite<'a> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments.of.files().writes("-o", arguments.to.as_deref()).check()?;
     let Ready { device, compiled, .. } = arguments.of.prepare()?;
     let plan = &compiled.plan;
     let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
@@ -72,7 +74,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     })?;
     if let Some(path) = &arguments.to {
         let bytes = plan.to_bytes().map_err(|e| Failure::file(path, e))?;
-        super::write_whole(path, &bytes)?;
+        output::write(path, &bytes)?;
     }
     if arguments.text {
         out.line(text::print(plan).trim_end())?;

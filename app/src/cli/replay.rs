@@ -7,6 +7,7 @@ use super::out::duration;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
 use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
 use replay_engine::client::{ClientError, Stage};
 use replay_engine::run::{FaultReport, Outcome, Timing, Verdict};
 use serde::Serialize;
@@ -143,11 +144,14 @@ struct Percentiles {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    // What cannot be written must not cost a run.
-    let files = arguments.of.output_files().map(|(_, f)| f);
-    for path in arguments.outcome.as_deref().into_iter().chain(files) {
-        super::can_be_written(path)?;
-    }
+    // What cannot be written must not cost a run, nor what was given.
+    let outputs = arguments
+        .of
+        .output_files()
+        .fold(arguments.of.files(), |files, (name, file)| {
+            files.writes(format!("--output {name}"), Some(file))
+        });
+    outputs.writes("-o", arguments.outcome.as_deref()).check()?;
     let Ready {
         mut lease,
         device,
@@ -185,7 +189,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 path.display()
             ));
         } else {
-            super::write_whole(path, &outcome.recording)?;
+            output::write(path, &outcome.recording)?;
         }
     }
     for (name, file) in arguments.of.output_files() {

@@ -4,6 +4,7 @@ use super::doc;
 use crate::document::sample;
 use crate::window::{App, Pick};
 use egui::Context;
+use kinescope_files::output;
 use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {
@@ -27,7 +28,9 @@ pub fn save_kine(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         app.tasks
             .spawn(ctx, format!("saving {}", path.display()), move |progress| {
-                let done = trace_core::timeline::write(&recording, &path, progress).map_err(|e| e.to_string());
+                let done = output::ready_whole(&path)
+                    .map_err(|e| e.to_string())
+                    .and_then(|at| trace_core::timeline::write(&recording, &at, progress).map_err(|e| e.to_string()));
                 Box::new(move |app| match done {
                     Ok(()) => app.info(format!("saved {}", path.display())),
                     Err(e) => app.error("the recording was not saved", &e),
@@ -39,7 +42,7 @@ pub fn save_kine(app: &mut App, ctx: &Context) {
 fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'static str, bytes: Vec<u8>) {
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
-            let done = std::fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()));
+            let done = output::write(&path, &bytes).map_err(|e| e.to_string());
             Box::new(move |app| match done {
                 Ok(()) => app.info(format!("saved {}", path.display())),
                 Err(e) => app.error(&format!("the {what} was not saved"), &e),

@@ -15,6 +15,7 @@ use crate::panels::desk::{Asks, Desk, Item};
 use crate::panels::views::Views;
 use crate::theme::{self, ThemeChoice};
 use egui::Context;
+use kinescope_files::output::{self, Named};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -174,8 +175,18 @@ impl App {
     }
 
     /// Asks the person for a path on a thread of its own, then acts on it. Where the desktop cannot ask, a field does.
+    /// Nothing is saved over the open recording.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
+        let saves = matches!(what, Pick::Save(_));
+        let act = move |app: &mut Self, ctx: &Context, path: PathBuf| {
+            let read = app.doc.as_ref().filter(|_| saves).map(|d| Named::recording(&d.path));
+            let taken = output::apart(&read.unwrap_or_default(), &[Named::new("the file to save", &path)]);
+            match taken {
+                Ok(()) => act(app, ctx, path),
+                Err(e) => app.error("nothing was saved", &e.to_string()),
+            }
+        };
         self.tasks.spawn(ctx, "choosing a file", move |_| {
             let chosen = chooser(&what);
             Box::new(move |app| match chosen {

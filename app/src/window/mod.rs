@@ -183,9 +183,9 @@ pub fn screenshot(path: &Path, out_png: &Path, shot: &Shot, steps: &[&str]) -> a
         settle(&ctx, &mut camera, &mut app)?;
     }
     let image = camera.shoot(&ctx)?;
-    image
-        .save(out_png)
-        .map_err(|e| anyhow::anyhow!("{}: {e}", out_png.display()))
+    let mut png = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut png, image::ImageFormat::Png)?;
+    Ok(kinescope_files::output::write(out_png, png.get_ref())?)
 }
 
 fn settle(ctx: &egui::Context, camera: &mut Camera, app: &mut App) -> anyhow::Result<()> {

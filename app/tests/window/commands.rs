@@ -41,6 +41,14 @@ fn shows_panel(w: &mut Window, id: &str) {
 }
 
 fn saves(w: &mut Window, id: &str) {
+    // Never over what is open.
+    let own = w.doc().path.clone();
+    let before = std::fs::read(&own).unwrap();
+    w.will_choose(&own);
+    ran(w, id);
+    assert_eq!(std::fs::read(&own).unwrap(), before, "{id} wrote over the recording");
+    let told = w.app().failed().unwrap_or_default().to_owned();
+    assert!(told.contains("names the same file as the recording"), "{id}: {told}");
     let out = w.folder.path().join("saved.out");
     w.will_choose(&out);
     ran(w, id);

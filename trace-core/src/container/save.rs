@@ -52,17 +52,19 @@ pub fn write_streamed<E: From<ContainerError>>(
     fill: impl FnOnce(&mut Writer<FileSink>) -> Result<(), E>,
 ) -> Result<(), E> {
     let beside = beside(path)?;
-    let made = Writer::create(&beside).map_err(E::from).and_then(|mut writer| {
-        writer.watch(progress);
-        fill(&mut writer)?;
-        writer.commit()?;
-        let io = |source| ContainerError::Io {
-            place: path.display().to_string(),
-            source,
-        };
-        fs::rename(&beside, path).map_err(io)?;
-        Ok(folder_of(path).and_then(|f| f.sync_all()).map_err(io)?)
-    });
+    let made = Writer::create_as(&beside, path)
+        .map_err(E::from)
+        .and_then(|mut writer| {
+            writer.watch(progress);
+            fill(&mut writer)?;
+            writer.commit()?;
+            let io = |source| ContainerError::Io {
+                place: path.display().to_string(),
+                source,
+            };
+            fs::rename(&beside, path).map_err(io)?;
+            Ok(folder_of(path).and_then(|f| f.sync_all()).map_err(io)?)
+        });
     if made.is_err() {
         // The error that is told is the first one; that the leftover cannot be removed adds nothing to it.
         let _ = fs::remove_file(&beside);

@@ -79,8 +79,13 @@ impl Writer<FileSink> {
     /// # Errors
     /// When there is already a file of this name, or it cannot be made.
     pub fn create(path: &Path) -> Result<Self, ContainerError> {
+        Self::create_as(path, path)
+    }
+
+    /// As [`Writer::create`], for a file that will be renamed to `shown`, which is the name that errors tell.
+    pub(super) fn create_as(path: &Path, shown: &Path) -> Result<Self, ContainerError> {
         let io = |source| ContainerError::Io {
-            place: path.display().to_string(),
+            place: shown.display().to_string(),
             source,
         };
         let file = OpenOptions::new()
@@ -89,13 +94,13 @@ impl Writer<FileSink> {
             .create_new(true)
             .open(path)
             .map_err(io)?;
-        lock(&file, path)?;
+        lock(&file, shown)?;
         let folder = match path.parent() {
             Some(p) if !p.as_os_str().is_empty() => File::open(p),
             _ => File::open("."),
         };
         let sink = FileSink::new(file, Some(folder.map_err(io)?));
-        Self::begin_at(sink, path.display().to_string())
+        Self::begin_at(sink, shown.display().to_string())
     }
 
     /// Goes on with a file after its last whole commit. Nothing in it is overwritten: what a writer that died left

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
 use crate::timeline::{self, KeptTimeline, Pyramid};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One format that [`open`] can read.
 pub struct Importer {
@@ -22,6 +22,8 @@ pub struct Importer {
     pub takes: &'static str,
     /// Whether a path looks like this format. Looks at names and first bytes only.
     pub fits: fn(&Path) -> bool,
+    /// The files that it lies in beside the path itself, also those that are not there but would be read.
+    pub parts: fn(&Path) -> Vec<PathBuf>,
     /// Reads it.
     pub read: fn(&Path, &Progress) -> Result<Recording, ImportError>,
 }
@@ -32,12 +34,14 @@ pub const IMPORTERS: &[Importer] = &[
         name: "kine",
         takes: "a .kine recording",
         fits: kine_fits,
+        parts: |_| Vec::new(),
         read: kine_read,
     },
     Importer {
         name: "gpureplay",
         takes: "a folder with gr_io_history (and gr_pgt, gr_mem_contents, gr_sync_as)",
         fits: gpureplay::fits,
+        parts: gpureplay::parts,
         read: |path, progress| gpureplay::import(path, &gpureplay::Options::default(), progress),
     },
 ];
@@ -72,6 +76,14 @@ pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> 
             known: known(),
         }),
     }
+}
+
+/// The files that a recording lies in beside the path itself: whoever writes one of them changes the recording. Also
+/// those that are not there, and would be read if they were.
+#[must_use]
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    let importer = IMPORTERS.iter().find(|i| (i.fits)(path));
+    importer.map_or_else(Vec::new, |i| (i.parts)(path))
 }
 
 /// Imports `source`, derives what can be derived, and writes both to `dest` as one commit. Gives the recording.

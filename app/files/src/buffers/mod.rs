@@ -11,7 +11,7 @@ use trace_core::recording::{Buffer, ElementType};
 /// Why a file cannot be read or written as a buffer's contents.
 #[derive(Debug, thiserror::Error)]
 pub enum BufferFileError {
-    /// The file could not be read or written.
+    /// The file could not be read.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -19,6 +19,9 @@ pub enum BufferFileError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] crate::output::OutputError),
     /// The file is not NPY in a form that can be used.
     #[error("{}: {source}", path.display())]
     Npy {
@@ -124,10 +127,7 @@ pub fn write_file(path: &Path, element: ElementType, data: &[u8]) -> Result<(), 
     } else {
         data.to_vec()
     };
-    std::fs::write(path, bytes).map_err(|source| BufferFileError::File {
-        path: path.to_owned(),
-        source,
-    })
+    Ok(crate::output::write(path, &bytes)?)
 }
 
 #[cfg(test)]

@@ -61,17 +61,19 @@ impl Timeline {
     }
 }
 
+/// Whether a file has the name of a timeline.
+pub(super) fn is(path: &Path) -> bool {
+    let named = |n: &std::ffi::OsStr| n.to_string_lossy().ends_with("_integrated");
+    path.file_name().is_some_and(named) && path.is_file()
+}
+
 /// The timeline of the folder: the only `*_integrated` in it, or the one that has the folder's name. What is passed
 /// over is told.
 pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<PathBuf>, ImportError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
         let path = entry.map_err(|e| ImportError::io(folder, e))?.path();
-        if path
-            .file_name()
-            .is_some_and(|n| n.to_string_lossy().ends_with("_integrated"))
-            && path.is_file()
-        {
+        if is(&path) {
             found.push(path);
         }
     }

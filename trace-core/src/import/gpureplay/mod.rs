@@ -81,6 +81,18 @@ pub fn fits(path: &Path) -> bool {
     path.is_dir() && path.join("gr_io_history").is_file()
 }
 
+/// The recorder's files in the folder, and the authors' timelines.
+#[must_use]
+pub fn parts(folder: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<PathBuf> = PARTS.iter().map(|p| folder.join(p)).collect();
+    let own = folder.file_name().map(|n| n.to_string_lossy().into_owned());
+    parts.extend(own.map(|n| folder.join(format!("{n}_integrated"))));
+    // What cannot be listed cannot be imported either.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    parts.extend(entries.map(|e| e.path()).filter(|p| integrated::is(p)));
+    parts
+}
+
 /// Imports the folder.
 ///
 /// # Errors

@@ -1,0 +1,56 @@
+//! The files that a verb reads and writes, looked at before it does anything: no output may be the recording, an input
+//! or another output, and each must be something that can be written.
+
+use super::Failure;
+use kinescope_files::output::{self, Named, OutputError};
+use std::path::{Path, PathBuf};
+
+/// The files of one call.
+#[derive(Debug, Default)]
+pub struct Files {
+    read: Vec<Named>,
+    written: Vec<Named>,
+}
+
+impl Files {
+    /// A call that reads this recording: a file or folder with its parts, and the edits beside it.
+    #[must_use]
+    pub fn of(recording: &Path) -> Self {
+        Self {
+            read: Named::recording(recording),
+            written: Vec::new(),
+        }
+    }
+
+    /// It reads this too; `what` is how the person asked for it: `--input weights`.
+    #[must_use]
+    pub fn reads(mut self, what: impl Into<String>, path: &Path) -> Self {
+        self.read.push(Named::new(what, path));
+        self
+    }
+
+    /// It writes this, where the option is given.
+    #[must_use]
+    pub fn writes(mut self, what: impl Into<String>, path: Option<&Path>) -> Self {
+        self.written.extend(path.map(|p| Named::new(what, p)));
+        self
+    }
+
+    /// Refuses what would destroy something or cannot be written.
+    pub fn check(&self) -> Result<(), Failure> {
+        output::apart(&self.read, &self.written)?;
+        self.written.iter().try_for_each(|w| Ok(output::ready(&w.path)?))
+    }
+
+    /// As [`Files::check`], for a call that writes one `.kine`: gives the file that it will be, links followed.
+    pub fn check_kine(&self, to: &Path) -> Result<PathBuf, Failure> {
+        output::apart(&self.read, &self.written)?;
+        Ok(output::ready_whole(to)?)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(e: OutputError) -> Self {
+        Self::usage(e.to_string())
+    }
+}
