@@ -274,6 +274,41 @@ fn both_replay_on_the_software_board_and_match() {
 }
 
 #[test]
+fn a_recording_whose_memory_is_cut_short_fails_and_has_computed_nothing() {
+    let Some(whole) = folder("mnist") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(&whole).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_owned();
+        if !path.is_file() {
+            continue;
+        }
+        if name == "gr_mem_contents" {
+            let mut start = vec![0; 1_000_000];
+            std::io::Read::read_exact(&mut std::fs::File::open(&path).unwrap(), &mut start).unwrap();
+            std::fs::write(dir.path().join(name), start).unwrap();
+        } else {
+            std::fs::copy(&path, dir.path().join(name)).unwrap();
+        }
+    }
+    let cut = dir.path().to_str().unwrap();
+    let of = |extra: &[&str]| {
+        let ended = run(["replay", cut, "--on", "software:mali-g71"].iter().chain(extra));
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        ended
+    };
+    let outcome = of(&["--json"]).json();
+    assert_keys(&outcome, json!({ "outcome": "failed", "computed": false, "jobs": 23 }));
+    let done = outcome["job_outcomes"].as_array().unwrap().iter();
+    assert_eq!(done.filter(|j| j["done"] == true).count(), 0);
+    let text = of(&[]).out;
+    assert!(
+        text.contains("no: 23 of 23 jobs did not end as done") && !text.contains("every shader ran"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_hundred_runs_are_the_same_bit_for_bit() {
     let Some(one) = replay("mnist", &[]) else { return };
     let Some(many) = replay("mnist", &["--repeat", "100"]) else {

@@ -111,19 +111,10 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let done = o.jobs.iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
-    let unrun = o.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64;
-    let computed = match (o.computed, unrun) {
-        (true, _) => "yes, every shader ran".to_owned(),
-        (false, 0) => "no".to_owned(),
-        (false, n) => format!(
-            "no: the shaders of {} did not run, so what they compute is not in the outputs",
-            counted(n, "job")
-        ),
-    };
     let mut rows = vec![
         row("Board", of.board.to_owned()),
         row("Jobs", format!("{done} of {} done", o.jobs.len())),
-        row("Computed", computed),
+        row("Computed", computed(o)),
         row(
             "Actions",
             format!(
@@ -156,6 +147,32 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
         ));
     }
     rows
+}
+
+/// Whether what jobs compute is in the outputs, and why not.
+fn computed(o: &Outcome) -> String {
+    if o.computed {
+        let ran = o.jobs.iter().any(|j| j.computed == Some(true));
+        return if ran {
+            "yes, every shader ran"
+        } else {
+            "yes, no job runs a shader"
+        }
+        .to_owned();
+    }
+    let of = o.uncomputed();
+    let mut why = Vec::new();
+    if of.unfinished > 0 {
+        let all = counted(o.jobs.len() as u64, "job");
+        why.push(format!("{} of {all} did not end as done", of.unfinished));
+    }
+    if of.unrun > 0 {
+        why.push(format!("the shaders of {} did not run", counted(of.unrun, "job")));
+    }
+    if why.is_empty() {
+        return "no: the run did not come to its end".to_owned();
+    }
+    format!("no: {}, so what they compute is not in the outputs", why.join(", "))
 }
 
 fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
@@ -261,6 +278,8 @@ mod tests {
             "    level 0, entry 0 at 0x100000000: 0x2, invalid",
             "Board     agent:lab/mali-g71",
             "Jobs      1 of 3 done",
+            "Computed  no: 2 of 3 jobs did not end as done, the shaders of 1 job did not run, so what they compute is \
+             not in the outputs",
             "Actions   40 for 1 event, 1 interrupt",
             "Device    5.00 ms on its own clock",
             "Pushed    1 byte",

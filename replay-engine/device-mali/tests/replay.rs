@@ -8,12 +8,12 @@ use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport};
 use replay_engine::plan::{CompileOptions, Edits, Pace, Plan, RewriteKind, compile, text};
-use replay_engine::run::{Outcome, Verdict, run};
+use replay_engine::run::{Outcome, Uncomputed, Verdict, run};
 use replay_engine::verify::{Reason, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::Recording;
 use trace_core::progress::Progress;
-use trace_core::recording::{EventKind, Page};
+use trace_core::recording::{EventKind, FrameRole, Page};
 use trace_core::registers::{ReadRule, RegisterMap, Role};
 
 fn named(plan: &Plan, kind: RewriteKind) -> usize {
@@ -94,6 +94,31 @@ fn the_sample_traces_replay_and_match() {
         seen += 1;
     }
     assert!(seen >= 10, "only {seen} sample traces");
+}
+
+/// Whose memory is gone, a run fails at its first chain: that no shader ran must not read as "every shader ran".
+#[test]
+fn a_run_in_which_no_job_ended_has_computed_nothing() {
+    let whole = compiled(&sample("conv3x3.kine"));
+    let mut gone = whole.clone();
+    gone.plan.pages.retain(|p| p.role == FrameRole::Table);
+    let o = play(&gone);
+    show(&o);
+    assert_eq!(o.verdict, Verdict::Failed);
+    assert!(o.jobs.iter().all(|j| !j.done) && !o.jobs.is_empty());
+    assert!(!o.computed, "nothing ran");
+    assert_eq!(o.uncomputed().unfinished as usize, o.jobs.len());
+    // A run that breaks off before its jobs has not computed either, whether they need shaders or not.
+    for name in ["conv3x3.kine", "write-value.kine"] {
+        let mut short = compiled(&sample(name));
+        short.plan.budgets.actions = 3;
+        let o = play(&short);
+        assert_eq!((o.verdict, o.computed), (Verdict::Failed, false), "{name}");
+    }
+    // Nothing in this one needs a shader, and all of it ran.
+    let o = play(&compiled(&sample("write-value.kine")));
+    assert_eq!((o.verdict, o.computed), (Verdict::Match, true));
+    assert_eq!(o.uncomputed(), Uncomputed::default());
 }
 
 /// One changed value diverges at exactly that read and with that value, and nowhere else.

@@ -6,7 +6,9 @@ mod recorder;
 mod report;
 mod sliced;
 
-pub use outcome::{Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Verdict};
+pub use outcome::{
+    Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Uncomputed, Verdict,
+};
 
 use crate::device::{Board, BoardError, JobReport};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses};
@@ -73,7 +75,9 @@ pub fn run_with(
     };
     count(&mut outcome, &counts, &recorder);
     outcome.jobs = jobs(plan, &recorder, &board.take_job_reports());
-    outcome.computed = outcome.jobs.iter().all(|j| j.computed != Some(false));
+    // A run that broke off before its only jobs is not one in which nothing needed a shader.
+    let something = result.is_ok() || !outcome.jobs.is_empty();
+    outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
     outcome.verdict = match &result {
         Err(_) => Verdict::Failed,
         Ok(_) if recorder.divergence_count > 0 => Verdict::Diverged,

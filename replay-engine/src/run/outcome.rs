@@ -66,6 +66,24 @@ pub struct JobOutcome {
     pub duration_ns: u64,
 }
 
+impl JobOutcome {
+    /// Whether it ended as done, and every shader in its chain ran. A chain that broke off has jobs that nobody
+    /// started.
+    #[must_use]
+    pub fn has_computed(&self) -> bool {
+        self.done && self.computed != Some(false)
+    }
+}
+
+/// Why what jobs compute is not in the outputs, in numbers of jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncomputed {
+    /// They never ended, or not as done.
+    pub unfinished: u64,
+    /// They ended as done without running a shader of theirs.
+    pub unrun: u64,
+}
+
 /// What is known of a fault or hang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
@@ -116,7 +134,8 @@ pub struct Timing {
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
-    /// Whether every job that has a shader ran it.
+    /// Whether every job of the plan ended as done, and every one that has a shader ran it. Of a plan without jobs:
+    /// whether it came to its end.
     pub computed: bool,
     /// Why it failed, when it did.
     pub failure: Option<String>,
@@ -155,6 +174,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The jobs that did not compute.
+    #[must_use]
+    pub fn uncomputed(&self) -> Uncomputed {
+        let mut of = Uncomputed::default();
+        for job in self.jobs.iter().filter(|j| !j.has_computed()) {
+            *(if job.done { &mut of.unrun } else { &mut of.unfinished }) += 1;
+        }
+        of
+    }
+
     /// The outcome of a run on `device` that did nothing yet: failed, until it is known better.
     #[must_use]
     pub fn unfinished(device: String) -> Self {

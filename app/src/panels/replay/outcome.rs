@@ -41,6 +41,30 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     });
 }
 
+/// Why what jobs compute is not in the outputs.
+fn uncomputed(o: &Outcome) -> String {
+    let of = o.uncomputed();
+    let all = text::count(o.jobs.len() as u64);
+    let mut why = Vec::new();
+    if of.unfinished > 0 {
+        why.push(format!(
+            "{} of {all} jobs did not end as done",
+            text::count(of.unfinished)
+        ));
+    }
+    if of.unrun > 0 {
+        let unrun = text::count(of.unrun);
+        why.push(format!("{unrun} of {all} jobs completed without running their shader"));
+    }
+    if why.is_empty() {
+        return "! not computed: the run did not come to its end".to_owned();
+    }
+    format!(
+        "! not computed: {}, so outputs hold what was there before",
+        why.join(", ")
+    )
+}
+
 fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     let (icon, colour) = match o.verdict {
@@ -52,14 +76,7 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
     ui.label(RichText::new(word).font(strong()).size(14.0).color(colour));
     told(ui, replay::summary(o), p.quiet);
     if !o.computed {
-        let shaders = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
-        let words = format!(
-            "! not computed: {} of {} jobs completed without running their shader, so outputs hold what was there \
-             before",
-            text::count(shaders as u64),
-            text::count(o.jobs.len() as u64)
-        );
-        told(ui, words, p.warning);
+        told(ui, uncomputed(o), p.warning);
     }
     if doc.replay.outcome_revision != doc.changes().revision() {
         let words = RichText::new("your edits are newer than this outcome");
