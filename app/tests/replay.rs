@@ -121,6 +121,25 @@ fn jobs_whose_shader_did_not_run_say_so() {
 }
 
 #[test]
+fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_with_both_names() {
+    let mut w = Window::named("vecadd-g52.kine");
+    assert_eq!(w.doc().replay.board(), "software:mali-g52");
+    w.run("replay");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    w.run("show-replay");
+    for board in ["software:mali-g71", "software:mali-g52"] {
+        assert!(w.harness.query_by_label(&format!("board {board}")).is_some(), "{board}");
+    }
+    w.click("board software:mali-g71");
+    w.run("replay");
+    let trouble = w.doc().replay.error.clone().expect("it is refused");
+    assert_eq!(trouble.kind, TroubleKind::Plan);
+    for part in ["Mali-G52", "Mali-G71", "software:mali-g52 would fit"] {
+        assert!(trouble.text.contains(part), "{}", trouble.text);
+    }
+}
+
+#[test]
 fn a_second_replay_sends_only_what_changed() {
     let mut w = Window::open();
     w.run("replay");

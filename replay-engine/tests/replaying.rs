@@ -380,12 +380,16 @@ fn every_way_to_a_board_is_the_same_protocol() {
         prints.push((outcome.fingerprint, lease.pushed().bytes > 0, outcome.verdict));
     }
     assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
+    let list = || {
+        let paired = boards::paired(&ends.client).unwrap();
+        boards::here(&here).into_iter().chain(paired).collect::<Vec<_>>()
+    };
     // The agent hears of the last lease's end a moment later.
     until("the board to be free", || {
-        let listed = boards::list(&here, &ends.client).unwrap();
+        let listed = list();
         listed.iter().all(|b| !matches!(b.reach, boards::Reach::Busy(_)))
     });
-    let listed = boards::list(&here, &ends.client).unwrap();
+    let listed = list();
     let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
     assert_eq!(
         listed,
@@ -397,7 +401,7 @@ fn every_way_to_a_board_is_the_same_protocol() {
     ends.client
         .pin("board", ends.agent.own().public(), "127.0.0.1:1")
         .unwrap();
-    let listed = boards::list(&here, &ends.client).unwrap();
+    let listed = list();
     assert!(matches!(&listed[1].reach, boards::Reach::Away(why) if why.contains("127.0.0.1:1")));
     assert!(matches!(
         boards::open("software:x", &here, &ends.client),

@@ -162,6 +162,7 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         ] {
             assert_eq!(outcome[key], local[key], "{board}: {key}");
         }
+        assert_eq!(outcome["board"], board, "as it was asked for");
     }
     let boards = agent.run(&["boards", "--json"]).json();
     let names: Vec<&str> = boards
@@ -170,14 +171,23 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         .iter()
         .map(|b| b["board"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["software:mali-g71", "agent:lab/mali-g71"]);
+    assert_eq!(names, ["software:mali-g71", "software:mali-g52", "agent:lab/mali-g71"]);
 
     let agents = agent.run(&["agents", "--json"]).json();
     assert_eq!(
         (&agents[0]["name"], &agents[0]["address"]),
         (&json!("lab"), &json!(agent.address))
     );
-    assert_eq!(agent.run(&["agents", "--forget", "lab"]).code, Some(0));
+    // What is forgotten is told, and nobody else is.
+    let key = agents[0]["fingerprint"].as_str().unwrap();
+    agent.run(&["boards", "--forget", "nobody"]).assert_refused("nobody");
+    let gone = agent.run(&["boards", "--forget", "lab"]);
+    assert_eq!(
+        (gone.code, gone.out),
+        (Some(0), format!("forgot lab at {}, key {key}\n", agent.address))
+    );
+    assert_eq!(agent.run(&["agents", "--json"]).json(), json!([]));
+    agent.run(&["agents", "--forget", "lab"]).assert_refused("lab");
     agent
         .run(&["replay", sample.to_str().unwrap(), "--on", "agent:lab/mali-g71"])
         .assert_refused("lab");
@@ -258,7 +268,7 @@ fn state(agent: &Agent) -> (String, String) {
         .as_array()
         .unwrap()
         .iter()
-        .find(|b| b["board"] != "software:mali-g71");
+        .find(|b| !b["board"].as_str().unwrap().starts_with("software:"));
     let board = board.unwrap_or_else(|| panic!("{boards}"));
     let text = |key: &str| board[key].as_str().unwrap_or_default().to_owned();
     (text("state"), text("reason"))

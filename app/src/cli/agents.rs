@@ -3,6 +3,7 @@
 use super::board::Keys;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
+use replay_engine::wire::KeyStore;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
@@ -14,7 +15,7 @@ pub const VERB: Verb = Verb {
 
 #[derive(Args)]
 struct Arguments {
-    /// Forget this agent's key
+    /// Forget this agent: name, address and key
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
     #[command(flatten)]
@@ -29,16 +30,39 @@ struct Agent {
     paired_at: u64,
 }
 
-fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let keys = arguments.keys.open()?;
-    let failed = |e| Failure::usage(format!("keys: {e}"));
-    if let Some(name) = &arguments.forget
-        && !keys.forget(name).map_err(failed)?
-    {
+#[derive(Serialize)]
+struct Gone {
+    name: String,
+    address: String,
+    fingerprint: Option<String>,
+}
+
+/// Forgets an agent and says what was known of it.
+pub(super) fn forget(keys: &KeyStore, name: &str, out: &mut Out) -> Result<Exit, Failure> {
+    let gone = keys.forget(name).map_err(|e| Failure::usage(format!("keys: {e}")))?;
+    let Some(gone) = gone else {
         return Err(Failure::usage(format!(
             "no agent is called '{name}' here (see: kinescope agents)"
         )));
+    };
+    if out.json() {
+        out.value(&Gone {
+            name: gone.name,
+            address: gone.address,
+            fingerprint: gone.fingerprint,
+        })?;
+    } else {
+        out.line(format_args!("forgot {gone}"))?;
     }
+    Ok(Exit::Good)
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let keys = arguments.keys.open()?;
+    if let Some(name) = &arguments.forget {
+        return forget(&keys, name, out);
+    }
+    let failed = |e| Failure::usage(format!("keys: {e}"));
     let agents: Vec<Agent> = keys
         .peers()
         .map_err(failed)?
@@ -54,7 +78,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.array(&agents)?;
     } else if agents.is_empty() {
         out.line(
-            "paired with no agent: run `kinescope-agent pair` on the board, then `kinescope pair ADDRESS NAME` here",
+            "paired with no agent: run `kinescope-agent pair --listen ADDRESS:0` on the board, then `kinescope pair ADDRESS NAME` here",
         )?;
     } else {
         let mut rows = vec![["Agent", "Address", "Key"].map(str::to_owned).to_vec()];

@@ -6,8 +6,8 @@ use super::source::{Opened, Source};
 use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
-use replay_engine::client::Lease;
-use replay_engine::client::boards;
+use replay_engine::client::boards::{self, Named};
+use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::wire::KeyStore;
@@ -37,7 +37,7 @@ impl Keys {
 
     /// Opens a board by its name.
     pub fn board(&self, name: &str) -> Result<Lease, Failure> {
-        boards::open(name, &factories(), &self.open()?).map_err(|e| {
+        let failed = |e: ClientError| {
             let e = e.to_string();
             // Some errors name the board themselves.
             Failure::usage(if e.contains(name) {
@@ -45,7 +45,13 @@ impl Keys {
             } else {
                 format!("board {name}: {e}")
             })
-        })
+        };
+        match boards::parse(name).map_err(failed)? {
+            // It needs no keys, and is there even where none can be kept.
+            Named::Software(model) => factories().open(&model),
+            _ => boards::open(name, &factories(), &self.open()?),
+        }
+        .map_err(failed)
     }
 }
 
@@ -64,7 +70,7 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:mali-g71, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
+    /// Board: software:MODEL (software:mali-g71), agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
     /// `boards` lists those there are
     #[arg(long, value_name = "BOARD")]
     on: String,
@@ -131,6 +137,9 @@ impl ReplayOf {
         }
         let lease = self.keys.board(&self.on)?;
         let device = lease.info().clone();
+        let failed = |e| Failure::file(&self.source.file, e);
+        let made_on = &opened.recording.facts.identity;
+        factories().fits(made_on, &self.on, &device).map_err(failed)?;
         let options = CompileOptions {
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,

@@ -1,18 +1,29 @@
 //! `boards`: the boards that can be replayed on.
 
+use super::agents::forget;
 use super::board::Keys;
+use super::failure::complain;
 use super::{Exit, Failure, Out, Verb, hex};
 use crate::document::boards::factories;
-use clap::{Args as _, FromArgMatches as _};
+use clap::{Args, FromArgMatches as _};
 use replay_engine::client::boards::{self, Board, Reach};
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "boards",
-    about: "Boards to replay on: software ones and those of paired agents",
-    args: Keys::augment_args,
-    run: |matches, out| run(&Keys::from_arg_matches(matches)?, out),
+    about: "Boards to replay on: software ones and those of paired agents; --forget removes an agent",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
+
+#[derive(Args)]
+struct Arguments {
+    /// Forget this agent and its boards: name, address and key
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -31,8 +42,16 @@ struct Gpu<'a> {
     name: &'a str,
 }
 
-fn run(keys: &Keys, out: &mut Out) -> Result<Exit, Failure> {
-    let all = boards::list(&factories(), &keys.open()?).map_err(|e| Failure::usage(e.to_string()))?;
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    if let Some(name) = &arguments.forget {
+        return forget(&arguments.keys.open()?, name, out);
+    }
+    let mut all = boards::here(&factories());
+    let paired = arguments.keys.open();
+    match paired.and_then(|keys| boards::paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
+        Ok(paired) => all.extend(paired),
+        Err(e) => complain(format_args!("paired agents could not be read: {e}")),
+    }
     let shown = all.iter().map(show);
     if out.json() {
         out.array(shown)?;

@@ -79,7 +79,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.text {
         out.line(text::print(plan).trim_end())?;
     } else if out.json() {
-        out.value(&report(plan, &device.name, verified))?;
+        out.value(&report(plan, arguments.of.board(), verified))?;
     } else {
         describe(plan, arguments.of.board(), &verified, out)?;
     }

@@ -203,7 +203,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
     }
     if out.json() {
-        out.value(&report(&outcome))?;
+        out.value(&report(&outcome, arguments.of.board()))?;
     } else {
         let of = outcome::Of {
             board: arguments.of.board(),
@@ -236,7 +236,7 @@ fn digest(bytes: [u8; 32]) -> String {
     blake3::Hash::from_bytes(bytes).to_hex().to_string()
 }
 
-fn report(o: &Outcome) -> Report<'_> {
+fn report<'a>(o: &'a Outcome, board: &'a str) -> Report<'a> {
     let classes = o.reads.classes;
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
     Report {
@@ -280,7 +280,7 @@ fn report(o: &Outcome) -> Report<'_> {
             .collect(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
-        board: &o.device,
+        board,
         failure: o.failure.as_deref(),
         faults: o
             .faults

@@ -1,8 +1,9 @@
 //! The boards that this program can reach: the software ones that it brings along, and those of paired agents.
 
+use device_mali::{Model, ModelData, SoftwareMali};
 use replay_engine::client::boards::{self, Board, Factories};
 use replay_engine::client::{ClientError, Endpoint, Lease};
-use replay_engine::device::{BoardError, Containment};
+use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use trace_core::progress::Progress;
+use trace_core::recording::Identity;
 
 /// How often a wait looks whether the person stopped it.
 const TICK: Duration = Duration::from_millis(50);
@@ -17,13 +19,17 @@ const TICK: Duration = Duration::from_millis(50);
 /// The software boards that this program brings along.
 #[must_use]
 pub fn factories() -> Factories {
-    Factories::new().with(
-        "mali-g71",
-        Arc::new(|| {
-            device_mali::factory("mali-g71")
-                .ok_or_else(|| BoardError::Failed("this program has no model of that name".into()))
-        }),
-    )
+    Model::ALL.into_iter().fold(Factories::new(), |all, model| {
+        let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::Board>);
+        all.with(model.data().name, Arc::new(made))
+    })
+}
+
+/// The same boards without making any: name, `software:MODEL`, and model.
+pub fn software() -> impl Iterator<Item = (String, &'static ModelData)> {
+    Model::ALL
+        .into_iter()
+        .map(|m| (format!("software:{}", m.data().name), m.data()))
 }
 
 /// The boards of one window. Clones share the software boards, so that pages pushed once stay known to them.
@@ -75,12 +81,26 @@ impl Boards {
         }
     }
 
-    /// All boards that are known; asks the paired agents, for about two seconds.
+    /// All boards that are known; asks the paired agents, for about two seconds. The second is why the paired agents
+    /// are not among them, when their keys cannot be read.
+    #[must_use]
+    pub fn list(&self) -> (Vec<Board>, Option<ClientError>) {
+        let mut all = boards::here(&self.factories);
+        match self.keys().and_then(|keys| boards::paired(&keys)) {
+            Ok(paired) => {
+                all.extend(paired);
+                (all, None)
+            }
+            Err(e) => (all, Some(e)),
+        }
+    }
+
+    /// Whether a recording can be played on a device, as far as its GPU goes.
     ///
     /// # Errors
-    /// When the key store cannot be read.
-    pub fn list(&self) -> Result<Vec<Board>, ClientError> {
-        boards::list(&self.factories, &self.keys()?)
+    /// When it was made on another GPU, with the board that would fit.
+    pub fn fits(&self, made_on: &Identity, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+        self.factories.fits(made_on, board, device)
     }
 
     /// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and gives the name that its

@@ -120,7 +120,7 @@ impl Document {
             offered,
             notice,
             jumps: 0,
-            replay: replay::State::default(),
+            replay: replay::State::of(recording.facts.identity.gpu_id),
             finding_out: None,
             path,
             recording,

@@ -1,6 +1,6 @@
 //! Replays from the window: the plan, the run and what came of it.
 
-use super::boards::Boards;
+use super::boards::{self, Boards};
 use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use crate::theme::text;
@@ -9,10 +9,11 @@ use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::{Refusal, Verified, verify};
+use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+use trace_core::registers::RegisterMap;
 
 /// The board that is there without any hardware.
 pub const SOFTWARE: &str = "software:mali-g71";
@@ -20,8 +21,10 @@ pub const SOFTWARE: &str = "software:mali-g71";
 /// State of replays of a document.
 #[derive(Default)]
 pub struct State {
-    /// Board chosen; empty: [`SOFTWARE`].
+    /// Board chosen; empty: [`State::software`].
     board: String,
+    /// The software board of the recording's GPU; empty: [`SOFTWARE`].
+    software: String,
     /// Text of the field for another board's name.
     pub board_field: String,
     /// Boards that are known, once they were asked for.
@@ -78,6 +81,7 @@ impl From<ClientError> for Trouble {
             ClientError::Cancelled => TroubleKind::Stopped,
             ClientError::PlanRefused(_)
             | ClientError::AgentRefusedPlan(_)
+            | ClientError::OtherGpu { .. }
             | ClientError::PageMissing { .. }
             | ClientError::TooLarge(_) => TroubleKind::Plan,
             _ => TroubleKind::Board,
@@ -99,10 +103,35 @@ impl From<CompileError> for Trouble {
 }
 
 impl State {
+    /// Of a recording that was made on this GPU, a raw id.
+    #[must_use]
+    pub fn of(gpu_id: u32) -> Self {
+        let same = |id| RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.same_product(gpu_id, id));
+        let fits = boards::software().find(|(_, model)| same(model.gpu_id));
+        Self {
+            software: fits.map(|(name, _)| name).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// The software board to go on with: the one of the recording's GPU, where there is one.
+    #[must_use]
+    pub fn software(&self) -> &str {
+        if self.software.is_empty() {
+            SOFTWARE
+        } else {
+            &self.software
+        }
+    }
+
     /// The board chosen.
     #[must_use]
     pub fn board(&self) -> &str {
-        if self.board.is_empty() { SOFTWARE } else { &self.board }
+        if self.board.is_empty() {
+            self.software()
+        } else {
+            &self.board
+        }
     }
 
     /// Chooses a board; a plan for another one is forgotten.
@@ -208,6 +237,8 @@ pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, Trouble> {
 }
 
 fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
+    let made_on = &order.recording.facts.identity;
+    order.boards.fits(made_on, &order.board, device)?;
     order.say("compiling the plan");
     let since = std::time::Instant::now();
     let options = CompileOptions {
@@ -224,7 +255,7 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
     };
     let compiled = compile(&order.recording, &edits, device, &options, progress)?;
     order.say("checking the plan");
-    let verified = verify(&compiled.plan, &compiled.pages, device);
+    let verified = checked(&compiled, device, progress)?;
     Ok(Planned {
         compiled: Arc::new(compiled),
         device: device.clone(),
@@ -232,6 +263,19 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
         revision: order.revision,
         plan_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
     })
+}
+
+/// Checks a plan; cancelling gives the check up.
+fn checked(
+    compiled: &Compiled,
+    device: &DeviceInfo,
+    progress: &Progress,
+) -> Result<Result<Verified, Refusal>, Trouble> {
+    let work = Work::new(MOST_STEPS, progress);
+    match verify_within(&compiled.plan, &compiled.pages, device, &work) {
+        Err(r) if r.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
+        done => Ok(done),
+    }
 }
 
 /// What a replay gave.
@@ -305,4 +349,23 @@ pub fn summary(outcome: &Outcome) -> String {
         text::count(outcome.reads.compared),
         text::count(outcome.interrupts),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_before_the_push_is_given_up_when_the_person_stops_it() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
+        let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
+        let device = boards::factories().open(SOFTWARE).unwrap().info().clone();
+        let (edits, options) = (Edits::default(), CompileOptions::default());
+        let compiled = compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
+        assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
+        let stopped = Progress::new();
+        stopped.cancel();
+        let trouble = checked(&compiled, &device, &stopped).unwrap_err();
+        assert_eq!(trouble.kind, TroubleKind::Stopped);
+    }
 }

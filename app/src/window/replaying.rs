@@ -124,14 +124,15 @@ impl App {
     pub fn find_boards(&mut self, ctx: &Context) {
         let boards = self.boards.clone();
         self.tasks.spawn(ctx, "looking for boards", move |_| {
-            let list = boards.list();
-            Box::new(move |app| match (list, &mut app.doc) {
-                (Ok(boards), Some(d)) => {
+            let (boards, unread) = boards.list();
+            Box::new(move |app| {
+                if let Some(d) = &mut app.doc {
                     log::push(Level::Info, format!("{} boards are known", boards.len()));
                     d.replay.boards = Some(boards);
                 }
-                (Err(e), _) => app.error("boards could not be listed", &e.to_string()),
-                _ => {}
+                if let Some(e) = unread {
+                    app.error("paired agents could not be read", &e.to_string());
+                }
             })
         });
     }

@@ -120,10 +120,13 @@ fn board(app: &mut App, ui: &mut Ui) {
     let button = ui.button((dot, label));
     button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Board {name}")));
     egui::Popup::menu(&button).show(|ui| {
-        let mut names = vec![crate::document::replay::SOFTWARE.to_owned()];
-        names.extend(doc.replay.boards.iter().flatten().map(|b| b.name.clone()));
-        names.push(name.clone());
-        names.dedup();
+        let mut names: Vec<String> = crate::document::boards::software().map(|(name, _)| name).collect();
+        let others = doc.replay.boards.iter().flatten().map(|b| &b.name);
+        for n in others.chain([&name]) {
+            if !names.contains(n) {
+                names.push(n.clone());
+            }
+        }
         for n in names {
             if ui.selectable_label(n == name, &n).clicked() {
                 doc.replay.choose(&n);

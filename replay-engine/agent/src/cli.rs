@@ -36,7 +36,8 @@ pub enum Command {
 /// Options of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// TCP address to listen on; port 0 takes a free one [default: 127.0.0.1:7117, or none with --unix]
+    /// TCP address to listen on, 0.0.0.0:7117 for every network that this machine is on; port 0 takes a free one
+    /// [default: 127.0.0.1:7117, which other machines cannot reach, or none with --unix]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// Unix socket to listen on
@@ -56,7 +57,7 @@ pub struct Serve {
 /// Options of `pair`.
 #[derive(Debug, clap::Args)]
 pub struct Pair {
-    /// TCP address to pair at; port 0 takes a free one
+    /// TCP address to pair at, 0.0.0.0:0 for a client on another machine; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     pub listen: String,
     /// Unix socket to pair at, instead of TCP

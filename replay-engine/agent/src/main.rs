@@ -54,8 +54,7 @@ fn say(line: &str) -> Result<()> {
 }
 
 fn list_devices() -> Result<()> {
-    for model in devices::SOFTWARE {
-        let name = format!("software:{model}");
+    for name in devices::names() {
         let board = devices::factory(&name)?()?;
         let info = board.info();
         say(&format!(
@@ -87,10 +86,10 @@ fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
             Ok(())
         }
         Keys::Forget { name } => {
-            if !store.forget(name)? {
-                bail!("no client is called `{name}`");
-            }
-            say(&format!("forgot {name}"))
+            let Some(gone) = store.forget(name)? else {
+                bail!("no client is called `{name}` (see: kinescope-agent keys list)");
+            };
+            say(&format!("forgot {gone}"))
         }
         Keys::Trust { name, key } => {
             let Some(parsed) = PublicKey::from_hex(key) else {

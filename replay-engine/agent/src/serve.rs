@@ -25,7 +25,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(15);
 /// When a device cannot be made or an address cannot be listened on.
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
-        devices::SOFTWARE.iter().map(|m| format!("software:{m}")).collect()
+        devices::names().collect()
     } else {
         options.device.clone()
     };
@@ -152,7 +152,13 @@ fn tcp(address: &str) -> Result<TcpListener> {
     })?;
     let at = listener.local_addr()?;
     say(&format!("listening on {at}"))?;
-    if !at.ip().is_loopback() {
+    if at.ip().is_loopback() {
+        let port = at.port();
+        tracing::info!(
+            "{at} is reached from this machine alone; --listen ADDRESS:PORT lets others in (0.0.0.0:{port}: from every \
+             network that this machine is on)"
+        );
+    } else {
         tracing::warn!("{at} can be reached from other machines; only paired clients are served");
     }
     Ok(listener)

@@ -10,9 +10,10 @@ use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, ReadClasses
 use replay_engine::run::Verdict;
 use replay_engine::wire::KeyStore;
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
@@ -180,10 +181,32 @@ fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
 }
 
 #[test]
+fn who_listens_on_loopback_alone_says_so_and_how_to_let_others_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |listen: &str, needle: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+            .args(["serve", "--listen", listen, "--keys"])
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let found = lines.map_while(Result::ok).find(|l| l.contains(needle));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        found.unwrap_or_else(|| panic!("no line with `{needle}`"))
+    };
+    let line = said("127.0.0.1:0", "from this machine alone");
+    assert!(line.contains("--listen ADDRESS:PORT"), "{line}");
+}
+
+#[test]
 fn it_lists_its_devices_and_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let text = String::from_utf8(agent(&["devices"], folder.path()).stdout).unwrap();
-    assert!(text.starts_with("software:mali-g71\t"), "{text}");
+    let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
+    assert_eq!(names, ["software:mali-g71", "software:mali-g52"]);
     let wrong = agent(&["serve", "--device", "toaster"], folder.path());
     let text = String::from_utf8(wrong.stderr).unwrap();
     assert_eq!(wrong.status.code(), Some(2));

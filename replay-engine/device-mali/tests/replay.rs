@@ -78,9 +78,19 @@ fn the_sample_traces_replay_and_match() {
             continue;
         }
         let r = sample(&name);
+        // On the model that it was made on.
+        let id = r.facts.identity.gpu_id;
+        let own = Model::ALL.into_iter().find(|m| m.data().gpu_id == id);
+        let own = own.unwrap_or_else(|| panic!("{name}: no model is {id:#x}"));
+        let mut device = SoftwareMali::new(own);
+        let (edits, options) = (Edits::default(), CompileOptions::default());
+        let c = compile(&r, &edits, &device.info(), &options, &Progress::new()).unwrap();
+        verify(&c.plan, &c.pages, &device.info()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
+        assert_eq!(o.verdict, Verdict::Match, "{name}: {:?}", o.failure);
         let c = compiled(&r);
         // A recording of another model is not for this one.
-        let other = r.facts.identity.gpu_id != target().gpu_id;
+        let other = own != Model::G71;
         match verify(&c.plan, &c.pages, &target()) {
             Ok(_) => assert!(!other, "{name}"),
             Err(e) => assert!(other && matches!(e.reason, Reason::OtherGpu { .. }), "{name}: {e}"),

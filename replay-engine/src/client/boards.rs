@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use trace_core::recording::Identity;
+use trace_core::registers::{RegisterMap, gpu_name};
 
 /// How long [`list`] waits for an agent.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -18,7 +20,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 /// servers behind them, so that pages pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
-    made: BTreeMap<String, Factory>,
+    made: Vec<(String, Factory)>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
 }
 
@@ -38,14 +40,15 @@ impl Factories {
     /// Adds the board `software:MODEL`.
     #[must_use]
     pub fn with(mut self, model: &str, factory: Factory) -> Self {
-        self.made.insert(model.to_owned(), factory);
+        self.made.retain(|(m, _)| m != model);
+        self.made.push((model.to_owned(), factory));
         self
     }
 
-    /// Names of the boards, `software:…`, in order.
+    /// Names of the boards, `software:…`, in the order in which they were added.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.made.keys().map(|m| format!("software:{m}")).collect()
+        self.made.iter().map(|(m, _)| format!("software:{m}")).collect()
     }
 
     /// The server in this process that has the board.
@@ -54,7 +57,8 @@ impl Factories {
         if let Some(server) = servers.get(model) {
             return Ok(server.clone());
         }
-        let factory = self.made.get(model).ok_or_else(|| ClientError::NoBoard {
+        let made = self.made.iter().find(|(m, _)| m == model).map(|(_, f)| f);
+        let factory = made.ok_or_else(|| ClientError::NoBoard {
             name: format!("software:{model}"),
             known: self.names().join(", "),
         })?;
@@ -65,6 +69,33 @@ impl Factories {
             })?;
         servers.insert(model.to_owned(), server.clone());
         Ok(server)
+    }
+
+    /// Whether a recording can be played on a device, as far as the GPU that it was made on goes. `board` is the
+    /// device's name for a person. A recording that does not tell its GPU is not judged here.
+    ///
+    /// # Errors
+    /// [`ClientError::OtherGpu`], with the software board that would fit, where there is one.
+    pub fn fits(&self, made_on: &Identity, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+        let id = made_on.gpu_id;
+        let same = |d: &DeviceInfo| {
+            let map = RegisterMap::by_name(&d.register_map);
+            map.is_none_or(|m| m.same_product(id, d.gpu_id))
+        };
+        if id == 0 || same(device) {
+            return Ok(());
+        }
+        let told = |id: u32, name: &str| format!("a {} ({id:#010x})", gpu_name(id).unwrap_or(name));
+        let here = |model: &str| self.server(model).is_ok_and(|s| s.devices().first().is_some_and(same));
+        Err(ClientError::OtherGpu {
+            recorded: told(id, &made_on.gpu_name),
+            board: board.to_owned(),
+            device: told(device.gpu_id, &device.gpu_name),
+            fits: match self.made.iter().find(|(m, _)| here(m)) {
+                Some((model, _)) => format!("software:{model} would fit"),
+                None => "no software board of this program would fit".to_owned(),
+            },
+        })
     }
 
     /// Opens `software:MODEL` (given with or without `software:`), which needs no key store.
@@ -207,20 +238,27 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
     }
 }
 
-/// All boards that are known: software ones and those of paired agents. Asks the agents at the same time, for about
-/// two seconds.
+/// The software boards. They need no keys.
+#[must_use]
+pub fn here(factories: &Factories) -> Vec<Board> {
+    factories
+        .made
+        .iter()
+        .map(|(model, _)| software(factories, model))
+        .collect()
+}
+
+/// The boards of paired agents. Asks the agents at the same time, for about two seconds.
 ///
 /// # Errors
 /// When the key store cannot be read.
-pub fn list(factories: &Factories, keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
-    let mut boards: Vec<Board> = factories.made.keys().map(|model| software(factories, model)).collect();
+pub fn paired(keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
     let peers: Vec<Peer> = keys.peers()?.into_iter().filter(|p| !p.address.is_empty()).collect();
     let found: Vec<Vec<Board>> = std::thread::scope(|scope| {
         let asked: Vec<_> = peers.iter().map(|p| scope.spawn(move || of_agent(p, keys))).collect();
         asked.into_iter().map(|a| a.join().unwrap_or_default()).collect()
     });
-    boards.extend(found.into_iter().flatten());
-    Ok(boards)
+    Ok(found.into_iter().flatten().collect())
 }
 
 fn software(factories: &Factories, model: &str) -> Board {

@@ -155,6 +155,18 @@ pub enum ClientError {
         /// What happened to it.
         reason: String,
     },
+    /// The recording was made on another GPU than the board is.
+    #[error("the recording was made on {recorded}, {board} is {device}: {fits}")]
+    OtherGpu {
+        /// The recording's GPU, with its id.
+        recorded: String,
+        /// The board as a person names it.
+        board: String,
+        /// Its GPU, with its id.
+        device: String,
+        /// Which board would fit.
+        fits: String,
+    },
     /// The plan is not one that may run; found here, before anything was sent.
     #[error("the plan was refused before it was sent: {0}")]
     PlanRefused(Refusal),
@@ -214,7 +226,7 @@ impl ClientError {
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
             Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } => Stage::Lease,
-            Self::PlanRefused(_) | Self::PageMissing { .. } | Self::TooLarge(_) => Stage::Check,
+            Self::OtherGpu { .. } | Self::PlanRefused(_) | Self::PageMissing { .. } | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
             Self::Device(_) | Self::Cancelled => Stage::Run,
             Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,

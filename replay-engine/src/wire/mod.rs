@@ -16,7 +16,7 @@ pub use frame::{BULK, Concern, Frame, FrameError, HEAD, Limits, PIECE, Pieces, f
 pub use keys::{KeyError, KeyPair, NOISE_PATTERN, PublicKey};
 pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, Word, mismatch};
 pub use pump::{Arrived, WAITING_FRAMES, beat, read_into};
-pub use store::{KEY_FILE, KeyStore, KeyStoreError, Peer, name_is_sound};
+pub use store::{Forgotten, KEY_FILE, KeyStore, KeyStoreError, Peer, name_is_sound};
 pub use stream::Stream;
 
 /// The TCP port that an agent listens on when none is named.

@@ -2,6 +2,7 @@
 
 use super::keys::{KeyError, KeyPair, PublicKey, hex_bytes};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,30 @@ pub struct Peer {
     pub address: String,
     /// When it was paired, seconds since 1970.
     pub paired_at: u64,
+}
+
+/// What was known of a peer that is forgotten now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Its name here.
+    pub name: String,
+    /// Where it was reached; empty for clients of an agent.
+    pub address: String,
+    /// Fingerprint of its key; `None` when what stood there was no key.
+    pub fingerprint: Option<String>,
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if !self.address.is_empty() {
+            write!(f, " at {}", self.address)?;
+        }
+        match &self.fingerprint {
+            Some(key) => write!(f, ", key {key}"),
+            None => f.write_str(", whose key could not be read"),
+        }
+    }
 }
 
 /// Keys on disk. Every question reads the file again, so that a running agent sees what `keys forget` changed.
@@ -255,19 +280,23 @@ impl KeyStore {
         write(&self.path, &file, false)
     }
 
-    /// Forgets a peer; `false` when none has this name.
+    /// Forgets a peer, and tells what was known of it; `None` when none has this name.
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn forget(&self, name: &str) -> Result<bool, KeyStoreError> {
+    pub fn forget(&self, name: &str) -> Result<Option<Forgotten>, KeyStoreError> {
         let _locked = lock(&self.path)?;
         let mut file = read(&self.path)?;
-        let before = file.peer.len();
-        file.peer.retain(|p| p.name != name);
-        if file.peer.len() == before {
-            return Ok(false);
-        }
-        write(&self.path, &file, false).map(|()| true)
+        let Some(at) = file.peer.iter().position(|p| p.name == name) else {
+            return Ok(None);
+        };
+        let gone = file.peer.remove(at);
+        write(&self.path, &file, false)?;
+        Ok(Some(Forgotten {
+            fingerprint: PublicKey::from_hex(&gone.public_key).map(|k| k.fingerprint()),
+            name: gone.name,
+            address: gone.address,
+        }))
     }
 }
 
@@ -373,8 +402,12 @@ mod tests {
         assert_eq!(again.by_key(&peer).unwrap().unwrap().address, "127.0.0.1:7");
         let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "pinning keeps the mode");
-        assert!(again.forget("board-1").unwrap());
-        assert!(!again.forget("board-1").unwrap());
+        let gone = again.forget("board-1").unwrap().unwrap();
+        assert_eq!(
+            gone.to_string(),
+            format!("board-1 at 127.0.0.1:7, key {}", peer.fingerprint())
+        );
+        assert_eq!(again.forget("board-1").unwrap(), None);
         assert_eq!(store.peers().unwrap(), [], "a store that was open before sees it");
     }
 

@@ -2,7 +2,7 @@
 
 use super::say::{aside, told};
 use crate::document::Document;
-use crate::document::replay::SOFTWARE;
+use crate::document::boards::software;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{field, mono, palette, small, text};
@@ -11,6 +11,11 @@ use replay_engine::client::boards::{Board, Reach};
 
 /// What an address of a board must hold.
 const WANTED: &str = "give the address with its device: HOST:PORT/DEVICE";
+
+/// What to do on the board first.
+const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pair --listen ADDRESS:PORT\n\
+                       ADDRESS is the board's own, or 0.0.0.0 for all its networks. Without --listen only programs on \
+                       the board itself can reach it.";
 
 struct Row {
     name: String,
@@ -44,16 +49,17 @@ fn row(b: &Board) -> Row {
 
 fn rows(doc: &Document) -> Vec<Row> {
     let mut rows: Vec<Row> = doc.replay.boards.iter().flatten().map(row).collect();
-    if !rows.iter().any(|r| r.name == SOFTWARE) {
-        rows.insert(
-            0,
-            Row {
-                name: SOFTWARE.into(),
-                told: "in this program".into(),
-                more: "the software Mali of this program".into(),
+    // Those of this program are there before anybody looked for boards.
+    for (at, (name, model)) in software().enumerate() {
+        if !rows.iter().any(|r| r.name == name) {
+            let row = Row {
+                told: format!("{} · in this program", model.gpu_name),
+                more: format!("{name}\n{}\nin this program", model.description),
+                name,
                 free: true,
-            },
-        );
+            };
+            rows.insert(at.min(rows.len()), row);
+        }
     }
     let now = doc.replay.board();
     if !rows.iter().any(|r| r.name == now) {
@@ -142,9 +148,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             doc.replay.choose(&named);
         }
         let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
-        if r.on_hover_text("start pairing on the board with `kinescope-agent serve --pair`")
-            .clicked()
-        {
+        if r.on_hover_text(PAIRING).clicked() {
             asks.command("pair");
         }
     });
@@ -169,17 +173,24 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 fn pairing(asks: &Asks, ui: &mut Ui) {
     let Ok(mut pairing) = asks.pairing.lock() else { return };
     let Some(now) = pairing.as_ref() else { return };
-    ui.label("Does the agent show this code?");
-    ui.label(RichText::new(&now.code).font(mono()).size(18.0));
     let mut answer = None;
-    ui.horizontal(|ui| {
-        if ui.button("Codes are the same").clicked() {
-            answer = Some(true);
-        }
-        if ui.button("They differ").clicked() {
-            answer = Some(false);
-        }
+    let asked = ui.scope(|ui| {
+        ui.label("Does the agent show this code?");
+        ui.label(RichText::new(&now.code).font(mono()).size(18.0));
+        ui.horizontal_wrapped(|ui| {
+            if ui.button("Codes are the same").clicked() {
+                answer = Some(true);
+            }
+            if ui.button("They differ").clicked() {
+                answer = Some(false);
+            }
+        });
     });
+    // However many boards stand above it, a question that comes up is seen.
+    let before = ui.scope_id().with("pairing code");
+    if ui.data_mut(|d| std::mem::replace(d.get_temp_mut_or_default::<String>(before), now.code.clone())) != now.code {
+        asked.response.scroll_to_me(None);
+    }
     if let Some(a) = answer {
         let _ = now.answer.send(a);
         *pairing = None;

@@ -3,7 +3,7 @@
 use super::say::{aside, count_row, told};
 use crate::document::Document;
 use crate::document::boards::contained_briefly;
-use crate::document::replay::{SOFTWARE, TroubleKind};
+use crate::document::replay::TroubleKind;
 use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, small, text, widgets};
 use egui::{RichText, Ui};
@@ -61,10 +61,11 @@ fn trouble(doc: &mut Document, ui: &mut Ui) {
         _ => (format!("▲ {}", t.text), p.error),
     };
     told(ui, words, colour);
-    if t.kind == TroubleKind::Board && doc.replay.board() != SOFTWARE {
+    if t.kind == TroubleKind::Board && doc.replay.board() != doc.replay.software() {
         ui.add_space(4.0);
         if ui.button("Go on with the software board").clicked() {
-            doc.replay.choose(SOFTWARE);
+            let software = doc.replay.software().to_owned();
+            doc.replay.choose(&software);
         }
     }
     ui.add_space(6.0);
