@@ -43,23 +43,28 @@ fi
 say "there is no display here: the same tour as text, and the window as a picture"
 out=target/tour
 mkdir -p $out
-step() { say ""; say "\$ kinescope $*"; }
+rm -f $out/outcome.kine $out/window.png
+failed=""; worst=0
+# step COUNTS-AS-GOOD ARGUMENT...: shows and runs one line. What fails is told at the end, and the tour goes on.
+step() {
+    good=$1; shift
+    say ""; say "\$ kinescope $*"
+    code=0
+    $kinescope "$@" || code=$?
+    [ $code -le "$good" ] || failed="$failed $1 (exit code $code)"
+    [ $code -le "$good" ] || [ $code -le $worst ] || worst=$code
+}
 
-step info "$recording"
-$kinescope info "$recording"
-
-step check "$recording"
-$kinescope check "$recording" || [ $? = 1 ]
-
-step replay "$recording" --on software:mali-g71 -o $out/outcome.kine
-$kinescope replay "$recording" --on software:mali-g71 -o $out/outcome.kine
-
-step diff "$recording" $out/outcome.kine
-$kinescope diff "$recording" $out/outcome.kine || [ $? = 1 ]
+step 0 info "$recording"
+step 1 check "$recording"
+step 0 replay "$recording" --on software:mali-g71 -o $out/outcome.kine
+# Without an outcome of this replay there is nothing to compare with.
+[ ! -e $out/outcome.kine ] || step 1 diff "$recording" $out/outcome.kine
 
 # Without a session a library on the way to the adapter complains that this is not set.
 export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/tmp}"
-step --screenshot $out/window.png "$recording"
-$kinescope --screenshot $out/window.png "$recording"
+step 0 --screenshot $out/window.png "$recording"
 say ""
-say "the window is in $out/window.png, the replay's outcome in $out/outcome.kine"
+[ ! -e $out/window.png ] || say "the window is in $out/window.png"
+[ ! -e $out/outcome.kine ] || say "the replay's outcome is in $out/outcome.kine"
+[ -z "$failed" ] || { say "not good:$failed" >&2; exit $worst; }

@@ -7,8 +7,12 @@
     reason = "tests fail and tell in these ways"
 )]
 
+#[path = "command_line/asking.rs"]
+mod asking;
 #[path = "command_line/outputs.rs"]
 mod outputs;
+#[path = "command_line/stopping.rs"]
+mod stopping;
 
 use serde_json::json;
 use whole_program_tests::{root, run, samples};

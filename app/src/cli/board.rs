@@ -1,8 +1,8 @@
 //! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
 
-use super::Failure;
 use super::outputs::Files;
 use super::source::{Opened, Source};
+use super::{Failure, waiting};
 use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
@@ -13,7 +13,6 @@ use replay_engine::plan::{CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::wire::KeyStore;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use trace_core::progress::Progress;
 use trace_core::recording::BufferRole;
 
 /// Where this program keeps its keys.
@@ -77,9 +76,6 @@ pub struct ReplayOf {
     /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     inputs: Vec<(String, PathBuf)>,
-    /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
-    #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
-    outputs: Vec<(String, PathBuf)>,
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
@@ -101,7 +97,8 @@ pub struct Ready {
     pub opened: Opened,
 }
 
-fn assignment(text: &str) -> Result<(String, PathBuf), String> {
+/// A buffer and the file of its contents, as a person writes them.
+pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.into(), file.into())),
         _ => Err(format!("'{text}' names no buffer and file (expected NAME=FILE)")),
@@ -109,8 +106,9 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl ReplayOf {
-    /// Opens recording and board and compiles the plan.
-    pub fn prepare(&self) -> Result<Ready, Failure> {
+    /// Opens recording and board and compiles the plan, with the buffers that are asked for as outputs.
+    pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<Ready, Failure> {
+        let asked: Vec<&str> = asked.collect();
         let opened = self.source.open()?;
         let mut edits = Edits::default();
         for (name, file) in &self.inputs {
@@ -120,7 +118,7 @@ impl ReplayOf {
         }
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
-        if !self.outputs.is_empty() {
+        if !asked.is_empty() {
             let own = opened
                 .recording
                 .facts
@@ -129,10 +127,10 @@ impl ReplayOf {
                 .filter(|b| b.role == BufferRole::Output);
             outputs.extend(own.map(|b| b.name.clone()));
         }
-        for (name, _) in &self.outputs {
+        for name in asked {
             find(&opened, name)?;
-            if !outputs.contains(name) {
-                outputs.push(name.clone());
+            if !outputs.iter().any(|o| o == name) {
+                outputs.push(name.to_owned());
             }
         }
         let lease = self.keys.board(&self.on)?;
@@ -149,8 +147,10 @@ impl ReplayOf {
             ..CompileOptions::default()
         };
         let start = Instant::now();
-        let compiled = compile(&opened.recording, &edits, &device, &options, &Progress::new())
-            .map_err(|e| Failure::file(&self.source.file, format!("no plan for {}: {e}", self.on)))?;
+        let compiled = waiting::show("compiling", |progress, _| {
+            compile(&opened.recording, &edits, &device, &options, progress)
+                .map_err(|e| Failure::file(&self.source.file, format!("no plan for {}: {e}", self.on)))
+        })?;
         Ok(Ready {
             lease,
             device,
@@ -175,11 +175,6 @@ impl ReplayOf {
         self.inputs.iter().fold(Files::of(self.file()), |files, (name, file)| {
             files.reads(format!("--input {name}"), file)
         })
-    }
-
-    /// Files that outputs are to be written to.
-    pub fn output_files(&self) -> impl Iterator<Item = (&str, &Path)> {
-        self.outputs.iter().map(|(n, f)| (n.as_str(), f.as_path()))
     }
 }
 

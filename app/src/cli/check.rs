@@ -1,5 +1,6 @@
 //! `check`: what is suspicious in a recording.
 
+use super::out::counted;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
@@ -70,7 +71,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 name_of(&f.kind)
             ))?;
         }
-        out.line(format_args!("{errors} errors, {warnings} warnings, {notes} notes"))?;
+        let counts = [(errors, "error"), (warnings, "warning"), (notes, "note")];
+        out.line(counts.map(|(n, noun)| counted(n as u64, noun)).join(", "))?;
     }
     Ok(Exit::found(errors > 0 || arguments.strict && warnings > 0))
 }

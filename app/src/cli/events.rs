@@ -36,7 +36,13 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     let bad = || format!("'{text}' is not a range (expected FIRST..END)");
     let (first, end) = text.split_once("..").ok_or_else(bad)?;
     let part = |t: &str, default| if t.is_empty() { Ok(default) } else { number(t) };
-    Ok((part(first, 0)?, part(end, u64::MAX)?))
+    let (first, end) = (part(first, 0)?, part(end, u64::MAX)?);
+    if first > end {
+        return Err(format!(
+            "'{text}' ends before it begins (expected FIRST..END, END not included)"
+        ));
+    }
+    Ok((first, end))
 }
 
 /// An event as JSON shows it; keys that its kind has not are left out.
@@ -64,6 +70,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let count = opened.recording.events.len() as u64;
     let (first, end) = arguments.range.unwrap_or((0, u64::MAX));
+    opened.before(Some(first))?;
     let range = first.min(count)..end.min(count);
     let wanted = Wanted {
         register: arguments.register.as_ref().map(|r| r.to_ascii_lowercase()),

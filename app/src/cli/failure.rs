@@ -35,11 +35,12 @@ pub fn complain(message: impl fmt::Display) {
     let _ = writeln!(std::io::stderr(), "kinescope: {message}");
 }
 
-/// A verb that could not do its work: exit code 2 and one message on stderr.
+/// A verb that could not do its work: exit code 2, or that of a signal, and one message on stderr.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
     closed_pipe: bool,
+    code: u8,
 }
 
 impl Failure {
@@ -49,6 +50,7 @@ impl Failure {
         Self {
             message: message.into(),
             closed_pipe: false,
+            code: 2,
         }
     }
 
@@ -62,6 +64,21 @@ impl Failure {
         } else {
             format!("{path}: {what}")
         })
+    }
+
+    /// A signal asked for the end, before the work was done.
+    #[must_use]
+    pub fn stopped(code: u8) -> Self {
+        Self {
+            code,
+            ..Self::usage("stopped")
+        }
+    }
+
+    /// The process's exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        self.code
     }
 
     /// Whether the reader of the output went away, which is no error.
@@ -94,6 +111,7 @@ impl From<std::io::Error> for Failure {
         Self {
             message: format!("output: {e}"),
             closed_pipe: e.kind() == std::io::ErrorKind::BrokenPipe,
+            code: 2,
         }
     }
 }

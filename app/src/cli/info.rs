@@ -139,7 +139,12 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         row("Source", told(&info.source)),
         row(
             "Events",
-            format!("{} ({} reads, {} writes)", info.events, info.reads, info.writes),
+            format!(
+                "{} ({}, {})",
+                info.events,
+                counted(info.reads, "read"),
+                counted(info.writes, "write")
+            ),
         ),
         row("Span", format!("{:.3} s", info.span_ns as f64 / 1e9)),
         row("Lost events", info.lost_events.to_string()),

@@ -1,6 +1,7 @@
 //! `map`: what the GPU's page tables map, or how they translate one address.
 
 use super::failure::complain;
+use super::out::counted;
 use super::source::{Source, format_name, number};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
@@ -80,7 +81,7 @@ struct Step {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
-    let view = recording.memory.at(arguments.event.unwrap_or(u64::MAX));
+    let view = recording.memory.at(opened.before(arguments.event)?);
     let spaces = &recording.facts.address_spaces;
     if let Some(va) = arguments.walk {
         let walks: Vec<Walk> = spaces
@@ -195,10 +196,10 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
         let sum = |of: fn(&Mapping) -> u64| space.iter().map(of).sum::<u64>();
         let Some(first) = space.first() else { continue };
         out.line(format_args!(
-            "\nAddress space {}: {} pages in {} runs; {} mapped twice, {} executable and writable, {} without content",
+            "\nAddress space {}: {} in {}; {} mapped twice, {} executable and writable, {} without content",
             first.address_space,
-            sum(|m| m.pages),
-            space.len(),
+            counted(sum(|m| m.pages), "page"),
+            counted(space.len() as u64, "run"),
             sum(|m| m.mapped_twice_pages),
             sum(|m| if m.executable_and_writable { m.pages } else { 0 }),
             sum(|m| m.pages_without_content),
@@ -206,7 +207,13 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
         // Each pair once: from its lower address.
         let pairs = || space.iter().flat_map(|m| &m.mapped_twice).filter(|a| a.lower);
         for a in pairs().take(MOST) {
-            out.line(format_args!("  {} and {}: {} pages at {}", a.va, a.also, a.pages, a.pa))?;
+            out.line(format_args!(
+                "  {} and {}: {} at {}",
+                a.va,
+                a.also,
+                counted(a.pages, "page"),
+                a.pa
+            ))?;
         }
         let more = pairs().count().saturating_sub(MOST);
         if more > 0 {

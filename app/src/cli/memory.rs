@@ -1,15 +1,16 @@
 //! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
 
+use super::failure::complain;
+use super::out::counted;
 use super::outputs::Files;
 use super::source::{Source, number};
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, hex, waiting};
 use crate::buffers;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
 use trace_core::GpuVa;
-use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, elements_text, parse_hex};
-use trace_core::progress::Progress;
+use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, MAX_READ, elements_text, parse_hex};
 use trace_core::recording::ElementType;
 
 pub const VERB: Verb = Verb {
@@ -19,6 +20,9 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
+/// Runs of bytes without content that text lists; JSON lists all.
+const MOST_HOLES: usize = 20;
+
 #[derive(Args)]
 struct Arguments {
     #[command(flatten)]
@@ -26,7 +30,7 @@ struct Arguments {
     /// First GPU address
     #[arg(value_name = "ADDRESS", value_parser = number, required_unless_present_any = ["buffer", "search"])]
     address: Option<u64>,
-    /// Bytes to show (default: 256, or the whole buffer)
+    /// Bytes to show, at most 1 GiB (default: 256, or the whole buffer)
     #[arg(long, value_name = "N", value_parser = number)]
     bytes: Option<u64>,
     /// A buffer of the recording instead of an address
@@ -41,7 +45,7 @@ struct Arguments {
     /// Address space, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
-    /// Find these bytes, as hex digits, in all of the mapped memory
+    /// Find these bytes, as hex digits, in all of the mapped memory; exit 1 when they stand nowhere
     #[arg(long, value_name = "HEX", conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
@@ -86,7 +90,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         None => arguments.space,
     };
     let space = opened.address_space(space_index)?;
-    let view = GpuMemoryView::new(recording.memory.at(arguments.event.unwrap_or(u64::MAX)), space);
+    let view = GpuMemoryView::new(recording.memory.at(opened.before(arguments.event)?), space);
     if let Some(pattern) = &arguments.search {
         return search(&view, pattern, out);
     }
@@ -108,10 +112,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         (None, Some(at)) => (GpuVa(at), arguments.bytes.unwrap_or(256), None),
         (None, None) => return Err(Failure::usage("an address or --buffer is needed")),
     };
+    if bytes > MAX_READ {
+        return Err(Failure::usage(format!(
+            "{bytes} bytes are more than are read at once: {MAX_READ} (1 GiB; read it in parts, with an address and \
+             --bytes)"
+        )));
+    }
     let read = view.read_range(va, bytes);
+    // Hex shows in its place what is not there; numbers and files cannot.
+    if !out.json() && (arguments.to.is_some() || arguments.element.is_some()) {
+        tell_holes(va, &read);
+    }
     if let Some(path) = &arguments.to {
         let element = arguments.element.or(own).unwrap_or(ElementType::U8);
-        buffers::write_file(path, element, &read.bytes).map_err(|e| Failure::usage(e.to_string()))?;
+        waiting::show("writing", |_, _| {
+            buffers::write_file(path, element, &read.bytes).map_err(|e| Failure::usage(e.to_string()))
+        })?;
     } else if !out.json() {
         text(va, &read, arguments.element, out)?;
     }
@@ -148,11 +164,24 @@ fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
     read.holes.iter().map(hole).collect()
 }
 
+/// Says on standard error which bytes are zeros because nothing is known of them.
+fn tell_holes(va: GpuVa, read: &BufferBytes) {
+    for hole in holes(va, read).iter().take(MOST_HOLES) {
+        let bytes = counted(hole.bytes, "byte");
+        complain(format_args!("{}: {bytes} {}, given as 0", hole.va, hole.state));
+    }
+    let more = read.holes.len().saturating_sub(MOST_HOLES);
+    if more > 0 {
+        complain(format_args!("and {more} more such runs (--json lists all)"));
+    }
+}
+
 fn search(view: &GpuMemoryView<'_>, pattern: &str, out: &mut Out) -> Result<Exit, Failure> {
     let pattern = parse_hex(pattern).map_err(|e| Failure::usage(format!("--search: {e}")))?;
-    let hits = view
-        .search(&pattern, GpuVa(0)..GpuVa(u64::MAX), &Progress::new())
-        .map_err(|e| Failure::usage(e.to_string()))?;
+    let hits = waiting::show("searching", |progress, _| {
+        view.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress)
+            .map_err(|e| Failure::usage(e.to_string()))
+    })?;
     if out.json() {
         out.array(hits.iter().map(|va| hex(va.0)))?;
     } else {
@@ -177,8 +206,8 @@ fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut O
         if let Some((range, state)) = read.holes.iter().find(|(r, _)| r.contains(&at) && r.end >= at + 16) {
             let lines_end = range.end - range.end % 16;
             out.line(format_args!(
-                "{here:#014x}  {} bytes {}",
-                lines_end - at,
+                "{here:#014x}  {} {}",
+                counted(lines_end - at, "byte"),
                 state_name(*state)
             ))?;
             skipped_to = lines_end;

@@ -21,6 +21,7 @@ mod pair;
 mod plan;
 mod replay;
 mod source;
+mod stop;
 mod verify;
 mod waiting;
 
@@ -79,7 +80,7 @@ pub fn command() -> Command {
     Command::new("kinescope")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Look into a recording of what a driver did to a GPU, change its inputs, play it again")
-        .after_help("Exit codes: 0 good, 1 differences or findings of severity error, 2 could not do it.")
+        .after_help("Exit codes: 0 good, 1 differences or findings of severity error, 2 could not do it; 130 or 143: stopped by SIGINT or SIGTERM.")
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
         .arg(
@@ -146,6 +147,9 @@ pub fn main() -> u8 {
     let result = match matches.subcommand() {
         Some((name, sub)) => match VERBS.iter().find(|v| v.name == name) {
             Some(verb) => {
+                if let Err(e) = stop::install() {
+                    failure::complain(format_args!("a signal will end the program without cleaning up: {e}"));
+                }
                 let mut out = Out::stdout(sub.get_flag("json"));
                 (verb.run)(sub, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from))
             }
@@ -157,8 +161,9 @@ pub fn main() -> u8 {
         Ok(exit) => exit.code(),
         Err(failure) if failure.is_closed_pipe() => 0,
         Err(failure) => {
+            let code = failure.code();
             failure::complain(failure);
-            2
+            code
         }
     }
 }

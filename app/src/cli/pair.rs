@@ -37,22 +37,31 @@ struct Paired<'a> {
     fingerprint: String,
 }
 
-/// An endpoint as a person writes it.
-pub fn endpoint(address: &str) -> Endpoint {
+/// An endpoint as a person writes it; `None` for what is none.
+fn endpoint(address: &str) -> Option<Endpoint> {
     match address.strip_prefix("agent://").unwrap_or(address) {
-        path if path.contains('/') => Endpoint::Unix(PathBuf::from(path)),
-        tcp => Endpoint::Tcp(tcp.to_owned()),
+        path if path.contains('/') => Some(Endpoint::Unix(PathBuf::from(path))),
+        tcp => {
+            let (host, port) = tcp.rsplit_once(':')?;
+            let sound = !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0);
+            sound.then(|| Endpoint::Tcp(tcp.to_owned()))
+        }
     }
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let at = endpoint(&arguments.address).ok_or_else(|| {
+        Failure::usage(format!(
+            "'{}' is no address (expected HOST:PORT, or the path of a unix socket with a / in it)",
+            arguments.address
+        ))
+    })?;
     let keys = arguments.keys.open()?;
     let confirm = |code: &str| match &arguments.code {
         Some(given) => digits(given) == digits(code),
         None => ask(code),
     };
-    let paired = client::pair(&endpoint(&arguments.address), &arguments.name, &keys, confirm)
-        .map_err(|e| Failure::usage(e.to_string()))?;
+    let paired = client::pair(&at, &arguments.name, &keys, confirm).map_err(|e| Failure::usage(e.to_string()))?;
     if out.json() {
         out.value(&Paired {
             name: &paired.name,

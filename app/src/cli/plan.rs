@@ -2,7 +2,7 @@
 
 use super::board::{Ready, ReplayOf};
 use super::out::counted;
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, hex, waiting};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::plan::{Plan, RewriteKind, text};
@@ -22,6 +22,9 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     of: ReplayOf,
+    /// A buffer that the replay is to give, by its name; may be given more than once
+    #[arg(long = "output", value_name = "NAME")]
+    outputs: Vec<String>,
     /// Write the plan to this file (binary, as it goes to an agent)
     #[arg(short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
@@ -64,7 +67,7 @@ struct Rewrite<'a> {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.of.files().writes("-o", arguments.to.as_deref()).check()?;
-    let Ready { device, compiled, .. } = arguments.of.prepare()?;
+    let Ready { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
     let plan = &compiled.plan;
     let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
         Failure::file(
@@ -74,7 +77,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     })?;
     if let Some(path) = &arguments.to {
         let bytes = plan.to_bytes().map_err(|e| Failure::file(path, e))?;
-        output::write(path, &bytes)?;
+        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     if arguments.text {
         out.line(text::print(plan).trim_end())?;

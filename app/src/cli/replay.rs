@@ -1,6 +1,6 @@
 //! `replay`: plays a recording on a board and says what came of it.
 
-use super::board::{Ready, ReplayOf};
+use super::board::{Ready, ReplayOf, assignment};
 use super::check::Shown;
 use super::failure::complain;
 use super::out::duration;
@@ -10,6 +10,7 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Stage};
 use replay_engine::run::{FaultReport, Outcome, Timing, Verdict};
+use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,11 +26,14 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     of: ReplayOf,
+    /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
+    #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
+    outputs: Vec<(String, PathBuf)>,
     /// Write what the device did, a recording too, to this file
     #[arg(short = 'o', value_name = "OUTCOME.kine")]
     outcome: Option<PathBuf>,
-    /// Run it this many times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Run it this many times, at most 10000
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     repeat: u32,
     /// List every job with its end and its time
     #[arg(long)]
@@ -146,8 +150,8 @@ struct Percentiles {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     // What cannot be written must not cost a run, nor what was given.
     let outputs = arguments
-        .of
-        .output_files()
+        .outputs
+        .iter()
         .fold(arguments.of.files(), |files, (name, file)| {
             files.writes(format!("--output {name}"), Some(file))
         });
@@ -158,12 +162,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         compiled,
         compile_time,
         opened,
-    } = arguments.of.prepare()?;
+    } = arguments
+        .of
+        .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
     let played = waiting::show("replaying", |progress, doing| {
         let doing = doing.clone();
         lease.on_phase(move |phase| doing.now(phase.name()));
-        lease.replay(&compiled, arguments.repeat, progress, arguments.bypass_check)
-    });
+        match lease.replay(&compiled, arguments.repeat, progress, arguments.bypass_check) {
+            Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
+            ended => Ok(ended),
+        }
+    })?;
     let mut outcome = match played {
         Ok(outcome) => outcome,
         // It began and did not end: that is a failed replay, not one that could not start.
@@ -182,26 +191,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     };
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    if let Some(path) = &arguments.outcome {
-        if outcome.recording.is_empty() {
-            complain(format_args!(
-                "{}: not written, the run left no recording",
-                path.display()
-            ));
-        } else {
-            output::write(path, &outcome.recording)?;
-        }
-    }
-    for (name, file) in arguments.of.output_files() {
-        if let Some(o) = outcome.outputs.iter().find(|o| o.name == name) {
-            buffers::write_file(file, o.element, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
-        } else {
-            complain(format_args!(
-                "{}: not written, the replay left no '{name}'",
-                file.display()
-            ));
-        }
-    }
+    waiting::show("writing", |_, _| write(arguments, &outcome))?;
     if out.json() {
         out.value(&report(&outcome, arguments.of.board()))?;
     } else {
@@ -214,6 +204,31 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
     Ok(Exit::found(outcome.verdict != Verdict::Match))
+}
+
+/// Writes the files that were asked for.
+fn write(arguments: &Arguments, outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(path) = &arguments.outcome {
+        if outcome.recording.is_empty() {
+            complain(format_args!(
+                "{}: not written, the run left no recording",
+                path.display()
+            ));
+        } else {
+            output::write(path, &outcome.recording)?;
+        }
+    }
+    for (name, file) in &arguments.outputs {
+        if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {
+            buffers::write_file(file, o.element, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
+        } else {
+            complain(format_args!(
+                "{}: not written, the replay left no '{name}'",
+                file.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The outcome of a run whose end nobody saw.

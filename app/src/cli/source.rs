@@ -1,9 +1,9 @@
 //! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
 
+use super::out::counted;
 use super::{Failure, waiting};
 use clap::Args;
 use std::path::PathBuf;
-use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, MmuFormat};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Timeline};
@@ -20,8 +20,9 @@ pub struct Source {
 impl Source {
     /// Opens or imports it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let recording = waiting::show("reading", |progress, _| import::open(&self.file, progress))
-            .map_err(|e| Failure::file(&self.file, e))?;
+        let recording = waiting::show("reading", |progress, _| {
+            import::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
+        })?;
         Ok(Opened::new(recording))
     }
 }
@@ -45,9 +46,9 @@ impl Opened {
     /// What follows from the events. Empty where no register map knows them.
     pub fn timeline(&self) -> Result<Timeline, Failure> {
         match self.map {
-            Some(map) => {
-                timeline::derive(&self.recording, map, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))
-            }
+            Some(map) => waiting::show("finding jobs", |progress, _| {
+                timeline::derive(&self.recording, map, progress).map_err(|e| Failure::usage(e.to_string()))
+            }),
             None => Ok(Timeline::default()),
         }
     }
@@ -56,6 +57,19 @@ impl Opened {
     #[must_use]
     pub fn distinct_pages(&self) -> u64 {
         self.recording.source_distinct_pages()
+    }
+
+    /// The event before which memory is looked at: all of them where none is given.
+    pub fn before(&self, event: Option<u64>) -> Result<u64, Failure> {
+        let events = self.recording.events.len() as u64;
+        match event {
+            Some(n) if n > events => Err(Failure::usage(format!(
+                "event {n} does not exist (the recording has {}, counted from 0)",
+                counted(events, "event")
+            ))),
+            Some(n) => Ok(n),
+            None => Ok(u64::MAX),
+        }
     }
 
     /// An address space of the recording by its index.

@@ -1,5 +1,6 @@
 //! Says on a terminal what long work is doing and how far it is; says nothing anywhere else.
 
+use super::{Failure, stop};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,15 +29,16 @@ impl Doing {
 }
 
 /// Does some work, and shows its progress on standard error while it goes on, when that is a terminal. The line is
-/// gone when the work is over.
-pub fn show<T>(what: &'static str, work: impl FnOnce(&Progress, &Doing) -> T) -> T {
+/// gone when the work is over. SIGINT and SIGTERM cancel it: what it then could not do is told as stopped.
+pub fn show<T>(what: &'static str, work: impl FnOnce(&Progress, &Doing) -> Result<T, Failure>) -> Result<T, Failure> {
     let progress = Progress::new();
+    let _going = stop::during(&progress);
     let doing = Doing(Arc::new(Mutex::new(what)));
     let shown = std::io::stderr()
         .is_terminal()
         .then(|| spawn(&progress, &doing))
         .flatten();
-    let result = work(&progress, &doing);
+    let result = work(&progress, &doing).map_err(|e| stop::asked().map_or(e, Failure::stopped));
     if let Some((over, thread)) = shown {
         drop(over);
         // It only prints.
@@ -91,8 +93,8 @@ mod tests {
             doing.now("counting");
             assert_eq!(doing.get(), "counting");
             progress.set_total(1);
-            7
+            Ok(7)
         });
-        assert_eq!(n, 7);
+        assert_eq!(n.unwrap(), 7);
     }
 }

@@ -51,12 +51,15 @@ pub struct Options {
     pub introduction: Duration,
 }
 
+/// Most repetitions of one run that an agent takes unless it is told otherwise.
+pub const MOST_REPEATS: u32 = 10_000;
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 512 << 20,
             plan_pages: 1 << 18,
-            repeat: 10_000,
+            repeat: MOST_REPEATS,
             longest_run: Duration::from_secs(3600),
             grace: Duration::from_secs(10),
             connections: 64,
