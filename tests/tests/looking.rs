@@ -271,40 +271,37 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
 fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
     let Some(recordings) = recordings() else { return };
     let mnist = recordings.join("gpureplay/mnist");
-    let dir = tempfile::tempdir().unwrap();
-    for name in ["gr_pgt", "gr_mem_contents", "gr_sync_as", "mnist_integrated"] {
-        std::fs::copy(mnist.join(name), dir.path().join(name)).unwrap();
-    }
     let history = std::fs::read_to_string(mnist.join("gr_io_history")).unwrap();
-    let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
-    lines.drain(1000..1101);
-    std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
-    assert_eq!(of("info", dir.path())["lost_events"], 101);
-    let findings = of("check", dir.path());
-    let lost: Vec<_> = findings
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|f| f["kind"] == "lost-events")
-        .collect();
-    assert_eq!(lost.len(), 1, "{findings}");
-    assert_eq!(lost[0]["severity"], "warning");
-    assert!(
-        lost[0]["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("101 register accesses"),
-        "{lost:?}"
-    );
-    let strict = run(["check".as_ref(), dir.path().as_os_str(), "--strict".as_ref()]);
-    assert_eq!(strict.code, Some(1));
+    for (from, to) in [(1000, 1101), (0, 500), (2500, 2977), (300, 2500)] {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["gr_pgt", "gr_mem_contents", "gr_sync_as", "mnist_integrated"] {
+            std::fs::copy(mnist.join(name), dir.path().join(name)).unwrap();
+        }
+        let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
+        lines.drain(from..to);
+        std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
+        assert_eq!(of("info", dir.path())["lost_events"], to - from);
+        let findings = run(["check".as_ref(), dir.path().as_os_str(), "--json".as_ref()]).json();
+        let findings = findings.as_array().unwrap();
+        let lost: Vec<_> = findings.iter().filter(|f| f["kind"] == "lost-events").collect();
+        assert_eq!(lost.len(), 1, "{findings:?}");
+        assert_eq!(lost[0]["severity"], "warning");
+        let told = format!("{} register accesses", to - from);
+        assert!(lost[0]["message"].as_str().unwrap().starts_with(&told), "{lost:?}");
+        let strict = run(["check".as_ref(), dir.path().as_os_str(), "--strict".as_ref()]);
+        assert_eq!(strict.code, Some(1));
+    }
     for network in ["mnist", "alexnet"] {
         let folder = recordings.join("gpureplay").join(network);
         assert_eq!(of("info", &folder)["lost_events"], 0, "{network}");
         let findings = of("check", &folder);
-        assert!(
-            findings.as_array().unwrap().iter().all(|f| f["kind"] != "lost-events"),
-            "{network}"
-        );
+        let findings = findings.as_array().unwrap();
+        assert!(findings.iter().all(|f| f["kind"] != "lost-events"), "{network}");
     }
+    // The timeline of another recording has as many accesses more, and says nothing of this one.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(mnist.join("gr_io_history"), dir.path().join("gr_io_history")).unwrap();
+    let other = recordings.join("gpureplay/alexnet/alexnet_integrated");
+    std::fs::copy(other, dir.path().join("alexnet_integrated")).unwrap();
+    assert_eq!(of("info", dir.path())["lost_events"], 0);
 }

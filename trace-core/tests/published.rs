@@ -212,6 +212,35 @@ fn times_threads_and_names_are_those_of_the_timeline() {
     });
 }
 
+/// Whatever a history lost, the accesses that it has keep the times and threads that they have in the whole one: all but
+/// one in forty.
+#[test]
+fn a_history_that_lost_a_stretch_keeps_its_times_and_threads() {
+    each(|known, folder, r| {
+        let history = std::fs::read_to_string(folder.join("gr_io_history")).unwrap();
+        for lost in [1000..1101, 0..500, 300..2500, 1200..1230] {
+            let dir = tempfile::tempdir().unwrap();
+            let timeline = format!("{}_integrated", known.name);
+            std::fs::copy(folder.join(&timeline), dir.path().join(&timeline)).unwrap();
+            let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
+            lines.drain(lost.clone());
+            std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
+            let cut = gpureplay::import(dir.path(), &gpureplay::Options::default(), &Progress::new()).unwrap();
+            let counts: Vec<_> = cut.facts.lost.iter().map(|l| l.count).collect();
+            assert_eq!(counts, [Some(lost.len() as u64)], "{} {lost:?}", known.name);
+            let all = r.events.time.iter().zip(r.events.thread.iter()).enumerate();
+            let kept = all.filter(|(e, _)| !lost.contains(e)).map(|(_, both)| both);
+            let right = kept
+                .zip(cut.events.time.iter().zip(cut.events.thread.iter()))
+                .filter(|(a, b)| a == b)
+                .count();
+            // Of the reads of a wait, which are all alike, it cannot be known which of them were lost.
+            let all = known.events - lost.len();
+            assert!(all - right <= all / 40, "{} {lost:?}: {right} of {all}", known.name);
+        }
+    });
+}
+
 #[test]
 fn without_the_timeline_times_are_relative_and_agree() {
     each(|_, folder, r| {

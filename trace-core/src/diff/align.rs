@@ -11,7 +11,7 @@ const BOUND: usize = 1024;
 
 /// One step of an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Both go on.
     Both(usize, usize),
     /// Only the first has it.
@@ -22,7 +22,7 @@ pub(super) enum Step {
 
 /// An alignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Alignment {
+pub(crate) struct Alignment {
     /// Both sequences, whole and in order.
     pub steps: Vec<Step>,
     /// Whether a search was cut short, so that there may be a shorter alignment.
@@ -30,7 +30,7 @@ pub(super) struct Alignment {
 }
 
 /// Aligns two sequences by `same`.
-pub(super) fn align<T>(
+pub(crate) fn align<T>(
     a: &[T],
     b: &[T],
     progress: &Progress,

@@ -10,6 +10,8 @@ mod spaces;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use align::{Step, align};
+
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, GpuVa, Recording};

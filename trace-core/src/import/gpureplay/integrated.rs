@@ -5,15 +5,14 @@
 
 use super::super::error::ImportError;
 use super::FileTally;
+use super::align::{align, lacking};
 use crate::check::{Finding, FindingKind};
-use crate::progress::Progress;
+use crate::progress::{Cancelled, Progress};
 use crate::recording::{Events, LostEvents};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-/// How many lines of the timeline are looked through for an access.
-const WINDOW: usize = 64;
 /// Most bytes in a line, its end included: far more than the authors' script writes.
 const LINE_MAX: u64 = 1 << 16;
 /// Most other timelines, and other streams, that are told by name.
@@ -202,7 +201,8 @@ pub(super) fn apply(
     events: &mut Events,
     lost: &mut Vec<LostEvents>,
     findings: &mut Vec<Finding>,
-) -> bool {
+    progress: &Progress,
+) -> Result<bool, Cancelled> {
     let name = &timeline.name;
     if !timeline.others.is_empty() {
         let list: Vec<String> = timeline.others.iter().map(|(s, n)| format!("{n} of {s}")).collect();
@@ -226,9 +226,9 @@ pub(super) fn apply(
             timeline.accesses.len()
         );
         findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
-        return false;
+        return Ok(false);
     }
-    let matched = align(events, &timeline.accesses);
+    let matched = align(events, &timeline.accesses, progress)?;
     let pairs: Vec<(usize, usize)> = matched
         .iter()
         .enumerate()
@@ -241,7 +241,7 @@ pub(super) fn apply(
             events.len()
         );
         findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
-        return false;
+        return Ok(false);
     }
     tell_order(name, &pairs, findings);
     let (no_time, no_event) = (events.len() - pairs.len(), timeline.accesses.len() - pairs.len());
@@ -259,7 +259,7 @@ pub(super) fn apply(
         findings.push(f);
     }
     if no_event > 0
-        && let Some(l) = lacking(timeline, events, &matched)
+        && let Some(l) = lacking(events, &timeline.accesses, &matched)
     {
         let finding = Finding::new(FindingKind::LostEvents, name.clone(), l.reason.clone());
         findings.push(finding.at_event(l.before_event));
@@ -285,87 +285,7 @@ pub(super) fn apply(
     }
     events.time = times.into();
     events.thread = threads.into();
-    true
-}
-
-/// What the history has lost: accesses that the timeline tells of more often than the history, wherever in either they
-/// stand. What is merely in another order is not lost.
-fn lacking(timeline: &Timeline, events: &Events, matched: &[Option<usize>]) -> Option<LostEvents> {
-    let mut excess: HashMap<(bool, u32, u64), i64> = HashMap::new();
-    let key = |a: &TimelineAccess| (a.write, a.offset, u64::from(a.value));
-    for a in &timeline.accesses {
-        *excess.entry(key(a)).or_default() += 1;
-    }
-    for (_, a) in events.accesses(0..events.len()) {
-        if let Some(n) = excess.get_mut(&(a.write, a.offset, a.value)) {
-            *n -= 1;
-        }
-    }
-    let count = excess.values().filter(|n| **n > 0).sum::<i64>().unsigned_abs();
-    if count == 0 {
-        return None;
-    }
-    // The first line of such an access that no event was matched with, and the first event matched beyond it.
-    let mut used = vec![false; timeline.accesses.len()];
-    for at in matched.iter().flatten() {
-        if let Some(u) = used.get_mut(*at) {
-            *u = true;
-        }
-    }
-    let mut lines = timeline.accesses.iter().zip(&used);
-    let is_lost = |(a, used): (&TimelineAccess, &bool)| !used && excess.get(&key(a)).is_some_and(|n| *n > 0);
-    let first = lines.position(is_lost).unwrap_or(0);
-    let before = matched.iter().position(|m| m.is_some_and(|j| j > first));
-    let place = before.map_or("behind its last event".to_owned(), |e| format!("before event {e}"));
-    Some(LostEvents {
-        before_event: before.unwrap_or(events.len()) as u64,
-        count: Some(count),
-        reason: format!("{count} register accesses of the timeline are not in the history, the first of them {place}"),
-    })
-}
-
-/// For each event the line of the timeline that tells of it. Each line is used once, and each thread's lines in
-/// their order; only where that finds nothing may a line pass others of its thread.
-fn align(events: &Events, lines: &[TimelineAccess]) -> Vec<Option<usize>> {
-    let mut used = vec![false; lines.len()];
-    let mut first = 0;
-    let mut out = Vec::with_capacity(events.len());
-    for e in 0..events.len() {
-        while used.get(first) == Some(&true) {
-            first += 1;
-        }
-        let Some(a) = events.access(e) else {
-            out.push(None);
-            continue;
-        };
-        let mut passed: Vec<u32> = Vec::new();
-        let (mut in_order, mut any) = (None, None);
-        for (j, l) in lines.iter().enumerate().skip(first).take(WINDOW) {
-            if used.get(j) == Some(&true) {
-                continue;
-            }
-            if l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value {
-                any = any.or(Some(j));
-                if !passed.contains(&l.thread) {
-                    in_order = Some(j);
-                    break;
-                }
-            }
-            passed.push(l.thread);
-        }
-        let found = in_order.or(any);
-        if let Some(u) = found.and_then(|j| used.get_mut(j)) {
-            *u = true;
-        }
-        // A line that the history lacks must not hold the window back.
-        if let Some(j) = found
-            && j >= first + WINDOW / 2
-        {
-            first += 1;
-        }
-        out.push(found);
-    }
-    out
+    Ok(true)
 }
 
 /// Tells how many lines stand elsewhere than in the history, and how many of them are neighbours swapped.
@@ -461,7 +381,7 @@ mod tests {
         let mut e = events(&[(0, 1), (0x38, 15), (0x2428, 0), (4, 2)]);
         let t = timeline(&[(100, 7, 0, 1), (110, 8, 0x2428, 0), (110, 7, 0x38, 15), (130, 7, 4, 2)]);
         let mut f = Vec::new();
-        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f));
+        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f, &Progress::new()).unwrap());
         assert_eq!(e.time.iter().collect::<Vec<_>>(), [100, 110, 110, 130]);
         assert_eq!(e.thread.iter().collect::<Vec<_>>(), [7, 7, 8, 7]);
         assert_eq!(f.len(), 1);
@@ -487,7 +407,7 @@ mod tests {
             (6, 1, 8, 0),
         ]);
         let mut f = Vec::new();
-        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f));
+        assert!(apply(&t, &mut e, &mut Vec::new(), &mut f, &Progress::new()).unwrap());
         assert_eq!(e.time.iter().collect::<Vec<_>>(), [2, 4, 5, 1, 3, 6]);
         assert_eq!(e.thread.iter().collect::<Vec<_>>(), [1, 1, 1, 2, 2, 1]);
         assert!(f[0].message.contains("longer interleavings"), "{}", f[0].message);
@@ -510,7 +430,7 @@ mod tests {
         let t = timeline(&lines);
         let mut f = Vec::new();
         let mut lost = Vec::new();
-        assert!(apply(&t, &mut e, &mut lost, &mut f));
+        assert!(apply(&t, &mut e, &mut lost, &mut f, &Progress::new()).unwrap());
         assert!(e.time.iter().eq((0..300).map(|i| 1000 + i * 10)));
         assert_eq!(f.len(), 2, "{f:?}");
         assert!(
@@ -534,7 +454,16 @@ mod tests {
             .collect();
         let told = |history: &[(u32, u64)]| {
             let (mut f, mut lost) = (Vec::new(), Vec::new());
-            assert!(apply(&timeline(&lines), &mut events(history), &mut lost, &mut f));
+            assert!(
+                apply(
+                    &timeline(&lines),
+                    &mut events(history),
+                    &mut lost,
+                    &mut f,
+                    &Progress::new()
+                )
+                .unwrap()
+            );
             let warnings = f.iter().filter(|f| f.kind == FindingKind::LostEvents).count();
             assert_eq!(warnings, lost.len());
             lost.iter().map(|l| l.count).collect::<Vec<_>>()
@@ -549,11 +478,57 @@ mod tests {
         assert_eq!(told(&short), [Some(101)]);
     }
 
+    /// Many accesses are alike: however many are missing, the others keep their own times.
+    #[test]
+    fn what_follows_a_lost_stretch_keeps_its_own_times() {
+        let all: Vec<(u32, u64)> = (0..2000u64)
+            .map(|i| ((i % 5) as u32 * 4, u64::from(i % 97 == 0) * i))
+            .collect();
+        let lines: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(i, (o, v))| (1000 + i as u64 * 10, 1, *o, *v as u32))
+            .collect();
+        let none = 0..0;
+        for gaps in [
+            [0..500, none.clone()],
+            [700..730, none.clone()],
+            [300..1500, none.clone()],
+            [1900..2000, none.clone()],
+            [100..190, 900..1200],
+        ] {
+            let kept: Vec<usize> = (0..2000).filter(|i| !gaps.iter().any(|g| g.contains(i))).collect();
+            let history: Vec<_> = kept.iter().map(|i| all[*i]).collect();
+            let (mut e, mut f, mut lost) = (events(&history), Vec::new(), Vec::new());
+            assert!(apply(&timeline(&lines), &mut e, &mut lost, &mut f, &Progress::new()).unwrap());
+            // An access at the border may be taken for its equal on the other side of the gap.
+            let right = kept
+                .iter()
+                .zip(e.time.iter())
+                .filter(|(i, t)| 1000 + **i as u64 * 10 == *t)
+                .count();
+            assert!(right + 100 >= kept.len(), "{gaps:?}: {right} of {}", kept.len());
+            assert_eq!(lost.len(), 1, "{gaps:?}");
+            assert_eq!(lost[0].count, Some(2000 - kept.len() as u64), "{gaps:?}");
+            let first = kept.iter().position(|i| *i >= gaps[0].end).unwrap_or(kept.len()) as u64;
+            assert!(lost[0].before_event.abs_diff(first) <= 97, "{gaps:?}: {lost:?}");
+        }
+    }
+
     #[test]
     fn a_timeline_of_something_else_is_not_used() {
         let mut e = events(&[(0, 1), (4, 2)]);
         let mut f = Vec::new();
-        assert!(!apply(&timeline(&[(1, 1, 8, 8)]), &mut e, &mut Vec::new(), &mut f));
+        assert!(
+            !apply(
+                &timeline(&[(1, 1, 8, 8)]),
+                &mut e,
+                &mut Vec::new(),
+                &mut f,
+                &Progress::new()
+            )
+            .unwrap()
+        );
         assert_eq!(f[0].kind, FindingKind::NotUsed);
         assert_eq!(e.time.get(1), Some(10));
     }

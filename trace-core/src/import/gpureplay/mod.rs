@@ -11,6 +11,7 @@
 //! The recorder dumps page tables and memory once, when the work is over. The snapshot therefore stands at event 0
 //! for want of anything better, and job headers in it carry the status that the GPU wrote back.
 
+mod align;
 mod integrated;
 mod io;
 mod memory;
@@ -156,7 +157,7 @@ pub fn import_with_tally(
     if let Some(path) = timeline {
         let read = integrated::read(&path, progress)?;
         tallies.push(read.tally());
-        let matched = integrated::apply(&read, &mut events, &mut facts.lost, &mut findings);
+        let matched = integrated::apply(&read, &mut events, &mut facts.lost, &mut findings, progress)?;
         if matched {
             clock = Clock::Monotonic;
         }

@@ -1,0 +1,279 @@
+//! Which line of the timeline tells of which access of the history, and what the history has lost.
+
+use super::integrated::TimelineAccess;
+use crate::diff::Step;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Events, LostEvents};
+use std::collections::{HashMap, VecDeque};
+
+/// How many lines of the timeline are looked through for an access.
+const WINDOW: usize = 64;
+/// Of so many accesses of a history one may be missing in a timeline that lacks nothing else.
+const MISSING_IN: usize = 50;
+/// Most accesses and lines together that are aligned as sequences, which can take a thousand times as long as reading
+/// them: four times what the recorder's ring holds, on both sides.
+const MOST_ALIGNED: usize = 1 << 18;
+
+/// How far apart what the alignment as sequences leaves over may lie and still go together: a swapped line moves a whole
+/// wait by one of its reads.
+const NEAR: usize = 1024;
+/// How often sequences are divided before the rest is searched.
+const DEPTH: usize = 8;
+
+/// What makes two accesses the same: direction, offset, value.
+type Key = (bool, u32, u64);
+
+impl TimelineAccess {
+    fn key(&self) -> Key {
+        (self.write, self.offset, u64::from(self.value))
+    }
+}
+
+/// What the history has lost: accesses that the timeline tells of more often than the history, wherever in either they
+/// stand. What is merely in another order is not lost.
+pub(super) fn lacking(events: &Events, lines: &[TimelineAccess], matched: &[Option<usize>]) -> Option<LostEvents> {
+    let mut excess: HashMap<Key, i64> = HashMap::new();
+    for a in lines {
+        *excess.entry(a.key()).or_default() += 1;
+    }
+    for (_, a) in events.accesses(0..events.len()) {
+        if let Some(n) = excess.get_mut(&(a.write, a.offset, a.value)) {
+            *n -= 1;
+        }
+    }
+    let count = excess.values().filter(|n| **n > 0).sum::<i64>().unsigned_abs();
+    if count == 0 {
+        return None;
+    }
+    // The first line of such an access that no event was matched with, and the first event matched beyond it.
+    let mut used = vec![false; lines.len()];
+    for at in matched.iter().flatten() {
+        if let Some(u) = used.get_mut(*at) {
+            *u = true;
+        }
+    }
+    let is_lost = |(a, used): (&TimelineAccess, &bool)| !used && excess.get(&a.key()).is_some_and(|n| *n > 0);
+    let first = lines.iter().zip(&used).position(is_lost).unwrap_or(0);
+    let before = matched.iter().position(|m| m.is_some_and(|j| j > first));
+    let place = before.map_or("behind its last event".to_owned(), |e| format!("before event {e}"));
+    Some(LostEvents {
+        before_event: before.unwrap_or(events.len()) as u64,
+        count: Some(count),
+        reason: format!("{count} register accesses of the timeline are not in the history, the first of them {place}"),
+    })
+}
+
+/// For each event the line of the timeline that tells of it; each line is used once.
+pub(super) fn align(
+    events: &Events,
+    lines: &[TimelineAccess],
+    progress: &Progress,
+) -> Result<Vec<Option<usize>>, Cancelled> {
+    let near = align_by_thread(events, lines);
+    let matched = |m: &[Option<usize>]| m.iter().flatten().count();
+    if matched(&near) == events.len().max(lines.len()) || events.len() + lines.len() > MOST_ALIGNED {
+        return Ok(near);
+    }
+    // One of the two lacks something: equal accesses then lead the search by threads astray.
+    let whole = align_as_sequences(events, lines, progress)?;
+    let most = matched(&whole);
+    // Two recordings have much in common, polls above all; a history that lost something still lies in its timeline.
+    let of_this = most >= events.len() - events.len() / MISSING_IN;
+    if !of_this || most < matched(&near) {
+        return Ok(near);
+    }
+    // Without the lines that go with nothing, the search by threads stays on its way and tells swapped lines better.
+    let mut used: Vec<usize> = whole.iter().flatten().copied().collect();
+    used.sort_unstable();
+    let kept: Vec<TimelineAccess> = used.iter().filter_map(|j| lines.get(*j).cloned()).collect();
+    let by_thread: Vec<Option<usize>> = align_by_thread(events, &kept)
+        .into_iter()
+        .map(|m| used.get(m?).copied())
+        .collect();
+    Ok(if matched(&by_thread) >= most { by_thread } else { whole })
+}
+
+/// An access of either side: its place there, and what it is.
+type Placed = (usize, Key);
+
+/// Both in order, as [`Pairs`] finds them; what is then left over on both sides goes together where it is near.
+fn align_as_sequences(
+    events: &Events,
+    lines: &[TimelineAccess],
+    progress: &Progress,
+) -> Result<Vec<Option<usize>>, Cancelled> {
+    let of_events: Vec<Placed> = events
+        .accesses(0..events.len())
+        .map(|(e, a)| (e, (a.write, a.offset, a.value)))
+        .collect();
+    let of_lines: Vec<Placed> = lines.iter().enumerate().map(|(j, l)| (j, l.key())).collect();
+    let mut pairs = Pairs {
+        out: vec![None; events.len()],
+        left: HashMap::new(),
+        progress,
+    };
+    pairs.find(&of_events, &of_lines, DEPTH)?;
+    let Pairs { mut out, mut left, .. } = pairs;
+    // The line of the event before; it only rises, so that lines that are too far behind are never asked for again.
+    let mut at = 0usize;
+    for (e, key) in of_events {
+        let Some(slot) = out.get_mut(e) else { continue };
+        if let Some(j) = *slot {
+            at = j;
+            continue;
+        }
+        let Some(of_key) = left.get_mut(&key) else { continue };
+        while of_key.front().is_some_and(|j| j.saturating_add(NEAR) < at) {
+            of_key.pop_front();
+        }
+        if of_key.front().is_some_and(|j| *j <= at.saturating_add(NEAR)) {
+            *slot = of_key.pop_front();
+        }
+    }
+    Ok(out)
+}
+
+/// The pairs of two sequences that are found so far.
+struct Pairs<'a> {
+    /// The line of each event.
+    out: Vec<Option<usize>>,
+    /// Lines that go with no event, by what they are, rising.
+    left: HashMap<Key, VecDeque<usize>>,
+    progress: &'a Progress,
+}
+
+impl Pairs<'_> {
+    fn pair(&mut self, event: &Placed, line: &Placed) {
+        if let Some(slot) = self.out.get_mut(event.0) {
+            *slot = Some(line.0);
+        }
+    }
+
+    /// What is the same at both ends goes together; in between, what both have exactly once divides them into parts
+    /// that are gone through alike; and where there is no such thing, as long a common sequence as can be found is
+    /// taken. So one stretch that one side lacks stays one, however much else is alike.
+    fn find(&mut self, a: &[Placed], b: &[Placed], depth: usize) -> Result<(), Cancelled> {
+        let same = |(x, y): &(&Placed, &Placed)| x.1 == y.1;
+        let prefix = a.iter().zip(b).take_while(same).count();
+        let (head_a, a) = a.split_at(prefix);
+        let (head_b, b) = b.split_at(prefix);
+        let suffix = a.iter().rev().zip(b.iter().rev()).take_while(same).count();
+        let (a, tail_a) = a.split_at(a.len() - suffix);
+        let (b, tail_b) = b.split_at(b.len() - suffix);
+        let ends = head_a.iter().zip(head_b).chain(tail_a.iter().zip(tail_b));
+        ends.for_each(|(event, line)| self.pair(event, line));
+        let anchors = if depth == 0 { Vec::new() } else { anchors(a, b) };
+        if anchors.is_empty() {
+            return self.search(a, b);
+        }
+        let mut from = (0, 0);
+        for (i, j) in anchors.into_iter().chain([(a.len(), b.len())]) {
+            let (part_a, part_b) = (a.get(from.0..i), b.get(from.1..j));
+            self.find(part_a.unwrap_or_default(), part_b.unwrap_or_default(), depth - 1)?;
+            if let (Some(event), Some(line)) = (a.get(i), b.get(j)) {
+                self.pair(event, line);
+            }
+            from = (i + 1, j + 1);
+        }
+        Ok(())
+    }
+
+    fn search(&mut self, a: &[Placed], b: &[Placed]) -> Result<(), Cancelled> {
+        for step in crate::diff::align(a, b, self.progress, |x, y| x.1 == y.1)?.steps {
+            match step {
+                Step::Both(i, j) => {
+                    if let (Some(event), Some(line)) = (a.get(i), b.get(j)) {
+                        self.pair(event, line);
+                    }
+                }
+                Step::B(j) => {
+                    if let Some((j, key)) = b.get(j) {
+                        self.left.entry(*key).or_default().push_back(*j);
+                    }
+                }
+                Step::A(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Places of accesses that both sides have exactly once: the longest list of them that is in the order of both.
+fn anchors(a: &[Placed], b: &[Placed]) -> Vec<(usize, usize)> {
+    let mut places: HashMap<Key, [(usize, usize); 2]> = HashMap::new();
+    for (side, list) in [a, b].into_iter().enumerate() {
+        for (at, (_, key)) in list.iter().enumerate() {
+            if let Some((count, place)) = places.entry(*key).or_default().get_mut(side) {
+                (*count, *place) = (*count + 1, at);
+            }
+        }
+    }
+    let mut once: Vec<(usize, usize)> = places
+        .into_values()
+        .filter_map(|[(n, i), (m, j)]| (n == 1 && m == 1).then_some((i, j)))
+        .collect();
+    once.sort_unstable();
+    // For each length the list that ends earliest in `b`, by the index of its end in `once`; and what comes before each.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(once.len());
+    let in_b = |n: &usize| once.get(*n).map(|(_, j)| *j);
+    for (n, (_, j)) in once.iter().enumerate() {
+        let at = ends.partition_point(|e| in_b(e) < Some(*j));
+        before.push(at.checked_sub(1).and_then(|p| ends.get(p).copied()));
+        match ends.get_mut(at) {
+            Some(end) => *end = n,
+            None => ends.push(n),
+        }
+    }
+    let mut out = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(n) = next {
+        out.extend(once.get(n));
+        next = before.get(n).copied().flatten();
+    }
+    out.reverse();
+    out
+}
+
+/// Each thread's lines in their order; only where that finds nothing may a line pass others of its thread.
+fn align_by_thread(events: &Events, lines: &[TimelineAccess]) -> Vec<Option<usize>> {
+    let mut used = vec![false; lines.len()];
+    let mut first = 0;
+    let mut out = Vec::with_capacity(events.len());
+    for e in 0..events.len() {
+        while used.get(first) == Some(&true) {
+            first += 1;
+        }
+        let Some(a) = events.access(e) else {
+            out.push(None);
+            continue;
+        };
+        let mut passed: Vec<u32> = Vec::new();
+        let (mut in_order, mut any) = (None, None);
+        for (j, l) in lines.iter().enumerate().skip(first).take(WINDOW) {
+            if used.get(j) == Some(&true) {
+                continue;
+            }
+            if l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value {
+                any = any.or(Some(j));
+                if !passed.contains(&l.thread) {
+                    in_order = Some(j);
+                    break;
+                }
+            }
+            passed.push(l.thread);
+        }
+        let found = in_order.or(any);
+        if let Some(u) = found.and_then(|j| used.get_mut(j)) {
+            *u = true;
+        }
+        // A line that the history lacks must not hold the window back.
+        if let Some(j) = found
+            && j >= first + WINDOW / 2
+        {
+            first += 1;
+        }
+        out.push(found);
+    }
+    out
+}
