@@ -8,6 +8,7 @@ use common::Window;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
+use kinescope::document::moment::Selection;
 use kinescope::document::values;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::command::Command;
@@ -209,4 +210,92 @@ fn an_address_that_is_wrong_keeps_the_keyboard() {
     let va = w.doc().facts.spaces[0].mappings[0].va;
     assert_eq!(w.types(&format!("0x{va:x}\n")), [""; 0]);
     assert_eq!(w.views().memory.top, va & !15);
+}
+
+#[test]
+fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
+    let mut w = floats();
+    let (moment, view) = (w.doc().moment(), w.timeline_part());
+    let shift = kinescope::window::shortcut::shift;
+    assert_eq!(w.press(shift(Key::Questionmark).unwrap()), ["help"]);
+    assert!(w.app().help);
+    assert_eq!(w.types("w.jk"), [""; 0], "no command runs behind the sheet");
+    assert_eq!((w.doc().moment(), w.timeline_part()), (moment, view));
+    assert_eq!(w.types("\x1b"), [""; 0]);
+    assert!(!w.app().help);
+    w.press(shift(Key::Questionmark).unwrap());
+    assert_eq!(
+        w.press(shift(Key::Questionmark).unwrap()),
+        ["help"],
+        "its own key closes it"
+    );
+    assert!(!w.app().help);
+    w.run("about");
+    assert_eq!(w.types("w\x1b"), [""; 0]);
+    assert!(!w.app().about);
+    w.doc().replay.choose("agent://127.0.0.1:9/mali");
+    w.run("replay");
+    assert_eq!(w.app().confirm, Some("replay"));
+    assert_eq!(
+        w.press(ctrl(Key::Enter).unwrap()),
+        [""; 0],
+        "a question is not answered by a shortcut"
+    );
+    assert_eq!(w.types("w\x1b"), [""; 0]);
+    assert_eq!(w.app().confirm, None);
+    assert_eq!(w.types("."), ["next-event"], "the keys are back");
+}
+
+#[test]
+fn what_is_next_in_a_chain_is_a_link() {
+    let mut w = floats();
+    let va = w.doc().facts.spaces[0].mappings[0].va;
+    let (job, next) = (0, format!("{va:#x}"));
+    // The samples submit their jobs one by one: a chain of two is made of one.
+    let facts = Arc::make_mut(&mut w.doc().facts);
+    let mut chain = facts.jobs[0].chain.to_vec();
+    chain[0].fields.push(("next".into(), next.clone()));
+    facts.jobs[0].chain = chain.into();
+    w.doc().go_job(job);
+    w.settle();
+    w.click(&format!("next {next}"));
+    assert!(w.shows("memory"));
+    let Selection::Memory { va: at, .. } = *w.doc().selection() else {
+        panic!("{:?}", w.doc().selection())
+    };
+    assert_eq!(at, va);
+}
+
+#[test]
+fn a_panel_and_what_it_shows_do_not_go_by_one_name() {
+    let mut w = floats();
+    w.click("Board software:mali-g71");
+    assert!(w.harness.query_all_by_label_contains("Show Replay").next().is_some());
+    w.types("\x1b");
+    w.run("palette");
+    w.harness.get_by_label("Palette").type_text("replay");
+    w.settle();
+    assert!(w.has("Replay") && w.has("Show Replay"));
+}
+
+#[test]
+fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer() {
+    let mut w = floats();
+    w.run("show-replay");
+    w.press(ctrl(Key::Enter).unwrap());
+    assert!(w.doc().replay.outcome.is_some());
+    assert!(w.has("on software:mali-g71") && !w.has_part("from before"));
+    w.harness.get_by_label("Board address").focus();
+    w.settle();
+    w.types("127.0.0.1:9/mali-g71\n");
+    w.run("replay");
+    w.click("Touch the hardware");
+    assert!(w.has_part("no agent answers"));
+    assert!(w.has("! from before: the last attempt did not run"));
+    assert!(w.has("on software:mali-g71"), "whose outcome it is");
+    assert!(w.has("no answer"), "the board says so");
+    // A replay that runs is the last attempt again.
+    w.click("Go on with the software board");
+    w.click("Run replay");
+    assert!(!w.has_part("from before") && !w.has("no answer"));
 }

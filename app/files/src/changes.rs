@@ -80,6 +80,23 @@ impl Change {
     }
 }
 
+impl Change {
+    /// What it is, with its place and its size.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let Self::Bytes { buffer, pieces, .. } = self else {
+            return self.title();
+        };
+        let n: usize = pieces.iter().map(|p| p.new.len()).sum();
+        let bytes = if n == 1 { "byte" } else { "bytes" };
+        let first = pieces.first().map_or(0, |p| p.offset);
+        match pieces.len() {
+            0 | 1 => format!("{buffer}: {n} {bytes} at offset {first}"),
+            k => format!("{buffer}: {n} {bytes} in {k} places from offset {first} on"),
+        }
+    }
+}
+
 /// What an edit starts from.
 pub trait Recorded {
     /// A buffer's first address and its size in bytes; `None`: there is no such buffer.

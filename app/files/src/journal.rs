@@ -2,15 +2,16 @@
 //! nothing is lost when the program dies. One window at a time writes to it; another on the same recording writes to one
 //! beside it, which is offered later.
 
+mod writer;
+
+pub use writer::{Journal, Keeping, Unkept};
+
 use crate::changes::{Change, Changes, Recorded};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// Longest journal that is read, bytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -69,6 +70,8 @@ fn same(a: &File, b: &File) -> io::Result<bool> {
 enum Line {
     /// Which recording the changes belong to.
     Of { events: u64, gpu: u32, source: String },
+    /// What follows was done at this time, seconds since 1970.
+    At(u64),
     /// A change was made.
     Do(Change),
     /// The last change was taken back.
@@ -95,12 +98,16 @@ pub struct Of {
 pub struct Found {
     /// The changes, as they stood at the end.
     pub changes: Changes,
+    /// When each of them was made, seconds since 1970; `None`: that was not noted.
+    pub times: Vec<Option<u64>>,
     /// Whether the program ended in good order.
     pub closed: bool,
     /// Lines that could not be used.
     pub unusable: usize,
     /// The journal's file.
     pub path: PathBuf,
+    /// The journal beside the recording, when this one lies elsewhere and goes on where that one ends.
+    pub beneath: Option<PathBuf>,
 }
 
 /// The journal's file for a recording.
@@ -139,15 +146,41 @@ pub fn put_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
+/// Puts a journal aside for good: nothing offers it any more, and a person can still find it. Gives where it went.
+///
+/// # Errors
+/// When the file cannot be renamed.
+pub fn forget(path: &Path) -> io::Result<PathBuf> {
+    let named = |n: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if n == 1 {
+            ".forgotten".to_owned()
+        } else {
+            format!(".forgotten-{n}")
+        });
+        PathBuf::from(name)
+    };
+    let free = (1..=MOST_ASIDE).map(named).find(|p| !p.exists());
+    let to = free.unwrap_or_else(|| named(MOST_ASIDE));
+    std::fs::rename(path, &to)?;
+    Ok(to)
+}
+
 /// The newest journal that was put aside, is in no other window's use and holds changes of this recording.
 #[must_use]
 pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
     (1..=MOST_ASIDE)
         .rev()
         .map(|n| aside(path, n))
-        .filter(|p| File::open(p).is_ok_and(|f| hold(f).is_ok_and(|h| h.is_some())))
-        .filter_map(|p| read(&p, of, recorded).ok().flatten())
-        .find(|f| !f.changes.is_empty())
+        .find_map(|p| read_free(&p, of, recorded))
+}
+
+/// A journal that is in no other window's use and holds changes of this recording.
+#[must_use]
+pub fn read_free(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
+    let free = File::open(path).is_ok_and(|f| hold(f).is_ok_and(|h| h.is_some()));
+    let found = free.then(|| read(path, of, recorded).ok().flatten()).flatten();
+    found.filter(|f| !f.changes.is_empty())
 }
 
 /// Reads a journal. `None`: there is none, or it belongs to another recording.
@@ -189,15 +222,39 @@ pub fn parse(text: &str, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
         return None;
     }
     let mut found = Found::default();
+    let (mut at, mut undone) = (None, Vec::new());
     for line in lines.filter(|l| !l.is_empty()) {
         found.closed = false;
-        match serde_json::from_str::<Line>(line) {
-            Ok(Line::Do(c)) => found.unusable += usize::from(!found.changes.apply(c, recorded)),
-            Ok(Line::Undo) => found.unusable += usize::from(found.changes.undo().is_none()),
-            Ok(Line::Redo) => found.unusable += usize::from(found.changes.redo(recorded).is_none()),
-            Ok(Line::Closed) => found.closed = true,
-            Ok(Line::Of { .. }) | Err(_) => found.unusable += 1,
-        }
+        let used = match serde_json::from_str::<Line>(line) {
+            Ok(Line::At(t)) => {
+                at = Some(t);
+                true
+            }
+            Ok(Line::Do(c)) => {
+                let fits = found.changes.apply(c, recorded);
+                if fits {
+                    found.times.push(at);
+                    undone.clear();
+                }
+                fits
+            }
+            Ok(Line::Undo) => {
+                let one = found.changes.undo().is_some();
+                undone.extend(found.times.pop().filter(|_| one));
+                one
+            }
+            Ok(Line::Redo) => {
+                let one = found.changes.redo(recorded).is_some();
+                found.times.extend(undone.pop().filter(|_| one));
+                one
+            }
+            Ok(Line::Closed) => {
+                found.closed = true;
+                true
+            }
+            Ok(Line::Of { .. }) | Err(_) => false,
+        };
+        found.unusable += usize::from(!used);
     }
     Some(found)
 }
@@ -210,22 +267,9 @@ fn belongs(line: &str, of: &Of) -> bool {
     }
 }
 
-/// Writes the journal, on a thread of its own.
-pub struct Journal {
-    to: Option<Sender<Line>>,
-    thread: Option<JoinHandle<()>>,
-    path: PathBuf,
-    of: Of,
-    /// The file that was there when the recording was opened, taken for this window.
-    held: Option<Arc<Held>>,
-    /// Whether another window had it: then this one writes beside it.
-    elsewhere: bool,
-    failed: Arc<Mutex<Option<String>>>,
-}
-
 /// Makes a new file and takes it. `None`: there is one already.
 fn create(path: &Path) -> io::Result<Option<Held>> {
-    match OpenOptions::new().append(true).create_new(true).open(path) {
+    match OpenOptions::new().read(true).append(true).create_new(true).open(path) {
         Ok(file) => {
             // The name must be as safe as the lines will be.
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
@@ -298,135 +342,21 @@ fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Resul
     begin(file, of)
 }
 
-/// Writes the first line.
-fn begin(mut file: Held, of: &Of) -> io::Result<Held> {
+/// The first line.
+fn header(of: &Of) -> io::Result<String> {
     let Of { events, gpu, source } = of.clone();
-    let head = serde_json::to_string(&Line::Of { events, gpu, source }).map_err(io::Error::other)? + "\n";
-    file.0.write_all(head.as_bytes())?;
-    Ok(file)
+    let line = serde_json::to_string(&Line::Of { events, gpu, source });
+    Ok(line.map_err(io::Error::other)? + "\n")
 }
 
-impl Journal {
-    /// A journal at `path`; the file is made with the first change.
-    #[must_use]
-    pub fn new(path: PathBuf, of: Of) -> Self {
-        Self {
-            to: None,
-            thread: None,
-            path,
-            of,
-            held: None,
-            elsewhere: false,
-            failed: Arc::default(),
-        }
+/// Writes the first line, whole or not at all.
+fn begin(mut file: Held, of: &Of) -> io::Result<Held> {
+    if let Err(e) = file.0.write_all(header(of)?.as_bytes()) {
+        // A part of it would be taken for another recording's; the error to tell is the first one.
+        let _ = file.0.set_len(0);
+        return Err(e);
     }
-
-    /// Takes the journal for this window, where there is one. `false`: another window has it; what stands there is that
-    /// one's to read and to write, and the changes of this one go to a journal beside it.
-    ///
-    /// # Errors
-    /// When it is there and cannot be opened or taken.
-    pub fn hold(&mut self) -> io::Result<bool> {
-        match File::open(&self.path) {
-            Ok(file) => {
-                self.held = hold(file)?.map(Arc::new);
-                self.elsewhere = self.held.is_none();
-                Ok(!self.elsewhere)
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Where the journal is, or will be.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether something was written since the program started.
-    #[must_use]
-    pub fn started(&self) -> bool {
-        self.to.is_some()
-    }
-
-    /// Why the last line could not be written, told once.
-    #[must_use]
-    pub fn take_failure(&self) -> Option<String> {
-        self.failed.lock().ok()?.take()
-    }
-
-    /// Begins to write, so that [`Journal::close`] tells that what stands there was seen.
-    pub fn start(&mut self) {
-        if self.to.is_some() {
-            return;
-        }
-        let (to, from) = channel::<Line>();
-        let (path, of, failed) = (self.path.clone(), self.of.clone(), Arc::clone(&self.failed));
-        let (held, elsewhere) = (self.held.clone(), self.elsewhere);
-        let write = move || {
-            let tell = |e: &io::Error| {
-                let text = format!("{}: {e}", path.display());
-                tracing::error!("{text}");
-                if let Ok(mut f) = failed.lock() {
-                    f.get_or_insert(text);
-                }
-            };
-            let mut file = match open(&path, &of, held.as_deref(), elsewhere) {
-                Ok(f) => f,
-                Err(e) => return tell(&e),
-            };
-            for line in from {
-                let text = serde_json::to_string(&line).map_err(io::Error::other);
-                let written = text.and_then(|t| file.0.write_all((t + "\n").as_bytes()));
-                if let Err(e) = written.and_then(|()| file.0.sync_data()) {
-                    tell(&e);
-                }
-            }
-        };
-        self.thread = std::thread::Builder::new().name("journal".into()).spawn(write).ok();
-        self.to = Some(to);
-    }
-
-    fn send(&mut self, line: Line) {
-        self.start();
-        if let Some(to) = &self.to {
-            // A thread that ended has told why.
-            let _ = to.send(line);
-        }
-    }
-
-    /// Notes a change.
-    pub fn done(&mut self, change: &Change) {
-        self.send(Line::Do(change.clone()));
-    }
-
-    /// Notes that the last change was taken back.
-    pub fn undone(&mut self) {
-        self.send(Line::Undo);
-    }
-
-    /// Notes that it was made again.
-    pub fn redone(&mut self) {
-        self.send(Line::Redo);
-    }
-
-    /// Waits until everything is written.
-    pub fn finish(&mut self) {
-        self.to = None;
-        if let Some(t) = self.thread.take() {
-            let _ = t.join();
-        }
-    }
-
-    /// Ends in good order: waits until everything is written.
-    pub fn close(&mut self) {
-        if self.to.is_some() {
-            self.send(Line::Closed);
-        }
-        self.finish();
-        self.held = None;
-    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -517,7 +447,11 @@ mod tests {
         let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), of());
         j.done(&bytes(0, &[2]));
         j.finish();
-        assert!(j.take_failure().is_some_and(|e| e.contains("none")));
+        let Keeping::Nowhere(lost) = j.keeping() else {
+            panic!("{:?}", j.keeping())
+        };
+        assert!(lost.why.contains("none"), "{}", lost.why);
+        assert_eq!(lost.changes, ["in: 1 byte at offset 0"]);
     }
 
     #[test]

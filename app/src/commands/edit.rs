@@ -6,6 +6,7 @@ use crate::document::{Document, lookup, words};
 use crate::log;
 use crate::panels;
 use crate::theme::text;
+use crate::window::leaving::Question;
 use crate::window::{App, layout};
 use egui::Context;
 
@@ -103,5 +104,5 @@ pub fn restore_edits(app: &mut App, _: &Context) {
 }
 
 pub fn forget_edits(app: &mut App, _: &Context) {
-    with(app, Document::discard_offered);
+    app.question = Some(Question::Forget);
 }

@@ -2,6 +2,7 @@
 
 use super::doc;
 use crate::document::sample;
+use crate::window::leaving::Leave;
 use crate::window::{App, Pick};
 use egui::Context;
 use kinescope_files::output;
@@ -77,11 +78,10 @@ pub fn reload(app: &mut App, ctx: &Context) {
     }
 }
 
-pub fn close(app: &mut App, _: &Context) {
-    app.close();
+pub fn close(app: &mut App, ctx: &Context) {
+    app.leave(ctx, Leave::Close);
 }
 
 pub fn quit(app: &mut App, ctx: &Context) {
-    app.close();
-    ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+    app.leave(ctx, Leave::Quit);
 }

@@ -43,7 +43,7 @@ table! {
     "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
-    "forget-edits",     "Forget the changes left behind",      Edit,   None,                has_offer,          edit::forget_edits;
+    "forget-edits",     "Forget the changes left behind…",     Edit,   None,                has_offer,          edit::forget_edits;
 
     "palette",          "Go to, find, do",                     Go,     ctrl(P),             always,             go::palette;
     "back",             "Back",                                Go,     alt(ArrowLeft),      can_back,           go::back;

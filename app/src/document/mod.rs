@@ -24,7 +24,7 @@ pub use kinescope_files::{changes, contents, edited, journal, values, workspace}
 use changes::{Change, Changes, Piece};
 use contents::Contents;
 use facts::{Facts, Part};
-use journal::{Found, Journal, Of};
+use journal::{Found, Journal, Keeping, Of};
 use moment::{History, Place, Selection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +74,12 @@ impl Document {
     /// order, and offered when it did not.
     #[must_use]
     pub fn new(path: PathBuf, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
+        Self::kept(path, None, recording, facts)
+    }
+
+    /// The same; changes that cannot be kept beside the recording go to the file `elsewhere`.
+    #[must_use]
+    pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
         let title = path
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
@@ -83,11 +89,22 @@ impl Document {
             source: recording.facts.identity.source.clone(),
         };
         let journal_path = journal::path_for(&path);
-        let mut journal = Journal::new(journal_path.clone(), of.clone());
+        let mut journal = Journal::new(journal_path.clone(), of.clone()).or_in(elsewhere.clone());
         let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
         match journal.hold() {
             Ok(true) => {
-                match journal::read(&journal_path, &of, &*recording) {
+                let resumed = journal.resume().zip(elsewhere.clone());
+                let resumed = resumed.and_then(|(text, path)| {
+                    let found = journal::parse(&text, &of, &*recording)?;
+                    let beneath = Some(journal_path.clone());
+                    Some(Found { path, beneath, ..found })
+                });
+                let resumes = resumed.is_some();
+                let read = match resumed {
+                    Some(found) => Ok(Some(found)),
+                    None => journal::read(&journal_path, &of, &*recording),
+                };
+                match read {
                     Ok(Some(found)) if found.closed => changes = found.changes,
                     Ok(Some(found)) if !found.changes.is_empty() => offered = Some(found),
                     Ok(_) => {}
@@ -95,6 +112,10 @@ impl Document {
                 }
                 if offered.is_none() {
                     offered = journal::read_aside(&journal_path, &of, &*recording);
+                }
+                // One that tells another story than the journal beside the recording is not lost either.
+                if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
+                    offered = journal::read_free(&p, &of, &*recording);
                 }
             }
             Ok(false) => {
@@ -284,13 +305,21 @@ impl Document {
         if self.journal.started() {
             return;
         }
-        if let Some(found) = &mut self.offered
-            && found.path == self.journal.path()
+        let Some(found) = &mut self.offered else { return };
+        let beneath = found.beneath.take();
+        if found.path != self.journal.path() && beneath.is_none() {
+            return;
+        }
+        // What the other journal tells stands in this one too.
+        if let Some(b) = beneath.filter(|b| b.is_file())
+            && let Err(e) = journal::forget(&b)
         {
-            match journal::put_aside(&found.path) {
-                Ok(to) => found.path = to,
-                Err(e) => tracing::error!("{}: {e}", found.path.display()),
-            }
+            tracing::error!("{}: {e}", b.display());
+        }
+        self.journal.forget_resumed();
+        match journal::put_aside(&found.path) {
+            Ok(to) => found.path = to,
+            Err(e) => tracing::error!("{}: {e}", found.path.display()),
         }
     }
 
@@ -314,7 +343,7 @@ impl Document {
     /// Takes up the changes that are offered, on top of those that were made since.
     pub fn accept_offered(&mut self) {
         let Some(found) = self.offered.take() else { return };
-        if found.path == self.journal.path() {
+        if found.path == self.journal.path() || found.beneath.is_some() {
             // They stand in the journal already, and nothing was added to it.
             self.changes = found.changes;
             self.journal.start();
@@ -325,22 +354,45 @@ impl Document {
             self.change(change);
         }
         // The file goes when its changes stand in the journal, not before.
-        self.journal.finish();
-        let _ = std::fs::remove_file(&found.path);
-        self.journal.start();
-    }
-
-    /// Forgets the changes that are offered, their file too.
-    pub fn discard_offered(&mut self) {
-        if let Some(found) = self.offered.take() {
+        if !matches!(self.journal.settle(), Keeping::Nowhere(_)) {
             let _ = std::fs::remove_file(&found.path);
         }
     }
 
-    /// Why changes could not be kept beside the recording, told once.
+    /// Forgets the changes that are offered. Their file is put aside, and where it is now is given.
+    ///
+    /// # Errors
+    /// In words, when it cannot be put aside; then they stay offered.
+    pub fn discard_offered(&mut self) -> Result<Option<PathBuf>, String> {
+        let Some(found) = &self.offered else { return Ok(None) };
+        let told = |e| format!("{}: {e}", found.path.display());
+        let to = journal::forget(&found.path).map_err(told)?;
+        if let Some(b) = found.beneath.as_ref().filter(|b| b.is_file()) {
+            journal::forget(b).map_err(|e| format!("{}: {e}", b.display()))?;
+        }
+        self.journal.forget_resumed();
+        self.offered = None;
+        Ok(Some(to))
+    }
+
+    /// Where the changes are kept, as far as is known now.
     #[must_use]
-    pub fn journal_failure(&self) -> Option<String> {
-        self.journal.take_failure()
+    pub fn keeping(&self) -> Keeping {
+        self.journal.keeping()
+    }
+
+    /// Tries to keep every change, waits until that was done, and tells where they are kept then.
+    #[must_use]
+    pub fn settle(&self) -> Keeping {
+        self.journal.settle()
+    }
+
+    /// The whole journal, with the changes that could not be written.
+    ///
+    /// # Errors
+    /// When what stands in the file already cannot be read.
+    pub fn whole_journal(&self) -> std::io::Result<Vec<u8>> {
+        self.journal.whole()
     }
 
     /// The type that a buffer's elements are read as.

@@ -45,8 +45,14 @@ pub struct State {
     pub phase: Arc<Mutex<String>>,
     /// What the last replay did.
     pub outcome: Option<Arc<Outcome>>,
+    /// Board that it ran on.
+    pub outcome_board: String,
     /// Revision of the changes that it ran with.
     pub outcome_revision: u64,
+    /// What became of the last attempt to replay, when it left no outcome, in words.
+    pub missed: Option<&'static str>,
+    /// A board that did not answer when it was asked last.
+    pub silent: Option<String>,
     /// Outputs beside the recorded ones.
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
@@ -60,6 +66,8 @@ pub struct Trouble {
     pub kind: TroubleKind,
     /// What happened, to what, and what to do, in a sentence or two.
     pub text: String,
+    /// Whether it is that nobody answered, or ceased to.
+    pub silent: bool,
 }
 
 /// Kinds of [`Trouble`].
@@ -77,6 +85,7 @@ pub enum TroubleKind {
 
 impl From<ClientError> for Trouble {
     fn from(e: ClientError) -> Self {
+        let silent = matches!(e, ClientError::Unreachable { .. } | ClientError::Lost { .. });
         let kind = match e {
             ClientError::Cancelled => TroubleKind::Stopped,
             ClientError::PlanRefused(_)
@@ -87,7 +96,7 @@ impl From<ClientError> for Trouble {
             _ => TroubleKind::Board,
         };
         let text = e.to_string();
-        Self { kind, text }
+        Self { kind, text, silent }
     }
 }
 
@@ -97,8 +106,8 @@ impl From<CompileError> for Trouble {
             CompileError::Cancelled(_) => TroubleKind::Stopped,
             _ => TroubleKind::Plan,
         };
-        let text = e.to_string();
-        Self { kind, text }
+        let (text, silent) = (e.to_string(), false);
+        Self { kind, text, silent }
     }
 }
 
@@ -298,6 +307,7 @@ pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
     if !order.real && device.containment != Containment::Software {
         return Err(Trouble {
             kind: TroubleKind::Unconfirmed,
+            silent: false,
             text: format!(
                 "{} is hardware now ({}); nothing was touched. Replay again to be asked.",
                 order.board, device.description

@@ -102,7 +102,7 @@ pub struct Item {
     /// Its id.
     pub id: &'static str,
     /// Its name for the person.
-    pub title: &'static str,
+    pub title: String,
     /// Its keys, as a person reads them.
     pub keys: String,
 }
@@ -180,7 +180,7 @@ impl Asks {
             return;
         };
         let keys = RichText::new(&item.keys).color(palette(ui).quiet);
-        let button = egui::Button::new(item.title).shortcut_text(keys);
+        let button = egui::Button::new(&item.title).shortcut_text(keys);
         if ui.add(button).clicked() {
             self.command(id);
         }

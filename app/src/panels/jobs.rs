@@ -250,7 +250,17 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         };
         widgets::key_value(ui, "type", kind);
         for (k, v) in &c.fields {
-            widgets::key_value(ui, k, Part::mono(v));
+            match text::parse_number(v).filter(|_| k == "next") {
+                Some(next) => {
+                    if widgets::key_link(ui, k, v).clicked() {
+                        asks.memory(Some(0), next, 32);
+                        asks.command("show-memory");
+                    }
+                }
+                None => {
+                    widgets::key_value(ui, k, Part::mono(v));
+                }
+            }
         }
         if let Some(d) = c.dispatch {
             widgets::key_value(ui, "dispatch", Part::mono(words::dispatch(d)));

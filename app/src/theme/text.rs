@@ -80,6 +80,25 @@ pub fn seconds(ns: u64) -> String {
     )
 }
 
+/// A time, seconds since 1970, as a date and a time of day in UTC.
+#[must_use]
+pub fn date(unix_s: u64) -> String {
+    let (days, rest) = (unix_s / 86_400, unix_s % 86_400);
+    // Days since 1 March of the year 0, in which every leap day is the last of its year.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (d, m) = (
+        of_year - (153 * month + 2) / 5 + 1,
+        if month < 10 { month + 3 } else { month - 9 },
+    );
+    let y = year_of_era + era * 400 + u64::from(m <= 2);
+    let (h, min, s) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{y:04}-{m:02}-{d:02} {h:02}:{min:02}:{s:02} UTC")
+}
+
 /// A signed difference of times in microseconds.
 #[must_use]
 pub fn offset_us(ns: i64) -> String {
@@ -153,6 +172,11 @@ mod tests {
         assert_eq!(bytes(538 << 20), "538 MiB");
         assert_eq!(seconds(12_895_703_000), "12.895\u{2009}703 s");
         assert_eq!(offset_us(-17_708), "-17.708 µs");
+        // `date -u -d @SECONDS` says the same.
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(date(1_795_304_222), "2026-11-21 23:37:02 UTC");
         assert_eq!(middle("a_very_long_name.kine", 9), "a_ve…kine");
         assert_eq!(parse_number("0xffff b000"), Some(0xffff_b000));
         assert_eq!(parse_number("8\u{2009}542"), Some(8542));

@@ -5,11 +5,13 @@ use super::command::Command;
 use super::crash;
 use super::keep::Keeper;
 use super::layout::{self, Sides, Torn};
+use super::leaving::Question;
 use super::pick::{Chooser, Chosen, Pick, Typed};
 use super::settings::Settings;
 use super::tasks::Tasks;
 use crate::document::Document;
 use crate::document::boards::Boards;
+use crate::document::journal::Keeping;
 use crate::log::{self, Level};
 use crate::panels::desk::{Asks, Desk, Item};
 use crate::panels::views::Views;
@@ -76,10 +78,16 @@ pub struct App {
     pub notice: Option<(String, String)>,
     /// A board that is hardware and waits for the person's word.
     pub confirm: Option<&'static str>,
+    /// What the person is asked before anything else.
+    pub question: Option<Question>,
     /// Settings of the person.
     pub settings: Settings,
     pub(super) board: Option<String>,
     pub(super) keeper: Keeper,
+    /// Where the edits were kept when it was looked last.
+    pub(super) keeping: Keeping,
+    /// State of the changes when it was looked last.
+    pub(super) seen_revision: u64,
     pub(super) replaying: Option<u64>,
     pub(super) failed: Option<String>,
     pub(super) commands: &'static [Command<App>],
@@ -96,7 +104,7 @@ impl App {
         theme::install(ctx, theme);
         let item = |c: &Command<Self>| Item {
             id: c.id,
-            title: c.title,
+            title: c.full_title(),
             keys: c.keys(),
         };
         Self {
@@ -116,9 +124,12 @@ impl App {
             boards: Boards::of_person(),
             notice: None,
             confirm: None,
+            question: None,
             settings,
             board: setup.board,
             keeper: Keeper::default(),
+            keeping: Keeping::Beside,
+            seen_revision: 0,
             replaying: None,
             theme,
             chooser: setup.chooser,

@@ -5,6 +5,7 @@ use super::app::App;
 use super::crash;
 use super::keep::{Keeper, Places};
 use super::layout::{self, Place, Sides, Torn};
+use super::leaving::Leave;
 use crate::document::Document;
 use crate::document::workspace::{self, Side, VERSION, Workspace};
 use crate::log::{self, Level};
@@ -16,8 +17,12 @@ use egui::Context;
 const LOOK_S: f64 = 2.0;
 
 impl App {
-    /// Shows a document; the one that was open is closed in good order.
-    pub fn take(&mut self, mut doc: Document) {
+    /// Shows a document; the one that was open is closed in good order, or the person asked when that cannot be.
+    pub fn take(&mut self, doc: Document) {
+        let Some(Leave::Show(doc)) = self.may_leave(Leave::Show(Box::new(doc))) else {
+            return;
+        };
+        let mut doc = *doc;
         self.close();
         crash::opened(&doc.path);
         log::push(

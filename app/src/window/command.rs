@@ -66,6 +66,15 @@ pub struct Command<A: 'static> {
 }
 
 impl<A> Command<A> {
+    /// Its name where its menu is not seen: a panel that is shown is told from what goes by the same name.
+    #[must_use]
+    pub fn full_title(&self) -> String {
+        match self.menu {
+            Menu::Panels => format!("Show {}", self.title),
+            _ => self.title.to_owned(),
+        }
+    }
+
     /// Its keys as a person reads them; empty: it has none.
     #[must_use]
     pub fn keys(&self) -> String {

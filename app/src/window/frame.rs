@@ -2,9 +2,10 @@
 //! carried out.
 
 use super::app::App;
+use super::leaving::Leave;
+use super::shortcut::key;
 use super::tasks::{Done, Ended};
 use super::{contents, palette, shell, typed};
-use crate::document::Document;
 use crate::panels;
 use crate::panels::desk::Ask;
 use crate::theme::{field, text};
@@ -45,8 +46,9 @@ impl App {
                 Ended::Lost(what, why) => self.error(&what, &why),
             }
         }
-        if let Some(e) = self.doc.as_ref().and_then(Document::journal_failure) {
-            self.error("the changes could not be kept beside the recording", &e);
+        self.watch_keeping(&ctx);
+        if ctx.input(|i| i.viewport().close_requested()) && self.may_leave(Leave::Quit).is_none() {
+            ctx.send_viewport_cmd(egui::ViewportCommand::CancelClose);
         }
         self.replay_over();
         self.dropped(&ctx);
@@ -111,24 +113,36 @@ fn keys(app: &mut App, ctx: &Context) {
     if app.palette.is_some() || app.typed.is_some() {
         return;
     }
+    // What lies over everything else: a question leaves no key to what is behind it, a sheet none without Ctrl or Alt
+    // but the one that it came with.
+    let asked = app.confirm.is_some() || app.question.is_some();
+    let covered = app.help || app.about;
     let typing = ctx.text_edit_focused();
     let mut untouched = field::untouched(ctx);
-    let mut run = Vec::new();
+    let (mut run, mut close) = (Vec::new(), false);
     ctx.input_mut(|i| {
         i.events.retain(|event| {
+            if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.is(event)) {
+                close = true;
+                return false;
+            }
             let pressed = app.commands.iter().find(|c| {
                 let Some(s) = c.shortcut.filter(|s| s.is(event)) else {
                     return false;
                 };
+                let behind = !close && (asked || (covered && s.plain() && c.id != "help"));
                 // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
                 let theirs = typing && (s.plain() || (matches!(s.key, Key::Z) && !untouched));
-                !theirs && (c.enabled)(app)
+                !behind && !theirs && (c.enabled)(app)
             });
             untouched &= !field::writes(event);
             run.extend(pressed.map(|c| c.id));
             pressed.is_none()
         });
     });
+    if close {
+        app.close_sheet();
+    }
     for id in run {
         app.run(ctx, id);
     }

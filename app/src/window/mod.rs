@@ -8,11 +8,13 @@ pub mod crash;
 mod frame;
 pub mod keep;
 pub mod layout;
+pub mod leaving;
 mod notices;
 mod offscreen;
 mod opening;
 mod palette;
 mod pick;
+mod questions;
 mod renderer;
 mod replaying;
 mod settings;
@@ -77,10 +79,8 @@ fn dialogs() -> Chooser {
         }
         let since = Instant::now();
         let chosen = match what {
-            Pick::Recording => rfd::FileDialog::new().set_title("Open recording").pick_file(),
-            Pick::Folder => rfd::FileDialog::new()
-                .set_title("Open folder of a recording")
-                .pick_folder(),
+            Pick::Recording => rfd::FileDialog::new().set_title("Open file").pick_file(),
+            Pick::Folder => rfd::FileDialog::new().set_title("Open folder").pick_folder(),
             Pick::Buffer => rfd::FileDialog::new()
                 .set_title("Load into buffer")
                 .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])

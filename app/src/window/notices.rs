@@ -40,12 +40,15 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
         .and_then(|d| d.offered.as_ref().map(|f| f.changes.len()));
     if let Some(n) = offered {
         strip(ui, "offered", |ui| {
-            let told = format!("{n} changes were left by a run of the program that did not end in good order.");
+            let told = format!(
+                "{} left by a run of the program that did not end in good order.",
+                text::counted(n as u64, "change was", "changes were")
+            );
             ui.label(RichText::new(told).color(p.edited));
-            if ui.button("Take them up").clicked() {
+            if ui.button("Take up").clicked() {
                 app.asks.command("restore-edits");
             }
-            if ui.button("Forget them").clicked() {
+            if ui.button("Forget…").clicked() {
                 app.asks.command("forget-edits");
             }
         });

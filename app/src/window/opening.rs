@@ -1,6 +1,7 @@
 //! Opening a recording, and finding out what is not known of it yet.
 
 use super::app::App;
+use super::leaving::Leave;
 use crate::document::{Document, derive};
 use crate::log::{self, Level};
 use egui::Context;
@@ -18,19 +19,23 @@ impl App {
         let title = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let Some(Leave::Open(path)) = self.may_leave(Leave::Open(path)) else {
+            return;
+        };
         self.failed = None;
         // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
         let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if let Some(d) = self.doc.as_mut().filter(same) {
             d.close();
         }
-        let again = ctx.clone();
+        let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
             let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
             let made = read.and_then(|o| {
                 let kept = (o.pyramid, o.timeline);
                 let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
-                Ok(Document::new(path.clone(), Arc::new(o.recording), Arc::new(facts)))
+                let (recording, facts) = (Arc::new(o.recording), Arc::new(facts));
+                Ok(Document::kept(path.clone(), elsewhere, recording, facts))
             });
             Box::new(move |app| match made {
                 Ok(doc) => {
@@ -45,7 +50,7 @@ impl App {
 
     /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
     /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
-    fn find_out(&mut self, ctx: &Context) {
+    pub(super) fn find_out(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         let Some(stage) = doc.facts.pending.first().copied() else {
             doc.finding_out = None;

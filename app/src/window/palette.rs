@@ -67,8 +67,9 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
         things(doc, wanted, &mut out);
     }
     for c in app.commands.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
-        if let Some(rank) = fits(c.title, wanted) {
-            out.push((rank + 5, c.title.to_owned(), c.keys(), Entry::Command(c.id)));
+        let title = c.full_title();
+        if let Some(rank) = fits(&title, wanted) {
+            out.push((rank + 5, title, c.keys(), Entry::Command(c.id)));
         }
     }
     if wanted.is_empty() || wanted.len() > 1 {

@@ -145,8 +145,8 @@ impl<A> Typed<A> {
 
     pub(super) fn title(&self) -> &'static str {
         match self.what {
-            Pick::Recording => "Open recording",
-            Pick::Folder => "Open folder of a recording",
+            Pick::Recording => "Open file",
+            Pick::Folder => "Open folder",
             Pick::Buffer => "Load into buffer",
             Pick::Save(_) => "Save",
         }

@@ -22,13 +22,16 @@ impl App {
         self.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, of))
     }
 
-    fn troubled(&mut self, of: &Arc<Recording>, what: &str, trouble: Trouble) {
+    fn troubled(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: Trouble) {
         let level = match trouble.kind {
             TroubleKind::Stopped => Level::Info,
             _ => Level::Error,
         };
         log::push(level, format!("{what}: {}", trouble.text));
         if let Some(doc) = self.still(of) {
+            if trouble.silent {
+                doc.replay.silent = Some(board.to_owned());
+            }
             doc.replay.error = Some(trouble);
         }
     }
@@ -38,6 +41,7 @@ impl App {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
+        let board = doc.replay.board().to_owned();
         let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
             let planned = replay::plan(&order, progress);
             Box::new(move |app| match planned {
@@ -46,7 +50,7 @@ impl App {
                         doc.replay.planned(p);
                     }
                 }
-                Err(e) => app.troubled(&of, "no plan", e),
+                Err(e) => app.troubled(&of, &board, "no plan", e),
             })
         });
         doc.replay.running = Some(progress);
@@ -70,8 +74,8 @@ impl App {
             Box::new(move |app| {
                 let what = format!("replay on {board}");
                 match played {
-                    Ok(p) => app.played(&of, &what, p),
-                    Err(e) => app.troubled(&of, &what, e),
+                    Ok(p) => app.played(&of, &board, &what, p),
+                    Err(e) => app.missed(&of, &board, &what, e),
                 }
             })
         });
@@ -80,7 +84,16 @@ impl App {
         layout::show(&mut self.dock, "replay");
     }
 
-    fn played(&mut self, of: &Arc<Recording>, what: &str, played: replay::Played) {
+    /// Tells that a replay left no outcome, so that the one before is not taken for its.
+    fn missed(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: Trouble) {
+        let stopped = trouble.kind == TroubleKind::Stopped;
+        self.troubled(of, board, what, trouble);
+        if let Some(doc) = self.still(of) {
+            doc.replay.missed = Some(if stopped { "was stopped" } else { "did not run" });
+        }
+    }
+
+    fn played(&mut self, of: &Arc<Recording>, board: &str, what: &str, played: replay::Played) {
         let Some(doc) = self.still(of) else {
             log::push(
                 Level::Info,
@@ -99,12 +112,15 @@ impl App {
                     None => String::new(),
                 };
                 log::push(Level::Info, format!("{what}: {word} {told}{edits}"));
+                board.clone_into(&mut doc.replay.outcome_board);
                 doc.replay.outcome_revision = revision;
+                doc.replay.missed = None;
+                doc.replay.silent = None;
                 doc.replay.outcome = Some(outcome);
                 doc.replay.compared = compared;
                 doc.jumps += 1;
             }
-            Err(e) => self.troubled(of, what, e),
+            Err(e) => self.missed(of, board, what, e),
         }
     }
 
@@ -128,6 +144,8 @@ impl App {
             Box::new(move |app| {
                 if let Some(d) = &mut app.doc {
                     log::push(Level::Info, format!("{} boards are known", boards.len()));
+                    // The list tells newly who answers.
+                    d.replay.silent = None;
                     d.replay.boards = Some(boards);
                 }
                 if let Some(e) = unread {

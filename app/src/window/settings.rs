@@ -92,15 +92,21 @@ impl Settings {
     /// The workspace file of a recording.
     #[must_use]
     pub fn workspace_path(&self, recording: &Path) -> Option<PathBuf> {
+        self.file_for(recording, "workspaces", "toml")
+    }
+
+    /// The journal of a recording, for when none can be written beside it.
+    #[must_use]
+    pub fn journal_path(&self, recording: &Path) -> Option<PathBuf> {
+        self.file_for(recording, "journals", "kine-edits")
+    }
+
+    fn file_for(&self, recording: &Path, folder: &str, extension: &str) -> Option<PathBuf> {
         let whole = recording.canonicalize().unwrap_or_else(|_| recording.to_owned());
         let digest = blake3::hash(whole.as_os_str().as_encoded_bytes()).to_hex();
         let name = recording.file_name()?.to_string_lossy().into_owned();
-        Some(
-            self.folder
-                .as_ref()?
-                .join("workspaces")
-                .join(format!("{name}-{}.toml", &digest[..12])),
-        )
+        let folder = self.folder.as_ref()?.join(folder);
+        Some(folder.join(format!("{name}-{}.{extension}", &digest[..12])))
     }
 }
 

@@ -22,6 +22,16 @@ fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOn
     *open = keep;
 }
 
+impl App {
+    /// Closes what lies over everything else; a question is answered with no.
+    pub(super) fn close_sheet(&mut self) {
+        if self.question.take().is_none() && self.confirm.take().is_none() {
+            self.help = false;
+            self.about = false;
+        }
+    }
+}
+
 /// The sheet of keys.
 pub(super) fn help(app: &mut App, ctx: &Context) {
     let mut open = app.help;

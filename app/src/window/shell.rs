@@ -3,6 +3,7 @@
 use super::app::App;
 use super::layout;
 use super::notices::{hovering, notices};
+use super::questions::question;
 use super::sheets::{about, confirm, help};
 use super::status::status;
 use super::top::top;
@@ -47,6 +48,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     help(app, &ctx);
     about(app, &ctx);
     confirm(app, &ctx);
+    question(app, &ctx);
     hovering(app, &ctx);
 }
 

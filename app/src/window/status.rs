@@ -1,6 +1,8 @@
 //! The status bar: the moment, what is running and how to stop it, a few keys.
 
 use super::app::App;
+use crate::document::Document;
+use crate::document::journal::Keeping;
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
@@ -35,6 +37,7 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
                 ui.label(RichText::new(format!("● {} edited", doc.changes().inputs().len())).color(p.edited));
             }
         }
+        kept(app, ui);
         running(app, ui);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let keys: &[(&[&str], &str, &str)] = &[
@@ -60,6 +63,23 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
             }
         });
     });
+}
+
+/// Says where the edits are, as long as they are not beside the recording.
+fn kept(app: &App, ui: &mut Ui) {
+    let p = palette(ui);
+    match app.doc.as_ref().map(Document::keeping) {
+        Some(Keeping::Nowhere(u)) => {
+            let words = RichText::new("▲ edits not kept").color(p.error);
+            let more = format!("{}\nThey are tried again every second.", u.why);
+            ui.label(words).on_hover_text(more);
+        }
+        Some(Keeping::Elsewhere { path, why }) => {
+            let words = RichText::new("! edits kept in the settings").color(p.warning);
+            ui.label(words).on_hover_text(format!("{}\n{why}", path.display()));
+        }
+        Some(Keeping::Beside) | None => {}
+    }
 }
 
 fn running(app: &App, ui: &mut Ui) {

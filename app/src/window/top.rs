@@ -95,7 +95,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
 fn board(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let Some(doc) = &mut app.doc else {
-        if ui.button("Open recording…").clicked() {
+        if ui.button("Open file…").clicked() {
             app.asks.command("open");
         }
         return;
@@ -115,7 +115,11 @@ fn board(app: &mut App, ui: &mut Ui) {
     let name = doc.replay.board().to_owned();
     let dot = RichText::new("●")
         .size(9.0)
-        .color(if doc.replay.real() { p.warning } else { p.job });
+        .color(match (&doc.replay.silent, doc.replay.real()) {
+            (Some(s), _) if *s == name => p.error,
+            (_, true) => p.warning,
+            (_, false) => p.job,
+        });
     let label = RichText::new(format!("{} {}", text::middle(&name, 24), icons::CARET_DOWN)).color(p.text);
     let button = ui.button((dot, label));
     button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Board {name}")));

@@ -81,7 +81,7 @@ fn replayed(w: &mut Window) {
 fn offer(w: &mut Window) {
     w.edit();
     w.dies();
-    assert!(w.has("Take them up"), "the changes are offered");
+    assert!(w.has("Take up"), "the changes are offered");
 }
 
 /// Every row of the command table with the check that shows what it changed.
@@ -175,6 +175,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("forget-edits", |w, id| {
         offer(w);
         ran(w, id);
+        assert!(w.doc().offered.is_some(), "the person is asked first");
+        w.click("Forget");
         assert!(w.doc().changes().is_empty() && w.doc().offered.is_none());
     }),
     ("palette", |w, id| {

@@ -73,6 +73,11 @@ fn rows(doc: &Document) -> Vec<Row> {
             free: true,
         });
     }
+    for r in rows.iter_mut().filter(|r| doc.replay.silent.as_ref() == Some(&r.name)) {
+        r.told = "no answer".into();
+        r.more = format!("{}\nno answer when it was asked last", r.name);
+        r.free = false;
+    }
     rows
 }
 
@@ -83,8 +88,10 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     for b in rows(doc) {
         let mark = if now == b.name { "●" } else { "○" };
         let mut left = Part::mono(format!("{mark} {}", text::middle(&b.name, 24)));
-        if now == b.name {
+        if now == b.name && b.free {
             left = left.colour(p.job);
+        } else if now == b.name {
+            left = left.colour(p.warning);
         } else if !b.free {
             left = left.colour(p.quiet);
         }

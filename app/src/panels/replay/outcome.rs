@@ -72,9 +72,15 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
         Verdict::Diverged => (icons::WARNING, p.error),
         Verdict::Failed => (icons::X_CIRCLE, p.error),
     };
+    // What was is not what would be now.
+    let colour = if doc.replay.missed.is_some() { p.quiet } else { colour };
     let word = format!("{icon} {}", replay::verdict(o));
     ui.label(RichText::new(word).font(strong()).size(14.0).color(colour));
+    told(ui, format!("on {}", doc.replay.outcome_board), p.quiet);
     told(ui, replay::summary(o), p.quiet);
+    if let Some(missed) = doc.replay.missed {
+        told(ui, format!("! from before: the last attempt {missed}"), p.warning);
+    }
     if !o.computed {
         told(ui, uncomputed(o), p.warning);
     }

@@ -1,0 +1,522 @@
+//! Writes the journal on a thread of its own, and holds on to every line until it stands in a file: beside the
+//! recording, or else in the person's settings. What cannot be written is tried again with the next change and now and
+//! then.
+
+use super::{Held, Line, Of, belongs, header, hold, open, put_aside};
+use crate::changes::Change;
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long lines that stand nowhere wait until they are tried again.
+const SOON: Duration = Duration::from_secs(1);
+/// How long lines that stand in the settings wait until they are tried beside the recording again.
+const LATER: Duration = Duration::from_secs(20);
+
+/// Where the changes are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Keeping {
+    /// In the journal beside the recording, all of them; or there are none.
+    #[default]
+    Beside,
+    /// In a journal elsewhere.
+    Elsewhere {
+        /// That journal.
+        path: PathBuf,
+        /// Why not beside the recording.
+        why: String,
+    },
+    /// Some are in memory only.
+    Nowhere(Arc<Unkept>),
+}
+
+/// Changes that would be lost if the program ended now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unkept {
+    /// Why they could not be written.
+    pub why: String,
+    /// Each of them in words, oldest first.
+    pub changes: Vec<String>,
+}
+
+enum Message {
+    Line(Line),
+    /// Try at once, and tell when that was done.
+    Try(Sender<()>),
+    /// The whole journal as it would stand if all could be written.
+    Whole(Sender<io::Result<Vec<u8>>>),
+}
+
+/// Writes the journal, on a thread of its own.
+pub struct Journal {
+    to: Option<Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+    /// Where it goes when it cannot be written beside the recording.
+    fallback: Option<PathBuf>,
+    of: Of,
+    /// The file that was there when the recording was opened, taken for this window.
+    held: Option<Arc<Held>>,
+    /// Whether another window had it: then this one writes beside it.
+    elsewhere: bool,
+    /// Lines that a former run could write in the fallback alone.
+    resumed: Vec<String>,
+    keeping: Arc<Mutex<Keeping>>,
+}
+
+impl Journal {
+    /// A journal at `path`; the file is made with the first change.
+    #[must_use]
+    pub fn new(path: PathBuf, of: Of) -> Self {
+        Self {
+            to: None,
+            thread: None,
+            path,
+            fallback: None,
+            of,
+            held: None,
+            elsewhere: false,
+            resumed: Vec::new(),
+            keeping: Arc::default(),
+        }
+    }
+
+    /// The same, with a file elsewhere that takes the lines that cannot be written at `path`.
+    #[must_use]
+    pub fn or_in(mut self, fallback: Option<PathBuf>) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Takes the journal for this window, where there is one. `false`: another window has it; what stands there is that
+    /// one's to read and to write, and the changes of this one go to a journal beside it.
+    ///
+    /// # Errors
+    /// When it is there and cannot be opened or taken.
+    pub fn hold(&mut self) -> io::Result<bool> {
+        match File::open(&self.path) {
+            Ok(file) => {
+                self.held = hold(file)?.map(Arc::new);
+                self.elsewhere = self.held.is_none();
+                Ok(!self.elsewhere)
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The fallback's text, when a former run left one that goes on where the journal beside the recording ends. Its
+    /// lines are written there too, as soon as that is possible.
+    pub fn resume(&mut self) -> Option<String> {
+        let path = self.fallback.as_ref()?;
+        let file = File::open(path).ok()?;
+        let Ok(Some(mut file)) = hold(file) else { return None };
+        let whole = whole_lines(&mut file.0).ok()?;
+        let beside = match File::open(&self.path) {
+            // Where it cannot be read, the fallback is all there is.
+            Ok(mut f) => whole_lines(&mut f).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let text = String::from_utf8(whole).ok()?;
+        let first = text.lines().next().filter(|l| belongs(l, &self.of))?;
+        let rest = match text.as_bytes().strip_prefix(beside.as_slice()) {
+            Some(_) if beside.is_empty() => text.get(first.len() + 1..)?,
+            Some(rest) => std::str::from_utf8(rest).ok()?,
+            None => return None,
+        };
+        self.resumed = rest.lines().map(|l| format!("{l}\n")).collect();
+        Some(text)
+    }
+
+    /// Leaves what a former run kept in the fallback alone.
+    pub fn forget_resumed(&mut self) {
+        self.resumed.clear();
+    }
+
+    /// Where the journal is, or will be.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether something was written since the program started.
+    #[must_use]
+    pub fn started(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Where the changes are kept, as far as is known now.
+    #[must_use]
+    pub fn keeping(&self) -> Keeping {
+        self.keeping.lock().map(|k| k.clone()).unwrap_or_default()
+    }
+
+    /// Tries to write everything, waits until that was done, and tells where the changes are kept then.
+    #[must_use]
+    pub fn settle(&self) -> Keeping {
+        let (to, done) = channel();
+        if self.to.as_ref().is_some_and(|t| t.send(Message::Try(to)).is_ok()) {
+            // An error means that the thread is gone; it has told why.
+            let _ = done.recv();
+        }
+        self.keeping()
+    }
+
+    /// The whole journal, with the lines that could not be written.
+    ///
+    /// # Errors
+    /// When what stands in the file already cannot be read.
+    pub fn whole(&self) -> io::Result<Vec<u8>> {
+        let (to, done) = channel();
+        let gone = || io::Error::other("the journal was closed");
+        self.to
+            .as_ref()
+            .ok_or_else(gone)?
+            .send(Message::Whole(to))
+            .map_err(|_| gone())?;
+        done.recv().map_err(|_| gone())?
+    }
+
+    /// Begins to write, so that [`Journal::close`] tells that what stands there was seen.
+    pub fn start(&mut self) {
+        if self.to.is_some() {
+            return;
+        }
+        let (to, from) = channel::<Message>();
+        let resumed = std::mem::take(&mut self.resumed);
+        let worker = Worker {
+            path: self.path.clone(),
+            fallback: self.fallback.clone(),
+            of: self.of.clone(),
+            held: self.held.clone(),
+            elsewhere: self.elsewhere,
+            beside: None,
+            fallen: resumed.len(),
+            left: !resumed.is_empty(),
+            other: None,
+            waiting: resumed.into_iter().map(|text| Waiting { text, what: None }).collect(),
+            at: 0,
+            keeping: Arc::clone(&self.keeping),
+        };
+        let thread = std::thread::Builder::new().name("journal".into());
+        match thread.spawn(move || worker.run(&from)) {
+            Ok(t) => self.thread = Some(t),
+            Err(e) => {
+                if let Ok(mut k) = self.keeping.lock() {
+                    let changes = vec!["every change made since it was opened".to_owned()];
+                    let why = format!("no thread could be started: {e}");
+                    *k = Keeping::Nowhere(Arc::new(Unkept { why, changes }));
+                }
+            }
+        }
+        self.to = Some(to);
+    }
+
+    fn send(&mut self, line: Line) {
+        self.start();
+        if let Some(to) = &self.to {
+            // Where no thread could be started, that was told.
+            let _ = to.send(Message::Line(line));
+        }
+    }
+
+    /// Notes a change.
+    pub fn done(&mut self, change: &Change) {
+        self.send(Line::Do(change.clone()));
+    }
+
+    /// Notes that the last change was taken back.
+    pub fn undone(&mut self) {
+        self.send(Line::Undo);
+    }
+
+    /// Notes that it was made again.
+    pub fn redone(&mut self) {
+        self.send(Line::Redo);
+    }
+
+    /// Waits until everything is written, or was tried once more.
+    pub fn finish(&mut self) {
+        self.to = None;
+        if let Some(t) = self.thread.take() {
+            let _ = t.join();
+        }
+    }
+
+    /// Ends in good order: waits until everything is written.
+    pub fn close(&mut self) {
+        if self.to.is_some() {
+            self.send(Line::Closed);
+        }
+        self.finish();
+        self.held = None;
+    }
+}
+
+/// The lines of a file that are whole.
+fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(super::MOST_BYTES).read_to_end(&mut bytes)?;
+    bytes.truncate(bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1));
+    Ok(bytes)
+}
+
+/// A file that grows by whole lines.
+struct Grown {
+    file: Held,
+    /// Bytes of the lines that stand in it for sure.
+    sound: u64,
+}
+
+impl Grown {
+    fn new(file: Held) -> io::Result<Self> {
+        let sound = file.0.metadata()?.len();
+        Ok(Self { file, sound })
+    }
+
+    /// Adds lines. After an error the file may end in a part of them, which goes before anything else is added.
+    fn add(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.file.0.metadata()?.len() > self.sound {
+            self.file.0.set_len(self.sound)?;
+        }
+        self.file.0.write_all(lines)?;
+        self.file.0.sync_data()?;
+        self.sound += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Takes away what an error left of a line.
+    fn mend(&self) {
+        // Where that fails too, the next line tries again.
+        let _ = self.file.0.set_len(self.sound);
+    }
+}
+
+/// A line that does not stand beside the recording.
+struct Waiting {
+    text: String,
+    /// The change that it is, in words; `None`: nothing is lost with it.
+    what: Option<String>,
+}
+
+struct Worker {
+    path: PathBuf,
+    fallback: Option<PathBuf>,
+    of: Of,
+    held: Option<Arc<Held>>,
+    elsewhere: bool,
+    beside: Option<Grown>,
+    /// Every line that is not beside the recording, oldest first.
+    waiting: VecDeque<Waiting>,
+    /// How many of them stand in the fallback.
+    fallen: usize,
+    /// Whether a former run left a fallback that this one goes on with.
+    left: bool,
+    /// The fallback, once this run has it.
+    other: Option<(Grown, PathBuf)>,
+    /// The last time that was written, seconds since 1970.
+    at: u64,
+    keeping: Arc<Mutex<Keeping>>,
+}
+
+impl Worker {
+    fn run(mut self, from: &Receiver<Message>) {
+        // The file is there from the beginning, so that another window sees that this one has it.
+        let mut next = self.write();
+        loop {
+            let got = match next {
+                Some(wait) => from.recv_timeout(wait),
+                None => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match got {
+                Ok(Message::Line(line)) => {
+                    self.take(line);
+                    next = self.write();
+                }
+                Ok(Message::Try(done)) => {
+                    next = self.write();
+                    // Whoever asked may not wait any more.
+                    let _ = done.send(());
+                }
+                Ok(Message::Whole(to)) => {
+                    let _ = to.send(self.whole());
+                }
+                Err(RecvTimeoutError::Timeout) => next = self.write(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if next.is_some() {
+            self.write();
+        }
+    }
+
+    fn take(&mut self, line: Line) {
+        let what = match &line {
+            Line::Do(c) => Some(c.told()),
+            Line::Undo => Some("a change taken back".to_owned()),
+            Line::Redo => Some("a change made again".to_owned()),
+            Line::Of { .. } | Line::At(_) | Line::Closed => None,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let mut text = String::new();
+        let timed = what.is_some() && now != self.at;
+        for l in timed.then_some(Line::At(now)).iter().chain([&line]) {
+            match serde_json::to_string(l) {
+                Ok(t) => text += &(t + "\n"),
+                Err(e) => tracing::error!("a line of the journal was not made: {e}"),
+            }
+        }
+        self.at = now;
+        self.waiting.push_back(Waiting { text, what });
+    }
+
+    /// Writes what waits, and tells when to try again.
+    fn write(&mut self) -> Option<Duration> {
+        let now = match self.beside() {
+            Ok(()) => {
+                // All of it stands beside the recording now.
+                let mine = self.other.take().map(|(_, path)| path);
+                let left = std::mem::take(&mut self.left).then(|| self.fallback.clone()).flatten();
+                if let Some(path) = mine.or(left) {
+                    let _ = std::fs::remove_file(path);
+                }
+                self.fallen = 0;
+                Keeping::Beside
+            }
+            Err(e) => {
+                let why = format!("{}: {e}", self.path.display());
+                match self.fall_back() {
+                    Ok(path) => Keeping::Elsewhere { path, why },
+                    Err(also) => {
+                        let lost = self.waiting.iter().skip(self.fallen);
+                        Keeping::Nowhere(Arc::new(Unkept {
+                            why: also.map_or_else(|| why.clone(), |a| format!("{why}; {a}")),
+                            changes: lost.filter_map(|w| w.what.clone()).collect(),
+                        }))
+                    }
+                }
+            }
+        };
+        let again = match &now {
+            Keeping::Beside => None,
+            Keeping::Elsewhere { .. } => Some(LATER),
+            Keeping::Nowhere(_) => Some(SOON),
+        };
+        if let Ok(mut k) = self.keeping.lock() {
+            if std::mem::discriminant(&*k) != std::mem::discriminant(&now) {
+                match &now {
+                    Keeping::Beside => tracing::info!("changes are kept beside the recording"),
+                    Keeping::Elsewhere { path, why } => tracing::warn!("changes are kept in {}: {why}", path.display()),
+                    Keeping::Nowhere(u) => tracing::error!("changes are not kept: {}", u.why),
+                }
+            }
+            *k = now;
+        }
+        again
+    }
+
+    /// Writes what waits beside the recording.
+    fn beside(&mut self) -> io::Result<()> {
+        if self.beside.is_none() {
+            let file = open(&self.path, &self.of, self.held.as_deref(), self.elsewhere)?;
+            self.beside = Some(Grown::new(file)?);
+        }
+        let Some(file) = &mut self.beside else { return Ok(()) };
+        while let Some(w) = self.waiting.front() {
+            if let Err(e) = file.add(w.text.as_bytes()) {
+                file.mend();
+                return Err(e);
+            }
+            self.waiting.pop_front();
+            self.fallen = self.fallen.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits into the fallback, and gives its path. The error says why not; `None`: there is none.
+    fn fall_back(&mut self) -> Result<PathBuf, Option<String>> {
+        let Some(path) = self.fallback.clone() else {
+            return Err(None);
+        };
+        let told = |e: io::Error| Some(format!("{}: {e}", path.display()));
+        if self.other.is_none() {
+            let made = self.fallback_file(&path).map_err(told)?;
+            self.other = Some(made);
+        }
+        let Some((file, path)) = &mut self.other else {
+            return Err(None);
+        };
+        for w in self.waiting.iter().skip(self.fallen) {
+            if let Err(e) = file.add(w.text.as_bytes()) {
+                file.mend();
+                return Err(told(e));
+            }
+            self.fallen += 1;
+        }
+        Ok(path.clone())
+    }
+
+    /// The fallback, with everything that stands beside the recording.
+    fn fallback_file(&mut self, path: &Path) -> io::Result<(Grown, PathBuf)> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        if !self.left
+            && let Ok(there) = std::fs::metadata(path)
+            && there.len() > 0
+        {
+            // Something else is in its place: another window's, or of a file that had this name before.
+            put_aside(path)?;
+        }
+        let mut open = OpenOptions::new();
+        let file = open.read(true).append(true).create(true).open(path)?;
+        let Some(file) = hold(file)? else {
+            return Err(io::Error::other("another window has it"));
+        };
+        let mut file = Grown::new(file)?;
+        if !self.left {
+            let before = self.before()?;
+            if let Err(e) = file.add(&before) {
+                // A part of it would be taken for all.
+                let _ = std::fs::remove_file(path);
+                return Err(e);
+            }
+        }
+        Ok((file, path.to_owned()))
+    }
+
+    /// What stands beside the recording, as far as it is this window's.
+    fn before(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = match &mut self.beside {
+            Some(f) => {
+                let mut b = whole_lines(&mut f.file.0)?;
+                b.truncate(usize::try_from(f.sound).unwrap_or(usize::MAX));
+                b
+            }
+            None if self.elsewhere => Vec::new(),
+            None => match File::open(&self.path) {
+                Ok(mut f) => whole_lines(&mut f).unwrap_or_default(),
+                Err(_) => Vec::new(),
+            },
+        };
+        let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+        if !belongs(&String::from_utf8_lossy(first), &self.of) {
+            bytes = header(&self.of)?.into_bytes();
+        }
+        Ok(bytes)
+    }
+
+    fn whole(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = self.before()?;
+        for w in &self.waiting {
+            bytes.extend_from_slice(w.text.as_bytes());
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,175 @@
+//! Leaving the open recording: when edits of it stand in no file, the person is asked first. And telling them, as long
+//! as that is so.
+
+use super::app::App;
+use super::pick::Pick;
+use crate::document::Document;
+use crate::document::journal::{self, Keeping, Unkept};
+use crate::log::{self, Level};
+use egui::{Context, ViewportCommand};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is told where edits are kept nowhere.
+const NOT_KEPT: &str = "the changes could not be kept beside the recording";
+
+/// How often the window looks where the edits are kept, while they are not where they belong.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What was about to be done when edits stood in no file.
+pub enum Leave {
+    /// Ending the program.
+    Quit,
+    /// Closing the recording.
+    Close,
+    /// Opening another one, or the same again.
+    Open(PathBuf),
+    /// Showing one that was read already.
+    Show(Box<Document>),
+}
+
+impl Leave {
+    /// It as a verb.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Quit => "Quit",
+            Self::Close => "Close",
+            Self::Open(_) | Self::Show(_) => "Open",
+        }
+    }
+}
+
+/// Something that the person is asked, or told, before anything else.
+pub enum Question {
+    /// Whether to lose the edits that stand in no file.
+    Leave(Leave),
+    /// Whether to forget the changes that were left behind.
+    Forget,
+    /// Where the forgotten changes are now.
+    Forgotten(PathBuf),
+}
+
+impl App {
+    /// The edits that would be lost if the recording were left now.
+    #[must_use]
+    pub fn unkept(&self) -> Option<Arc<Unkept>> {
+        match self.doc.as_ref()?.keeping() {
+            // A line that holds no edit may wait without anything being lost.
+            Keeping::Nowhere(u) if u.changes.is_empty() => None,
+            Keeping::Nowhere(u) => Some(u),
+            Keeping::Beside | Keeping::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Whether the recording may be left. `None`: edits of it stand in no file, and the person is asked.
+    pub(super) fn may_leave(&mut self, then: Leave) -> Option<Leave> {
+        // What it is now stands in the document afterwards.
+        let _ = self.doc.as_ref().map(Document::settle);
+        if self.unkept().is_none() {
+            return Some(then);
+        }
+        self.question = Some(Question::Leave(then));
+        None
+    }
+
+    /// Leaves the recording, unless that would lose edits: then the person is asked.
+    pub fn leave(&mut self, ctx: &Context, then: Leave) {
+        if let Some(then) = self.may_leave(then) {
+            self.go(ctx, then);
+        }
+    }
+
+    /// Leaves the recording whatever is lost with it.
+    pub(super) fn go(&mut self, ctx: &Context, then: Leave) {
+        self.question = None;
+        self.close();
+        match then {
+            Leave::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
+            Leave::Close => {}
+            Leave::Open(path) => self.open(ctx, path),
+            Leave::Show(doc) => {
+                self.take(*doc);
+                self.find_out(ctx);
+            }
+        }
+    }
+
+    /// Asks for a place, keeps the whole journal there, and then leaves.
+    pub(super) fn save_journal(&mut self, ctx: &Context) {
+        let Some(doc) = &self.doc else { return };
+        let file = journal::path_for(&doc.path);
+        let name = file.file_name().map(|n| n.to_string_lossy().into_owned());
+        self.pick(ctx, Pick::Save(name.unwrap_or_default()), |app, ctx, path| {
+            let Some(doc) = &app.doc else { return };
+            let done = doc.whole_journal().and_then(|text| {
+                std::fs::write(&path, text)?;
+                std::fs::File::open(&path)?.sync_all()
+            });
+            match done {
+                Ok(()) => {
+                    let told = format!(
+                        "the journal of {} was saved as {}; beside the recording, as {}, it is taken up again",
+                        doc.title,
+                        path.display(),
+                        journal::path_for(&doc.path).display()
+                    );
+                    app.info(told);
+                    if let Some(Question::Leave(then)) = app.question.take() {
+                        app.go(ctx, then);
+                    }
+                }
+                Err(e) => app.error("the journal was not saved", &format!("{}: {e}", path.display())),
+            }
+        });
+    }
+
+    /// Forgets the changes that were left behind, once the person saw them and said so.
+    pub(super) fn forget(&mut self) {
+        self.question = None;
+        match self.doc.as_mut().map(Document::discard_offered) {
+            Some(Ok(Some(to))) => {
+                log::push(Level::Info, format!("forgotten changes are in {}", to.display()));
+                self.question = Some(Question::Forgotten(to));
+            }
+            Some(Err(e)) => self.error("the changes left behind could not be put aside", &e),
+            Some(Ok(None)) | None => {}
+        }
+    }
+
+    /// Notices where the edits are kept, and tells when that changed.
+    pub(super) fn watch_keeping(&mut self, ctx: &Context) {
+        let Some(doc) = &self.doc else {
+            self.keeping = Keeping::Beside;
+            return;
+        };
+        let now = doc.keeping();
+        let revision = doc.changes().revision();
+        if now != Keeping::Beside || self.seen_revision != revision {
+            // What was changed just now is written by a thread that does not wake the window.
+            ctx.request_repaint_after(LOOK);
+        }
+        self.seen_revision = revision;
+        let before = std::mem::replace(&mut self.keeping, now.clone());
+        match (&before, &now) {
+            (Keeping::Nowhere(_), Keeping::Nowhere(_)) | (Keeping::Elsewhere { .. }, Keeping::Elsewhere { .. }) => {}
+            (_, Keeping::Nowhere(u)) => self.error(NOT_KEPT, &u.why),
+            (_, Keeping::Elsewhere { path, why }) => log::push(
+                Level::Warning,
+                format!("edits are kept in {}, not beside the recording ({why})", path.display()),
+            ),
+            (Keeping::Beside, Keeping::Beside) => {}
+            (_, Keeping::Beside) => log::push(Level::Info, "edits are kept beside the recording"),
+        }
+        if !matches!(now, Keeping::Nowhere(_)) {
+            if self.notice.as_ref().is_some_and(|n| n.0 == NOT_KEPT) {
+                self.notice = None;
+            }
+            if matches!(self.question, Some(Question::Leave(_))) {
+                // Nothing would be lost any more, so there is nothing to ask; leaving is up to the person again.
+                self.question = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Questions over the window: before edits are lost, and before changes that were left behind are forgotten.
+
+use super::app::App;
+use super::leaving::{Leave, Question};
+use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
+use egui::{Context, RichText, ScrollArea, Ui};
+use std::path::Path;
+
+/// Width of a question, points.
+const WIDTH: f32 = 520.0;
+/// Height that a list of changes takes at most, points.
+const LIST: f32 = 220.0;
+
+enum Answer {
+    Leave,
+    Save,
+    Forget,
+    Stay,
+}
+
+/// Draws the question that stands.
+pub(super) fn question(app: &mut App, ctx: &Context) {
+    let Some(asked) = &app.question else { return };
+    let mut answer = None;
+    let modal = egui::Modal::new(egui::Id::unique("question")).show(ctx, |ui| {
+        ui.set_width(WIDTH.min(ctx.content_rect().width() - 60.0));
+        match asked {
+            Question::Leave(then) => leave(app, ui, then, &mut answer),
+            Question::Forget => forget(app, ui, &mut answer),
+            Question::Forgotten(to) => forgotten(ui, to, &mut answer),
+        }
+    });
+    if answer.is_none() && modal.should_close() {
+        answer = Some(Answer::Stay);
+    }
+    match answer {
+        None => {}
+        Some(Answer::Stay) => app.question = None,
+        Some(Answer::Save) => app.save_journal(ctx),
+        Some(Answer::Forget) => app.forget(),
+        Some(Answer::Leave) => {
+            if let Some(Question::Leave(then)) = app.question.take() {
+                app.go(ctx, then);
+            }
+        }
+    }
+}
+
+fn title(ui: &mut Ui, words: &str) {
+    ui.label(RichText::new(words).font(strong()).size(14.0));
+    ui.add_space(6.0);
+}
+
+/// Lines that may be many; only those in view are drawn.
+fn lines(ui: &mut Ui, n: usize, line: impl Fn(usize) -> (String, String)) {
+    let p = palette(ui);
+    ui.add_space(6.0);
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        ScrollArea::vertical()
+            .max_height(LIST)
+            .auto_shrink([false, true])
+            .show_rows(ui, ROW, n, |ui, rows| {
+                for row in rows {
+                    let (when, what) = line(row);
+                    ui.horizontal(|ui| {
+                        ui.set_height(ROW);
+                        if !when.is_empty() {
+                            ui.label(RichText::new(when).font(mono()).color(p.quiet));
+                        }
+                        let words = RichText::new(&what).font(body()).color(p.edited);
+                        ui.add(egui::Label::new(words).truncate()).on_hover_text(&what);
+                    });
+                }
+            });
+    });
+    ui.add_space(8.0);
+}
+
+fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
+    let p = palette(ui);
+    let Some(unkept) = app.unkept() else { return };
+    let n = unkept.changes.len() as u64;
+    let name = app.doc.as_ref().map_or("", |d| &d.title);
+    let verb = then.verb();
+    let edits = text::counted(n, "edit", "edits");
+    title(ui, &format!("{verb} and lose {edits} of {name}?"));
+    let told = if n == 1 {
+        "It stands in no file:"
+    } else {
+        "They stand in no file:"
+    };
+    ui.label(told);
+    let why = RichText::new(&unkept.why).font(small()).color(p.error);
+    ui.add(egui::Label::new(why).wrap());
+    lines(ui, unkept.changes.len(), |i| {
+        (String::new(), unkept.changes.get(i).cloned().unwrap_or_default())
+    });
+    let hint =
+        "Room on the disk, or a folder that can be written, is enough: they are written as soon as that is there.";
+    ui.add(egui::Label::new(RichText::new(hint).color(p.quiet)).wrap());
+    ui.add_space(10.0);
+    ui.horizontal(|ui| {
+        if widgets::primary_button(ui, "Stay", "Stay", true).clicked() {
+            *answer = Some(Answer::Stay);
+        }
+        if ui.button("Save journal elsewhere…").clicked() {
+            *answer = Some(Answer::Save);
+        }
+        if ui.button(format!("{verb} anyway")).clicked() {
+            *answer = Some(Answer::Leave);
+        }
+    });
+}
+
+fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
+    let p = palette(ui);
+    let Some(found) = app.doc.as_ref().and_then(|d| d.offered.as_ref()) else {
+        *answer = Some(Answer::Stay);
+        return;
+    };
+    let n = found.changes.len();
+    let changes = text::counted(n as u64, "change", "changes");
+    title(ui, &format!("Forget the {changes} left behind?"));
+    let place = RichText::new(found.path.display().to_string()).font(small());
+    ui.add(egui::Label::new(place.color(p.quiet)).wrap());
+    // The changes lie in a list that knows no places: it is walked to the rows in view.
+    lines(ui, n, |i| {
+        let when = found
+            .times
+            .get(i)
+            .copied()
+            .flatten()
+            .map_or_else(String::new, text::date);
+        let what = found.changes.done().nth(i).map_or_else(String::new, |c| c.told());
+        (when, what)
+    });
+    ui.label(RichText::new("The file is put aside, not deleted.").color(p.quiet));
+    ui.add_space(10.0);
+    ui.horizontal(|ui| {
+        if widgets::primary_button(ui, "Keep them", "Keep them", true).clicked() {
+            *answer = Some(Answer::Stay);
+        }
+        if ui.button("Forget").clicked() {
+            *answer = Some(Answer::Forget);
+        }
+    });
+}
+
+fn forgotten(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
+    title(ui, "The changes are forgotten");
+    ui.label("Their file was put aside as");
+    let place = RichText::new(to.display().to_string()).font(mono());
+    ui.add(egui::Label::new(place).wrap());
+    ui.add_space(10.0);
+    ui.horizontal(|ui| {
+        if widgets::primary_button(ui, "Done", "Done with that", true).clicked() {
+            *answer = Some(Answer::Stay);
+        }
+        if ui.button("Copy the path").clicked() {
+            ui.ctx().copy_text(to.display().to_string());
+        }
+    });
+}

@@ -1,0 +1,231 @@
+//! Edits that can be written nowhere, or not beside the recording, and changes that are forgotten: what the window
+//! says, what it asks, and that nothing is lost unasked.
+
+use crate::common::{Window, sample};
+use egui::Key;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::journal::{self, Keeping};
+use kinescope::log;
+use kinescope::window::leaving::{Leave, Question};
+use kinescope::window::shortcut::ctrl;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A window that opened a recording as a person does.
+fn opened() -> Window {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("unkept.kine");
+    std::fs::copy(sample(), &path).unwrap();
+    open(&mut w, path);
+    w.app().settings.hints_read = 9;
+    w
+}
+
+fn open(w: &mut Window, path: PathBuf) {
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+}
+
+fn journal_of(w: &mut Window) -> PathBuf {
+    journal::path_for(&w.doc().path)
+}
+
+fn settings(w: &Window) -> PathBuf {
+    w.folder.path().join("settings/journals")
+}
+
+/// What bars the way holds for every user: folders and files in the place of the other.
+fn bar(w: &mut Window, settings_too: bool) {
+    std::fs::create_dir(journal_of(w)).unwrap();
+    if settings_too {
+        std::fs::write(settings(w), b"").unwrap();
+    }
+}
+
+fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
+    let since = Instant::now();
+    while !holds(w) {
+        assert!(since.elapsed().as_secs() < 60, "there was no: {what}");
+        w.harness.step();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// Types a value, and waits until the window knows that it stands in no file.
+fn edit_unkept(w: &mut Window) {
+    w.types("e7\n");
+    assert_eq!(w.doc().changes().len(), 1);
+    until(w, "word that it is not kept", |w| w.has("▲ edits not kept"));
+}
+
+fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
+    let of = journal::Of {
+        events: w.doc().len(),
+        gpu: w.doc().recording.facts.identity.gpu_id,
+        source: w.doc().recording.facts.identity.source.clone(),
+    };
+    let recording = w.doc().recording.clone();
+    let found = journal::read(path, &of, &*recording).ok().flatten()?;
+    Some(found.changes.len())
+}
+
+#[test]
+fn quitting_with_edits_that_stand_in_no_file_asks_and_says_what_would_be_lost() {
+    let mut w = opened();
+    let file = journal_of(&mut w);
+    bar(&mut w, true);
+    edit_unkept(&mut w);
+    let (what, why) = w.app().notice.clone().expect("it is told");
+    assert!(
+        what.contains("could not be kept") && why.contains("unkept.kine-edits"),
+        "{why}"
+    );
+    let name = w.input();
+    assert_eq!(w.press(ctrl(Key::Q).unwrap()), ["quit"]);
+    assert!(w.app().doc.is_some(), "nothing is closed");
+    assert!(w.has("Quit and lose 1 edit of unkept.kine?"));
+    assert!(w.has_part(&format!("{name}: ")), "which edit it is");
+    // No key reaches what is behind the question, and Escape is no answer but to stay.
+    let moment = w.doc().moment();
+    assert_eq!(w.types("."), [""; 0]);
+    assert_eq!(w.doc().moment(), moment);
+    w.types("\x1b");
+    assert!(w.app().question.is_none() && w.app().doc.is_some());
+    assert_eq!(w.press(ctrl(Key::W).unwrap()), ["close"]);
+    assert!(w.has("Close and lose 1 edit of unkept.kine?"));
+    w.click("Stay");
+    // The way is free: the edit is written without anybody doing anything, and leaving needs no question.
+    std::fs::remove_dir(&file).unwrap();
+    until(&mut w, "edit in the journal", |w| !w.has("▲ edits not kept"));
+    assert!(w.app().notice.is_none(), "what was told holds no more");
+    assert_eq!(changes(&file, &mut w), Some(1));
+    w.press(ctrl(Key::Q).unwrap());
+    assert!(w.app().doc.is_none());
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .trim_end()
+            .ends_with("\"closed\"")
+    );
+}
+
+#[test]
+fn the_close_button_of_the_window_asks_too() {
+    let mut w = opened();
+    bar(&mut w, true);
+    edit_unkept(&mut w);
+    let input = w.harness.input_mut();
+    let root = input.viewports.entry(egui::ViewportId::ROOT).or_default();
+    root.events.push(egui::ViewportEvent::Close);
+    w.harness.step();
+    assert!(matches!(w.app().question, Some(Question::Leave(Leave::Quit))));
+    w.harness
+        .input_mut()
+        .viewports
+        .entry(egui::ViewportId::ROOT)
+        .or_default()
+        .events
+        .clear();
+    w.settle();
+    w.click("Quit anyway");
+    assert!(w.app().doc.is_none());
+}
+
+#[test]
+fn a_journal_that_is_kept_nowhere_is_saved_elsewhere_before_leaving() {
+    let mut w = opened();
+    bar(&mut w, true);
+    edit_unkept(&mut w);
+    let saved = w.folder.path().join("saved.kine-edits");
+    w.will_choose(&saved);
+    w.press(ctrl(Key::Q).unwrap());
+    w.click("Save journal elsewhere…");
+    assert!(w.app().doc.is_none(), "{:?}", w.app().failed());
+    let again = w.folder.path().join("unkept.kine");
+    std::fs::remove_dir(journal::path_for(&again)).unwrap();
+    open(&mut w, again);
+    assert_eq!(changes(&saved, &mut w), Some(1));
+}
+
+#[test]
+fn opening_another_recording_asks_before_edits_are_lost() {
+    let mut w = opened();
+    bar(&mut w, true);
+    edit_unkept(&mut w);
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    w.will_choose(&other);
+    w.press(ctrl(Key::O).unwrap());
+    assert!(w.has("Open and lose 1 edit of unkept.kine?"));
+    assert_ne!(w.doc().path, other);
+    w.click("Open anyway");
+    assert_eq!(w.doc().path, other);
+}
+
+#[test]
+fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_back() {
+    let mut w = opened();
+    let file = journal_of(&mut w);
+    bar(&mut w, false);
+    w.types("e7\n");
+    until(&mut w, "word where it is kept", |w| {
+        w.has("! edits kept in the settings")
+    });
+    assert!(log::text().contains("edits are kept in "));
+    let path = w.doc().path.clone();
+    w.press(ctrl(Key::Q).unwrap());
+    assert!(w.app().doc.is_none(), "nothing would be lost, so nothing is asked");
+    open(&mut w, path.clone());
+    assert!(
+        w.app().notice.is_none() && w.doc().offered.is_none(),
+        "{:?}",
+        w.app().notice
+    );
+    assert_eq!(w.doc().changes().len(), 1, "it is found there");
+    // The place becomes free: everything moves there.
+    std::fs::remove_dir(&file).unwrap();
+    w.types("e8\n");
+    assert_eq!(w.doc().changes().len(), 2);
+    assert_eq!(w.doc().settle(), Keeping::Beside);
+    assert_eq!(changes(&file, &mut w), Some(2));
+    assert_eq!(std::fs::read_dir(settings(&w)).unwrap().count(), 0);
+}
+
+#[test]
+fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is_kept() {
+    let mut w = opened();
+    w.types("e7\n8\n");
+    w.dies();
+    assert!(w.has_part("2 changes were left by a run"));
+    let name = w.input();
+    w.click("Forget…");
+    assert!(w.doc().offered.is_some(), "nothing is done unasked");
+    assert!(w.has("Forget the 2 changes left behind?"));
+    let lines = w.harness.query_all_by_label_contains(&format!("{name}: ")).count();
+    assert!(lines >= 2, "each is listed: buffer, bytes, offset");
+    assert!(w.has_part(" UTC"), "and when it was made");
+    w.click("Keep them");
+    assert!(w.doc().offered.is_some());
+    w.click("Forget…");
+    let left = std::fs::read(journal_of(&mut w)).unwrap();
+    w.click("Forget");
+    assert!(w.doc().offered.is_none() && w.doc().changes().is_empty());
+    let aside = w.folder.path().join("unkept.kine-edits.forgotten");
+    assert!(w.has(&aside.display().to_string()), "it is said where they are");
+    assert!(std::fs::read(&aside).unwrap() == left);
+    w.click("Done with that");
+    // They do not come back by themselves.
+    let path = w.doc().path.clone();
+    w.run("close");
+    w.start(&path);
+    assert!(w.doc().offered.is_none());
+}
+
+#[test]
+fn one_change_left_behind_is_told_as_one() {
+    let mut w = opened();
+    w.types("e7\n");
+    w.dies();
+    assert!(w.has_part("1 change was left by a run"));
+}
