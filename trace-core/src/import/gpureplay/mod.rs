@@ -338,10 +338,7 @@ fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) 
             n => format!(" and {n} more"),
         };
         let list: Vec<String> = others.kept.into_iter().collect();
-        let message = format!(
-            "besides the recorder's files it holds {}{more}, which no part of a recording is known by; not used",
-            list.join(", ")
-        );
+        let message = format!("holds {}{more} besides the recorder's files; not used", list.join(", "));
         findings.push(Finding::new(FindingKind::NotUsed, "the folder", message));
     }
     Ok(())
@@ -486,7 +483,10 @@ mod tests {
         let r = read(&dir);
         let notes = told(&r, FindingKind::NotUsed);
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains("holds foo.txt, old_integrated/, sub/,"), "{notes:?}");
+        assert!(
+            notes[0].contains("holds foo.txt, old_integrated/, sub/ besides"),
+            "{notes:?}"
+        );
         // However many there are, a few are named and all are counted.
         for i in 0..1000 {
             std::fs::write(dir.path().join(format!("a{i:03}")), "").unwrap();
