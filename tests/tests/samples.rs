@@ -13,6 +13,8 @@ mod asking;
 mod outputs;
 #[path = "command_line/stopping.rs"]
 mod stopping;
+#[path = "command_line/tables.rs"]
+mod tables;
 
 use serde_json::json;
 use whole_program_tests::{root, run, samples};

@@ -8,6 +8,7 @@ mod boards;
 mod check;
 mod diff;
 mod events;
+mod export;
 mod failure;
 mod import;
 mod info;
@@ -21,6 +22,7 @@ mod pair;
 mod plan;
 mod replay;
 mod source;
+mod stats;
 mod stop;
 mod verify;
 mod waiting;
@@ -50,12 +52,14 @@ pub struct Verb {
 pub const VERBS: &[Verb] = &[
     info::VERB,
     events::VERB,
+    stats::VERB,
     jobs::VERB,
     map::VERB,
     memory::VERB,
     check::VERB,
     diff::VERB,
     import::VERB,
+    export::VERB,
     verify::VERB,
     boards::VERB,
     plan::VERB,

@@ -6,9 +6,13 @@
 
 mod export;
 mod lend;
+mod statistics;
 mod table;
+mod tables;
 
-pub use export::{ExportError, Format, export};
+pub use export::{Exported, Format, export};
+pub use statistics::{By, Gaps, Usage, usage};
 pub use table::{QueryError, accesses, register_statistics};
+pub use tables::{Table, TableError};
 
 pub use polars::prelude::{DataFrame, LazyFrame};

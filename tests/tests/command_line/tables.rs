@@ -1,0 +1,146 @@
+//! Tables that are exported, read back, and figures: the same as the verbs that print them.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use whole_program_tests::{root, run};
+
+fn sample() -> PathBuf {
+    root().join("sample-traces/vecadd.kine")
+}
+
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let file = sample();
+    let ended = run([arguments[0], file.to_str().unwrap()]
+        .iter()
+        .chain(&arguments[1..])
+        .chain(&["--json"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json().as_array().unwrap().clone()
+}
+
+fn export(table: &str, to: &Path) -> Value {
+    let file = sample();
+    let ended = run([
+        "export",
+        file.to_str().unwrap(),
+        "--table",
+        table,
+        "-o",
+        to.to_str().unwrap(),
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json()
+}
+
+fn number(v: &Value) -> Option<u64> {
+    v.as_u64()
+        .or_else(|| u64::from_str_radix(v.as_str()?.strip_prefix("0x")?, 16).ok())
+}
+
+#[test]
+fn every_event_comes_back_from_every_format() {
+    use polars_io::SerReader as _;
+    let dir = tempfile::tempdir().unwrap();
+    let events = json(&["events"]);
+    let file = |name: &str| {
+        let path = dir.path().join(name);
+        assert_eq!(export("events", &path)["rows"], events.len());
+        std::fs::File::open(path).unwrap()
+    };
+    let parquet = polars_io::parquet::read::ParquetReader::new(file("e.parquet")).finish();
+    let arrow = polars_io::ipc::IpcReader::new(file("e.arrow")).finish();
+    for table in [parquet.unwrap(), arrow.unwrap()] {
+        assert_eq!(table.height(), events.len());
+        for name in ["event", "time_ns", "value"] {
+            let column = table.column(name).unwrap().u64().unwrap();
+            assert!(column.iter().eq(events.iter().map(|e| number(&e[name]))), "{name}");
+        }
+        for name in ["thread", "offset", "width"] {
+            let column = table.column(name).unwrap().u32().unwrap();
+            let theirs = events.iter().map(|e| number(&e[name]));
+            assert!(column.iter().map(|v| v.map(u64::from)).eq(theirs), "{name}");
+        }
+        for name in ["kind", "space", "register", "means"] {
+            let column = table.column(name).unwrap().str().unwrap();
+            assert!(column.iter().eq(events.iter().map(|e| e[name].as_str())), "{name}");
+        }
+    }
+    drop(file("e.csv"));
+    let csv = std::fs::read_to_string(dir.path().join("e.csv")).unwrap();
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next(),
+        Some("event,kind,time_ns,thread,space,offset,register,width,value,means")
+    );
+    for (line, event) in lines.by_ref().zip(&events) {
+        let start = format!(
+            "{},{},{},{},",
+            event["event"],
+            event["kind"].as_str().unwrap(),
+            event["time_ns"],
+            event["thread"]
+        );
+        assert!(line.starts_with(&start), "{line} {start}");
+    }
+    assert_eq!(csv.lines().count(), events.len() + 1);
+}
+
+#[test]
+fn the_other_tables_have_as_many_rows_as_there_are_things() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = sample();
+    let info = run(["info", file.to_str().unwrap(), "--json"]).json();
+    let rows = |table: &str| export(table, &dir.path().join(format!("{table}.parquet")))["rows"].clone();
+    assert_eq!(rows("jobs"), info["jobs"]);
+    assert_eq!(rows("pages"), info["mapped_pages"]);
+    assert_eq!(rows("buffers"), info["buffers"].as_array().unwrap().len());
+    assert_eq!(rows("mappings"), json(&["map"]).len());
+    assert_eq!(rows("registers"), json(&["stats"]).len());
+}
+
+#[test]
+fn figures_add_up_to_the_events() {
+    let events = json(&["events"]);
+    let of = |kind: &str| events.iter().filter(|e| e["kind"] == kind).count() as u64;
+    for by in ["register", "block", "thread", "job"] {
+        let rows = json(&["stats", "--by", by]);
+        let sum = |key: &str| rows.iter().map(|r| r[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((sum("reads"), sum("writes")), (of("read"), of("write")), "{by}");
+        assert_eq!(sum("accesses"), of("read") + of("write"), "{by}");
+    }
+    for row in json(&["stats"]) {
+        let own: Vec<&Value> = events.iter().filter(|e| e["offset"] == row["offset"]).collect();
+        assert_eq!(row["accesses"], own.len());
+        assert_eq!(row["first_event"], own[0]["event"]);
+        assert_eq!(row["last_event"], own[own.len() - 1]["event"]);
+        assert_eq!(row["name"], own[0]["register"]);
+        let mut values: Vec<&str> = own.iter().map(|e| e["value"].as_str().unwrap()).collect();
+        values.sort_unstable();
+        values.dedup();
+        assert_eq!(row["values"], values.len());
+        let times: Vec<i64> = own.iter().map(|e| e["time_ns"].as_i64().unwrap()).collect();
+        let longest = times.windows(2).map(|w| w[1] - w[0]).max();
+        assert_eq!(row["gap_ns"]["max"].as_i64(), longest);
+    }
+}
+
+#[test]
+fn a_table_or_format_that_is_none_is_refused_and_nothing_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = sample();
+    let copy = dir.path().join("x.csv");
+    let line = |table: &str, to: &Path| {
+        let to = to.to_str().unwrap().to_owned();
+        run(["export", file.to_str().unwrap(), "--table", table, "-o", &to])
+    };
+    line("events", &dir.path().join("x.txt")).assert_refused("the name does not say the format");
+    let none = line("nonsense", &copy);
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.err.contains("'nonsense' is not a table (expected events, jobs"),
+        "{none:?}"
+    );
+    std::os::unix::fs::symlink(&file, &copy).unwrap();
+    line("events", &copy).assert_refused("names the same file as the recording");
+}
