@@ -1,5 +1,6 @@
 #!/bin/sh
-# The rooms' arrows: who may know whom. Reads cargo's own dependency graph, builds nothing.
+# The rooms' arrows: who may know whom, and that what is named is used. Reads cargo's own dependency graph, manifests
+# and sources; builds nothing.
 cd "$(dirname "$0")/.." || exit 2
 bad=0
 
@@ -41,6 +42,24 @@ for room in $rooms; do
         # `crate::room`, `super::room`, and a room in braces after either, however the lines are broken.
         found=$(tr '\n' ' ' <"$file" | grep -oE "(crate|super)::(\{[^;]*[^A-Za-z0-9_:])?($names)[^A-Za-z0-9_]" | head -n 3)
         [ -z "$found" ] || { echo "$file names a room above its own ($(echo $behind)):" $found; bad=1; }
+    done
+done
+
+# What a manifest names, its own sources use: code that is gone leaves no dependency behind.
+for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' Cargo.toml | tr -d '", '); do
+    named=$(awk '/^\[/ { on = /^\[(dev-|build-)?dependencies\]$/ } on && /^[a-z]/ { sub(/[ .=].*/, ""); print }' "$member/Cargo.toml")
+    set --
+    for folder in src tests benches examples fuzz_targets; do
+        [ ! -d "$member/$folder" ] || set -- "$@" "$member/$folder"
+    done
+    for dependency in $named; do
+        # The one that is named ahead of the verbs that are to ask it.
+        [ "$member $dependency" != "app trace-query" ] || continue
+        name=$(echo "$dependency" | tr - _)
+        grep -rqE --include='*.rs' "(^|[^A-Za-z0-9_])$name(::|;| as )" "$@" || {
+            echo "$member/Cargo.toml names $dependency, and nothing in $* does"
+            bad=1
+        }
     done
 done
 

@@ -2,7 +2,7 @@
 //! and for a frame after that while the view moves. Frames are laid out and cut into triangles, not sent to a GPU.
 //! `first_frame RECORDING`.
 
-#![allow(clippy::print_stdout)] // A program that measures talks.
+#![allow(clippy::print_stdout, reason = "a program that measures talks")]
 
 use egui::{Context, Rect, pos2, vec2};
 use kinescope::commands::COMMANDS;

@@ -4,7 +4,10 @@
 //! A page of a mapped file that another program cut away cannot be read any more, and the system ends the program with
 //! SIGBUS at whatever instruction tried. No error can be returned from there, so the program dies as it would have, by
 //! the same signal; before that it says which file it was.
-#![allow(unsafe_code)] // A signal's handler can only be put in place by hand; each call says why it is sound.
+#![allow(
+    unsafe_code,
+    reason = "a signal's handler can only be put in place by hand; each call says why it is sound"
+)]
 
 use std::ffi::CString;
 use std::io;

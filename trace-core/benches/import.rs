@@ -4,7 +4,13 @@
 //! with the mix of the published ones. Every round runs all three, so that the ratios are of one run. The figures
 //! include everything up to the synced commit: reading, parsing, derived facts, writing, `fsync`.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "a benchmark talks, and has nobody to hand an error to"
+)]
 
 use std::fmt::Write as _;
 use std::hint::black_box;

@@ -3,7 +3,11 @@
 //!
 //! Prints the ratios first, then divan's table. Files are made in the folder for temporary files and are in the page
 //! cache when they are opened.
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // A benchmark talks, and has nobody to hand an error to.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark talks, and has nobody to hand an error to"
+)]
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

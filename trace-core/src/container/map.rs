@@ -1,7 +1,10 @@
 //! Bytes that columns and pages are lent from: a mapped file, or a buffer in memory.
 //!
 //! The only `unsafe` of this crate.
-#![allow(unsafe_code)] // Mapping a file is unsafe by nature; why it is sound enough here is said at the call.
+#![allow(
+    unsafe_code,
+    reason = "mapping a file is unsafe by nature; why it is sound enough here is said at the call"
+)]
 
 use super::mapped::Known;
 use crate::recording::SharedBytes;

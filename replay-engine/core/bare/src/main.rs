@@ -75,7 +75,7 @@ mod program {
 }
 
 #[cfg(not(bare))]
-#[allow(clippy::print_stdout)]
+#[allow(clippy::print_stdout, reason = "a program that says how it is made")]
 fn main() {
     println!("replay-bare is made by: cargo build -p replay-bare --profile bare (x86-64 Linux)");
 }

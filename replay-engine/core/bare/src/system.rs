@@ -1,7 +1,9 @@
 //! The four system calls and the start of the program.
-// Without a C library somebody has to make the system calls, take the arguments off the stack and give the compiler
-// its memory functions. All of it is here; the executor and the device are safe code.
-#![allow(unsafe_code)]
+#![allow(
+    unsafe_code,
+    reason = "without a C library somebody has to make the system calls, take the arguments off the stack and give the \
+              compiler its memory functions; the executor and the device are safe code"
+)]
 
 use core::arch::{asm, global_asm};
 
