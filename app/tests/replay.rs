@@ -140,6 +140,44 @@ fn a_recording_of_another_model_has_its_board_ready_and_is_refused_elsewhere_wit
 }
 
 #[test]
+fn an_unknown_register_is_allowed_where_its_refusal_is_shown() {
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sample-traces/vecadd.kine");
+    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut events = trace_core::recording::EventsBuilder::new();
+    for at in 0..recording.events.len() {
+        let time = recording.events.time.get(at).unwrap();
+        if at == 0 {
+            let unknown = trace_core::recording::Access {
+                space: 0,
+                write: false,
+                offset: 0x3ff8,
+                width: 4,
+                value: 0,
+            };
+            events.access(time, 0, unknown);
+        }
+        match (recording.events.access(at), recording.events.interrupt(at)) {
+            (Some(access), _) => events.access(time, 0, access),
+            (None, Some(interrupt)) => events.interrupt(time, interrupt),
+            (None, None) => {}
+        }
+    }
+    recording.events = events.finish();
+    let mut w = Window::of(recording);
+    w.run("show-replay");
+    w.run("replay");
+    let trouble = w.doc().replay.error.clone().expect("it is refused");
+    assert!(trouble.text.contains("0x3ff8"), "{}", trouble.text);
+    w.click("Allow 0x3ff8..0x3ffc and plan again");
+    assert_eq!(w.doc().replay.error, None);
+    assert!(w.has_part("were allowed: 0x3ff8..0x3ffc"));
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    assert_eq!(o.verdict, Verdict::Match);
+    assert!(o.findings.iter().any(|f| f.place == "registers 0x3ff8..0x3ffc"));
+}
+
+#[test]
 fn a_second_replay_sends_only_what_changed() {
     let mut w = Window::open();
     w.run("replay");

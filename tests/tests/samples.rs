@@ -177,6 +177,59 @@ fn a_plan_is_shown_without_being_run() {
     );
 }
 
+#[test]
+fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut events = trace_core::recording::EventsBuilder::new();
+    let unknown = trace_core::recording::Access {
+        space: 0,
+        write: false,
+        offset: 0x3ff8,
+        width: 4,
+        value: 0,
+    };
+    events.access(0, 0, unknown);
+    for at in 0..recording.events.len() {
+        let time = recording.events.time.get(at).unwrap();
+        match (recording.events.access(at), recording.events.interrupt(at)) {
+            (Some(access), _) => events.access(time, 0, access),
+            (None, Some(interrupt)) => events.interrupt(time, interrupt),
+            (None, None) => {}
+        }
+    }
+    recording.events = events.finish();
+    let file = dir.path().join("unknown.kine");
+    std::fs::write(&file, trace_core::container::to_bytes(&recording).unwrap()).unwrap();
+    let of = |verb: &str, extra: &[&str]| {
+        let start = [verb, file.to_str().unwrap(), "--on", "software:mali-g71"];
+        run(start.iter().chain(extra))
+    };
+    for verb in ["plan", "replay"] {
+        of(verb, &[]).assert_refused("event 0: the map does not know the register at 0x3ff8");
+        of(verb, &[]).assert_refused("--allow START..END");
+        of(verb, &["--allow", "0x3f00..0x3ff8"]).assert_refused("0x3ff8");
+        of(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the window");
+        of(verb, &["--allow", "0x0..0x10"]).assert_refused("GPU_ID");
+        for none in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
+            let ended = of(verb, &["--allow", none]);
+            assert!(
+                ended.code == Some(2) && ended.err.contains("no range of registers"),
+                "{ended:?}"
+            );
+        }
+        let ended = of(
+            verb,
+            &["--allow", "0x3ff0..0x3ff4", "--allow", "0x3ff8..0x3ffc", "--json"],
+        );
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.json()["allowed"], json!(["0x3ff0..0x3ff4", "0x3ff8..0x3ffc"]));
+        let text = of(verb, &["--allow", "0x3ff8..0x3ffc"]);
+        assert!(text.code == Some(0) && text.out.contains("0x3ff8..0x3ffc"), "{text:?}");
+    }
+}
+
 fn replay_vecadd(extra: &[&str]) -> whole_program_tests::Ended {
     let sample = root().join("sample-traces/vecadd.kine");
     let start = [

@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, Named};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileOptions, Compiled, Edits, Pace, compile};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::wire::KeyStore;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace_core::recording::BufferRole;
@@ -69,13 +70,17 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:MODEL (software:mali-g71), agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
+    /// Board: software:MODEL, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
     /// `boards` lists those there are
     #[arg(long, value_name = "BOARD")]
     on: String,
     /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     inputs: Vec<(String, PathBuf)>,
+    /// Replay registers that the register map does not know, from byte offset START up to, not including, END; may be
+    /// given more than once
+    #[arg(long = "allow", value_name = "START..END", value_parser = range)]
+    allow: Vec<Range<u32>>,
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
@@ -95,6 +100,17 @@ pub struct Ready {
     pub compile_time: Duration,
     /// The recording.
     pub opened: Opened,
+}
+
+/// Byte offsets of registers, `0x3f00..0x3f10`.
+fn range(text: &str) -> Result<Range<u32>, String> {
+    let number = |t: &str| match t.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => t.parse().ok(),
+    };
+    let ends = text.split_once("..").and_then(|(a, b)| Some(number(a)?..number(b)?));
+    ends.filter(|r| r.start < r.end && r.start % 4 == 0 && r.end % 4 == 0)
+        .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND, multiples of 4)"))
 }
 
 /// A buffer and the file of its contents, as a person writes them.
@@ -144,12 +160,18 @@ impl ReplayOf {
                 PaceArgument::Fast => Pace::Fast,
             },
             outputs,
+            allow_unknown: self.allow.clone(),
             ..CompileOptions::default()
         };
         let start = Instant::now();
         let compiled = waiting::show("compiling", |progress, _| {
-            compile(&opened.recording, &edits, &device, &options, progress)
-                .map_err(|e| Failure::file(&self.source.file, format!("no plan for {}: {e}", self.on)))
+            compile(&opened.recording, &edits, &device, &options, progress).map_err(|e| {
+                let how = match e {
+                    CompileError::UnknownRegister { .. } => " (--allow START..END)",
+                    _ => "",
+                };
+                Failure::file(&self.source.file, format!("no plan for {}: {e}{how}", self.on))
+            })
         })?;
         Ok(Ready {
             lease,
@@ -163,6 +185,12 @@ impl ReplayOf {
     /// The board as the person named it.
     pub fn board(&self) -> &str {
         &self.on
+    }
+
+    /// Registers that the map does not know and that the person allows, as they are given.
+    pub fn allowed(&self) -> Vec<String> {
+        let text = |r: &Range<u32>| format!("{:#x}..{:#x}", r.start, r.end);
+        self.allow.iter().map(text).collect()
     }
 
     /// The recording's file or folder.

@@ -50,6 +50,8 @@ struct Report<'a> {
     outputs: Vec<&'a str>,
     budgets: replay_engine::plan::Budgets,
     verified: Verified,
+    /// Ranges of registers that the map does not know and the person allowed.
+    allowed: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -82,7 +84,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.text {
         out.line(text::print(plan).trim_end())?;
     } else if out.json() {
-        out.value(&report(plan, arguments.of.board(), verified))?;
+        out.value(&report(plan, &arguments.of, verified))?;
     } else {
         describe(plan, arguments.of.board(), &verified, out)?;
     }
@@ -97,10 +99,11 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
     counts
 }
 
-fn report<'a>(plan: &'a Plan, board: &'a str, verified: Verified) -> Report<'a> {
+fn report<'a>(plan: &'a Plan, of: &'a ReplayOf, verified: Verified) -> Report<'a> {
     Report {
         title: &plan.title,
-        board,
+        board: of.board(),
+        allowed: of.allowed(),
         actions: plan.actions,
         body_bytes: plan.body.len() as u64,
         pages: plan.pages.len() as u64,

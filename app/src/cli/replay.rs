@@ -67,6 +67,8 @@ struct Report<'a> {
     job_outcomes: Vec<Job>,
     device_ns: u64,
     fingerprint: String,
+    /// Ranges of registers that the map does not know and the person allowed.
+    allowed: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -193,7 +195,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
     waiting::show("writing", |_, _| write(arguments, &outcome))?;
     if out.json() {
-        out.value(&report(&outcome, arguments.of.board()))?;
+        out.value(&report(&outcome, &arguments.of))?;
     } else {
         let of = outcome::Of {
             board: arguments.of.board(),
@@ -251,7 +253,7 @@ fn digest(bytes: [u8; 32]) -> String {
     blake3::Hash::from_bytes(bytes).to_hex().to_string()
 }
 
-fn report<'a>(o: &'a Outcome, board: &'a str) -> Report<'a> {
+fn report<'a>(o: &'a Outcome, of: &'a ReplayOf) -> Report<'a> {
     let classes = o.reads.classes;
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
     Report {
@@ -295,7 +297,8 @@ fn report<'a>(o: &'a Outcome, board: &'a str) -> Report<'a> {
             .collect(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
-        board,
+        board: of.board(),
+        allowed: of.allowed(),
         failure: o.failure.as_deref(),
         faults: o
             .faults

@@ -10,6 +10,7 @@ use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
@@ -31,6 +32,8 @@ pub struct State {
     pub boards: Option<Vec<Board>>,
     /// Whether recorded idle time is kept.
     pub keep_gaps: bool,
+    /// Registers that the map does not know and that the person allows, byte offsets.
+    pub allowed: Vec<Range<u32>>,
     /// Runs of one replay.
     pub repeat: u32,
     /// The plan, and the revision of the changes that it was made of.
@@ -68,6 +71,8 @@ pub struct Trouble {
     pub text: String,
     /// Whether it is that nobody answered, or ceased to.
     pub silent: bool,
+    /// The unknown register that stands in the way, byte offsets: the person may allow it.
+    pub allow: Option<Range<u32>>,
 }
 
 /// Kinds of [`Trouble`].
@@ -96,18 +101,32 @@ impl From<ClientError> for Trouble {
             _ => TroubleKind::Board,
         };
         let text = e.to_string();
-        Self { kind, text, silent }
+        Self {
+            kind,
+            text,
+            silent,
+            allow: None,
+        }
     }
 }
 
 impl From<CompileError> for Trouble {
     fn from(e: CompileError) -> Self {
+        let allow = match e {
+            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
+            _ => None,
+        };
         let kind = match e {
             CompileError::Cancelled(_) => TroubleKind::Stopped,
             _ => TroubleKind::Plan,
         };
         let (text, silent) = (e.to_string(), false);
-        Self { kind, text, silent }
+        Self {
+            kind,
+            text,
+            silent,
+            allow,
+        }
     }
 }
 
@@ -200,6 +219,8 @@ pub struct Order {
     /// Whether hardware may be touched.
     pub(super) real: bool,
     pub(super) pace: Pace,
+    /// Unknown registers that the person allows, byte offsets.
+    pub(super) allowed: Vec<Range<u32>>,
     pub(super) repeat: u32,
     pub(super) revision: u64,
     pub(super) phase: Arc<Mutex<String>>,
@@ -252,6 +273,7 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
     let since = std::time::Instant::now();
     let options = CompileOptions {
         pace: order.pace,
+        allow_unknown: order.allowed.clone(),
         ..Default::default()
     };
     let edits = Edits {
@@ -308,6 +330,7 @@ pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
         return Err(Trouble {
             kind: TroubleKind::Unconfirmed,
             silent: false,
+            allow: None,
             text: format!(
                 "{} is hardware now ({}); nothing was touched. Replay again to be asked.",
                 order.board, device.description

@@ -102,6 +102,7 @@ impl Document {
             } else {
                 Pace::Fast
             },
+            allowed: self.replay.allowed.clone(),
             repeat: self.replay.repeat.max(1),
             revision: self.changes().revision(),
             phase: Arc::clone(&self.replay.phase),

@@ -10,11 +10,12 @@
 
 mod common;
 
-use common::{compiled, published, sample, steps, target, with_accesses, with_actions, with_entry, with_page};
+use common::{compiled, play, published, sample, steps, target, with_accesses, with_actions, with_entry, with_page};
 use replay_core::{Action, ReadClass};
 use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Patch, Plan, compile};
 use replay_engine::verify::{Reason, Refusal, Work, verify, verify_within};
 use trace_core::GpuVa;
+use trace_core::check::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{FrameRole, Recording};
 
@@ -184,14 +185,45 @@ fn rule_1_at_compile_time() {
     .unwrap();
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
     assert!(v.unproved.iter().any(|u| u.contains("0x3ff0..0x4000")), "{v:?}");
-    let all = CompileOptions {
-        allow_unknown: vec![0..0x4000],
-        ..CompileOptions::default()
+    // The outcome names it and says how often it was used.
+    let o = play(&c);
+    let told = o
+        .findings
+        .iter()
+        .find(|f| f.kind == FindingKind::UnknownRegister)
+        .unwrap();
+    assert!(
+        told.place == "registers 0x3ff0..0x4000" && told.message.ends_with("allowed it: 0 reads, 1 write"),
+        "{told:?}"
+    );
+    let with = |ranges: &[std::ops::Range<u32>]| {
+        let options = CompileOptions {
+            allow_unknown: ranges.to_vec(),
+            ..CompileOptions::default()
+        };
+        fails(&r, &Edits::default(), &options)
     };
+    assert!(matches!(with(&[0..0x4000]), CompileError::AllowedTooMuch { .. }));
+    // Nor in pieces.
+    let pieces: Vec<_> = (0..5).map(|n| 0x2800 + n * 0x400..0x2800 + (n + 1) * 0x400).collect();
+    assert!(
+        matches!(with(&pieces), CompileError::AllowedTooMuch { .. }),
+        "{}",
+        with(&pieces)
+    );
     assert!(matches!(
-        fails(&r, &Edits::default(), &all),
+        with(&vec![0x3ff0..0x3ff4; 65]),
         CompileError::AllowedTooMuch { .. }
     ));
+    // What is known not to be replayed is not allowed by its neighbours.
+    let e = with(&[0..0x10]);
+    assert!(
+        matches!(&e, CompileError::AllowedKnown { register, .. } if register == "GPU_ID"),
+        "{e}"
+    );
+    for uneven in [0x3ff1..0x3ff4, 0x3ff0..0x3ff2, 0x3ff4..0x3ff4] {
+        assert!(matches!(with(&[uneven]), CompileError::AllowedUneven { .. }));
+    }
 }
 
 #[test]
@@ -466,7 +498,7 @@ fn rule_4_a_job_in_a_slot_that_no_gpu_has() {
         c.plan.jobs[0].slot = slot;
         assert!(matches!(reason(&c, 4), Reason::Budget { budget: 16, .. }));
         // Whoever runs it all the same gets a job whose end nobody saw.
-        let outcome = common::play(&c);
+        let outcome = play(&c);
         assert_eq!(outcome.jobs.len(), c.plan.jobs.len());
         assert!(!outcome.jobs[0].done);
     }

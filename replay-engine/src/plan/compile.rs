@@ -6,6 +6,7 @@ use super::{
     Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::DeviceInfo;
+use crate::verify::MOST_ALLOWED;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::progress::Progress;
@@ -103,14 +104,7 @@ pub fn compile_with(
     if u32::try_from(events).is_err() {
         return Err(CompileError::TooManyEvents { events });
     }
-    for r in &options.allow_unknown {
-        if u64::from(r.end.saturating_sub(r.start)) > map.window_bytes() / 4 {
-            return Err(CompileError::AllowedTooMuch {
-                start: r.start,
-                end: r.end,
-            });
-        }
-    }
+    allowed(&options.allow_unknown, map)?;
     progress.set_total(events as u64 + 2);
 
     let mut memory = Relocated::new(recording, target.arena, progress)?;
@@ -165,6 +159,36 @@ pub fn compile_with(
         },
         pages: images,
     })
+}
+
+/// Ranges that a person allows hold whole registers, are a small part of the window, and none of them holds a register
+/// that the map knows and does not have replayed.
+fn allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
+    let most = map.window_bytes() / 4;
+    let mut sum = 0u64;
+    for r in ranges {
+        let (start, end) = (r.start, r.end);
+        if start >= end || start % 4 != 0 || end % 4 != 0 {
+            return Err(CompileError::AllowedUneven { start, end });
+        }
+        sum = sum.saturating_add(u64::from(end - start));
+        if sum > most || ranges.len() as u64 > MOST_ALLOWED {
+            return Err(CompileError::AllowedTooMuch { start, end });
+        }
+        let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
+        if let Some(known) = known {
+            return Err(CompileError::AllowedKnown {
+                start,
+                end,
+                register: known.name.clone(),
+                reason: match known.replay.reason.as_str() {
+                    "" => "it is only read".to_owned(),
+                    reason => reason.to_owned(),
+                },
+            });
+        }
+    }
+    Ok(())
 }
 
 fn title(identity: &Identity) -> String {

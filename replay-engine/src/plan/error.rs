@@ -1,6 +1,7 @@
 //! Why a recording cannot become a plan.
 
 use super::BodyError;
+use crate::verify::MOST_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
@@ -53,15 +54,44 @@ pub enum CompileError {
         window: u64,
     },
     /// A register that the map does not know.
-    #[error("event {event}: the register at {offset:#x} is unknown; allow the range to replay it")]
+    #[error(
+        "event {event}: the map does not know the register at {offset:#x}; it is replayed only where a person allows \
+         its range, {offset:#x}..{:#x}", offset.saturating_add(4)
+    )]
     UnknownRegister {
         /// The event.
         event: u64,
         /// Byte offset.
         offset: u32,
     },
-    /// A range that was allowed covers the whole window.
-    #[error("the allowed range {start:#x}..{end:#x} covers most of the window; allow the registers that are meant")]
+    /// A range that was allowed is empty, or no multiple of a register.
+    #[error(
+        "the allowed range {start:#x}..{end:#x} is none of registers: both ends are multiples of 4, the second larger"
+    )]
+    AllowedUneven {
+        /// First offset.
+        start: u32,
+        /// End, not included.
+        end: u32,
+    },
+    /// A range that was allowed holds a register that is known not to be replayed.
+    #[error("the allowed range {start:#x}..{end:#x} holds {register}, which is not replayed: {reason}")]
+    AllowedKnown {
+        /// First offset.
+        start: u32,
+        /// End, not included.
+        end: u32,
+        /// Name of the register.
+        register: String,
+        /// The map's reason.
+        reason: String,
+    },
+    /// The ranges that were allowed cover too much of the window, or are too many.
+    #[error(
+        "up to the range {start:#x}..{end:#x} more than a quarter of the window is allowed, or more than {} ranges; \
+         allow the registers that are meant",
+        MOST_ALLOWED
+    )]
     AllowedTooMuch {
         /// First offset.
         start: u32,

@@ -56,6 +56,8 @@ pub(super) struct Recorder<'a> {
     /// Differences of state from before the recording, the first [`KEPT`] as findings.
     before: Vec<Finding>,
     before_count: u64,
+    /// Reads and writes of registers that the map does not know, by the range that a person allowed.
+    unknown: Vec<(u64, u64)>,
     pub jobs: Vec<JobSeen>,
     pub fault: Option<FaultSeen>,
     pub cancelled: bool,
@@ -69,6 +71,10 @@ pub(super) struct Recorder<'a> {
     poll_events: u32,
     all_poll_events: u64,
     held: Option<Seen>,
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 impl<'a> Recorder<'a> {
@@ -88,6 +94,7 @@ impl<'a> Recorder<'a> {
             divergence_count: 0,
             before: Vec::new(),
             before_count: 0,
+            unknown: vec![(0, 0); plan.allowed.len()],
             jobs: vec![JobSeen::default(); plan.jobs.len()],
             fault: None,
             cancelled: false,
@@ -110,9 +117,26 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// What the run says of the recording: state that was there before it began, and stood otherwise here.
+    /// What the run says of the recording: state that was there before it began, and stood otherwise here; and what a
+    /// person allowed to be replayed without knowing it.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = self.before.clone();
+        self.tell_the_rest(&mut findings);
+        for ((start, end), (reads, writes)) in self.plan.allowed.iter().zip(&self.unknown) {
+            findings.push(Finding::new(
+                FindingKind::UnknownRegister,
+                format!("registers {start:#x}..{end:#x}"),
+                format!(
+                    "the map does not know what stands there; a person allowed it: {}, {}",
+                    counted(*reads, "read"),
+                    counted(*writes, "write")
+                ),
+            ));
+        }
+        findings
+    }
+
+    fn tell_the_rest(&self, findings: &mut Vec<Finding>) {
         let more = self.before_count.saturating_sub(findings.len() as u64);
         if more > 0 {
             let after = findings.last().map(|f| f.place.clone()).unwrap_or_default();
@@ -122,7 +146,6 @@ impl<'a> Recorder<'a> {
                 format!("{more} more findings of this kind follow and are not listed"),
             ));
         }
-        findings
     }
 
     /// The job that was submitted last.
@@ -146,7 +169,14 @@ impl<'a> Recorder<'a> {
     }
 
     fn follow(&mut self, seen: &Seen) {
-        let Some(r) = self.register(seen.offset) else { return };
+        let Some(r) = self.register(seen.offset) else {
+            let within = |(start, end): &(u32, u32)| (u64::from(*start)..u64::from(*end)).contains(&seen.offset);
+            let range = self.plan.allowed.iter().position(within);
+            if let Some((reads, writes)) = range.and_then(|i| self.unknown.get_mut(i)) {
+                *(if seen.write { writes } else { reads }) += 1;
+            }
+            return;
+        };
         let event = u64::from(seen.event);
         match r.replay.role {
             Some(Role::JobCommand) if seen.write && seen.value == JOB_START => {

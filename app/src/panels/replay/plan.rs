@@ -26,7 +26,7 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "What the replay will do");
-    trouble(doc, ui);
+    trouble(doc, asks, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
             let words = "A plan lists every write, every comparison and every change before anything is sent to the \
@@ -53,7 +53,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// What went wrong, and the way on.
-fn trouble(doc: &mut Document, ui: &mut Ui) {
+fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = doc.replay.error.clone() else { return };
     let (words, colour) = match t.kind {
@@ -61,6 +61,16 @@ fn trouble(doc: &mut Document, ui: &mut Ui) {
         _ => (format!("▲ {}", t.text), p.error),
     };
     told(ui, words, colour);
+    if let Some(range) = &t.allow {
+        ui.add_space(4.0);
+        let words = format!("Allow {:#x}..{:#x} and plan again", range.start, range.end);
+        let more = "registers that the map does not know are replayed only where you allow them; plan and outcome name \
+                    the range";
+        if ui.button(words).on_hover_text(more).clicked() {
+            doc.replay.allowed.push(range.clone());
+            asks.command("plan");
+        }
+    }
     if t.kind == TroubleKind::Board && doc.replay.board() != doc.replay.software() {
         ui.add_space(4.0);
         if ui.button("Go on with the software board").clicked() {
