@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
+mod replaying;
 
 use common::{Window, diverging, sample};
 use egui_kittest::kittest::Queryable as _;

@@ -32,4 +32,6 @@ pub enum Selection {
     Note(u64),
     /// A divergence of the last replay, by its index.
     Divergence(u32),
+    /// A fault of the last replay, by its index.
+    Fault(u32),
 }

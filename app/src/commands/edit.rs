@@ -91,7 +91,7 @@ pub fn copy_selection(app: &mut App, ctx: &Context) {
             .get(*i as usize)
             .map(|f| format!("{}: {}", f.place, f.message))
             .unwrap_or_default(),
-        Selection::Event | Selection::Note(_) | Selection::Divergence(_) => {
+        Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => {
             format!("{}\t{}", d.moment(), words::line(d, d.moment()))
         }
     };

@@ -187,6 +187,7 @@ fn timeline_part(t: Timeline) -> Part {
                 failed: j.failed,
                 chain: Arc::default(),
                 end: None,
+                space: None,
             })
             .collect(),
         gaps: t.gaps.iter().map(|g| (g.after_event, g.ns)).collect(),

@@ -13,8 +13,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
 use trace_core::recording::{BufferRole, Recording};
-use trace_core::registers::RegisterMap;
+use trace_core::registers::{RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
+
+/// Most events between a write that makes a job ready and its submit; other threads access registers in between.
+const AHEAD: u64 = 256;
 
 /// Reads that waited for a condition, folded.
 #[derive(Clone, Copy, Debug)]
@@ -269,9 +272,10 @@ impl Facts {
     }
 
     fn take_chains(&mut self, chains: Vec<Chain>) {
-        for (job, (chain, end)) in self.jobs.iter_mut().zip(chains) {
+        for (job, (chain, end, space)) in self.jobs.iter_mut().zip(chains) {
             job.chain = chain;
             job.end = end;
+            job.space = space;
         }
         let mut last: Option<&Arc<[ChainJob]>> = None;
         self.shaders.clear();
@@ -341,6 +345,29 @@ impl Facts {
             .rev()
             .take(8)
             .find(|j| j.done.is_none_or(|d| event <= d))
+    }
+
+    /// The job that a write makes ready: its slot's next submit takes up what the write says of head, cores,
+    /// configuration or flush id.
+    #[must_use]
+    pub fn job_prepared_at(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
+        let access = recording.events.access(usize::try_from(event).ok()?)?;
+        let register = self.map?.at(access.offset).filter(|_| access.write)?;
+        let next = [Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId];
+        if !register.replay.role.as_ref().is_some_and(|r| next.contains(r)) {
+            return None;
+        }
+        let slot = self.slots.get(usize::from(register.index?))?;
+        let submit = |i: &u32| self.jobs.get(*i as usize).map_or(u64::MAX, |j| j.submit);
+        let n = slot.partition_point(|i| submit(i) < event);
+        let job = self.jobs.get(*slot.get(n)? as usize)?;
+        (job.submit - event <= AHEAD).then_some(job)
+    }
+
+    /// The job that an event belongs to: the one that it makes ready, or the one that runs.
+    #[must_use]
+    pub fn job_of(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
+        self.job_prepared_at(recording, event).or_else(|| self.job_at(event))
     }
 
     /// The job that an event submits.

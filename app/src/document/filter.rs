@@ -38,7 +38,7 @@ pub enum Filter {
 pub enum Key {
     /// Index of the event.
     Event,
-    /// Index of the job that runs.
+    /// Index of the job that it makes ready, or that runs.
     Job,
     /// Value read or written.
     Value,
@@ -257,7 +257,7 @@ impl Filter {
             Self::Compare(key, order, v) => {
                 let value = match key {
                     Key::Event => Some(event),
-                    Key::Job => facts.job_at(event).map(|j| u64::from(j.index)),
+                    Key::Job => facts.job_of(recording, event).map(|j| u64::from(j.index)),
                     Key::Value => recording.events.access(at).map(|a| a.value),
                     Key::Offset => recording.events.access(at).map(|a| u64::from(a.offset)),
                     Key::Thread => recording.events.thread.get(at).map(u64::from),

@@ -49,6 +49,9 @@ pub struct JobFact {
     pub chain: Arc<[ChainJob]>,
     /// How the chain ends, when not in good order.
     pub end: Option<Arc<str>>,
+    /// Address space that it runs in, as an index into the recording's list; `None`: not in the recording, or not
+    /// found out yet.
+    pub space: Option<u32>,
 }
 
 impl JobFact {
@@ -59,8 +62,8 @@ impl JobFact {
     }
 }
 
-/// A chain and how it ends, when not in good order.
-pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>);
+/// A chain, how it ends when not in good order, and the address space that it runs in.
+pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>, Option<u32>);
 
 /// The chain of each job, read in the address space that it runs in. Jobs that run the same chain while memory is the
 /// same share it.
@@ -81,7 +84,8 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
             Some(c) => c.clone(),
             None => {
                 let memory = space.and_then(|s| memory_at(recording, s, j.submit));
-                let c = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                let mut c: Chain = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                c.2 = space;
                 known.insert((j.head_va, snapshot, space), c.clone());
                 c
             }
@@ -129,5 +133,5 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
             fields,
         });
     }
-    (out.into(), end.map(Into::into))
+    (out.into(), end.map(Into::into), None)
 }

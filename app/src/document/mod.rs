@@ -9,6 +9,8 @@ pub mod filter;
 pub mod jobs;
 pub mod lookup;
 pub mod moment;
+pub mod reach;
+pub mod reached;
 pub mod replay;
 pub mod runs;
 pub mod safety;

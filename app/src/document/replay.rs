@@ -3,6 +3,7 @@
 use super::boards::{self, Boards};
 use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
+use super::reach::Reach;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
 use replay_engine::client::{ClientError, Lease, Phase};
@@ -42,6 +43,8 @@ pub struct State {
     pub device: Option<DeviceInfo>,
     /// What the checks before the push proved, or why the plan is refused.
     pub verified: Option<Result<Verified, Refusal>>,
+    /// What the plan may touch.
+    pub reach: Arc<Reach>,
     /// The run that is going on.
     pub running: Option<Progress>,
     /// What it is doing.
@@ -207,6 +210,7 @@ impl State {
         self.plan = Some((p.compiled, p.revision));
         self.device = Some(p.device);
         self.verified = Some(p.verified);
+        self.reach = Arc::new(p.reach);
     }
 }
 
@@ -236,6 +240,8 @@ pub struct Planned {
     pub verified: Result<Verified, Refusal>,
     /// Revision of the changes.
     pub revision: u64,
+    /// What it may touch.
+    pub reach: Reach,
     /// Nanoseconds that compiling and checking took.
     pub plan_ns: u64,
 }
@@ -287,7 +293,9 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
     let compiled = compile(&order.recording, &edits, device, &options, progress)?;
     order.say("checking the plan");
     let verified = checked(&compiled, device, progress)?;
+    let reach = Reach::of(&compiled.plan, &order.recording);
     Ok(Planned {
+        reach,
         compiled: Arc::new(compiled),
         device: device.clone(),
         verified,
@@ -375,9 +383,14 @@ pub fn verdict(outcome: &Outcome) -> &'static str {
 #[must_use]
 pub fn summary(outcome: &Outcome) -> String {
     let run = outcome.timing.runs_ns.first().copied().unwrap_or(0);
+    format!("in {} · {}", text::duration(run), compared(outcome))
+}
+
+/// What of a replay was compared: reads, interrupts.
+#[must_use]
+pub fn compared(outcome: &Outcome) -> String {
     format!(
-        "in {} · {} of {} reads · {} interrupts",
-        text::duration(run),
+        "{} of {} reads · {} interrupts",
         text::count(outcome.reads.matched),
         text::count(outcome.reads.compared),
         text::count(outcome.interrupts),

@@ -2,6 +2,7 @@
 
 use super::Document;
 use super::boards::{Boards, contained};
+use super::moment::Selection;
 use super::replay::Order;
 use crate::theme::text;
 use replay_engine::device::Containment;
@@ -38,6 +39,16 @@ impl Document {
             Some(Ok(v)) if self.plan_is_fresh() && v.unproved.is_empty() => Safety::Proved(by),
             Some(Ok(v)) if self.plan_is_fresh() => Safety::Bounded(by, v.unproved.len()),
             _ => Safety::Contained(by),
+        }
+    }
+
+    /// Selects the first fault of the last replay, or its first divergence, so that it is explained.
+    pub fn go_to_what_went_wrong(&mut self) {
+        let Some(o) = self.replay.outcome.clone() else { return };
+        if let Some(f) = o.faults.first() {
+            self.go_with(f.event, Selection::Fault(0));
+        } else if let Some(d) = o.divergences.first() {
+            self.go_with(d.event, Selection::Divergence(0));
         }
     }
 

@@ -298,27 +298,42 @@ fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<To
 
 /// Whether the descriptors at `head`, or what they point at, hold an address in the target.
 fn points(memory: &GpuMemoryView<'_>, head: u64, va: u64, (from, bytes): (u64, u64)) -> Option<String> {
-    let words = |at: u64, len: usize| -> Vec<u64> {
-        let read = memory.read_range(GpuVa(at), len as u64).bytes;
-        read.chunks_exact(8)
-            .filter_map(|w| Some(u64::from_le_bytes(w.try_into().ok()?)))
-            .collect()
-    };
     let hits = |p: u64| from <= p && p - from < bytes && p <= va;
-    let first = words(head & !7, DESCRIPTOR);
+    let first = words(memory, head & !7, DESCRIPTOR);
     if let Some(p) = first.iter().copied().find(|p| hits(*p)) {
         return Some(format!("points at {p:#x}"));
     }
-    first
-        .into_iter()
+    behind(memory, &first).filter(|p| *p >> 12 != va >> 12).find_map(|p| {
+        let found = words(memory, p, BEHIND).into_iter().find(|q| hits(*q))?;
+        Some(format!("points at {found:#x} through {p:#x}"))
+    })
+}
+
+/// Words of memory at an address, as far as they are held.
+fn words(memory: &GpuMemoryView<'_>, at: u64, len: usize) -> Vec<u64> {
+    let read = memory.read_range(GpuVa(at), len as u64).bytes;
+    read.chunks_exact(8)
+        .filter_map(|w| Some(u64::from_le_bytes(w.try_into().ok()?)))
+        .collect()
+}
+
+/// Those of the words that are addresses of memory that is held.
+fn behind(memory: &GpuMemoryView<'_>, words: &[u64]) -> impl Iterator<Item = u64> {
+    words
+        .iter()
         // Pointers of descriptors hold sizes and flags in their lowest bits.
         .map(|p| p & !63)
-        .filter(|p| *p >= 4096 && *p >> 48 == 0 && *p >> 12 != va >> 12)
+        .filter(|p| *p >= 4096 && *p >> 48 == 0)
         .filter(|p| memory.page(GpuVa(*p)).0.is_some())
-        .find_map(|p| {
-            let found = words(p, BEHIND).into_iter().find(|q| hits(*q))?;
-            Some(format!("points at {found:#x} through {p:#x}"))
-        })
+}
+
+/// Adds everything that may be an address in the descriptors at `head` and in what they point at.
+pub fn pointers(memory: &GpuMemoryView<'_>, head: u64, out: &mut Vec<u64>) {
+    let first = words(memory, head & !7, DESCRIPTOR);
+    for p in behind(memory, &first) {
+        out.extend(words(memory, p, BEHIND));
+    }
+    out.extend(first);
 }
 
 /// What the page of a byte is used for, in words; `unknown` when nothing tells.

@@ -173,6 +173,7 @@ mod tests {
             failed: false,
             chain: Arc::default(),
             end: None,
+            space: None,
         };
         let buffer = |va: u64, bytes: u64| Buffer {
             name: format!("b{va:x}"),

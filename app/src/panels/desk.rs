@@ -113,6 +113,8 @@ pub struct Asks {
     list: Vec<Ask>,
     items: Vec<Item>,
     focus: Option<&'static str>,
+    /// Whether the inspector is in view, so that panels need not explain what is selected.
+    pub inspector: bool,
     /// The pairing that is going on.
     pub pairing: Arc<Mutex<Option<Pairing>>>,
 }

@@ -165,7 +165,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("write", "also: read, poll, interrupt"),
     ("JS1_COMMAND", "registers whose name or block holds this"),
     ("block = AS", "registers of a block"),
-    ("job = 29", "while a job runs"),
+    ("job = 29", "what starts a job, and while it runs"),
     ("value >= 0x1000", "also: event, offset, thread; = != < > <= >="),
     ("job = 29 and not poll", "and, or, not, and brackets"),
 ];
@@ -293,7 +293,7 @@ fn draw_row(
         paint_text(ui, cell.of(rect), Align2::RIGHT_CENTER, t, mono(), colour);
     };
     right(c.event, &text::count(event), p.quiet);
-    let job = doc.facts.job_at(event).map(|j| j.index);
+    let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
     let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
     let time = match since {
         Some(submit) => text::offset_us(ns(event).saturating_sub(ns(submit))),
@@ -325,7 +325,7 @@ fn draw_row(
     match doc.recording.events.access(at) {
         Some(a) => {
             let (word, colour) = if a.write { ("write", p.write) } else { ("read", p.read) };
-            let (word, colour) = if folded { ("poll", p.poll) } else { (word, colour) };
+            let (word, colour) = if folded { ("poll", p.quiet) } else { (word, colour) };
             if a.write {
                 ui.painter().rect_filled(mark, 1.0, colour);
             } else {

@@ -1,6 +1,6 @@
 //! Inspector: explains the one thing selected, at the right.
 
-use super::{jobs, problems, register};
+use super::{jobs, problems, register, replay};
 use crate::document::moment::Selection;
 use crate::document::{Document, facts, lookup, runs, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
@@ -23,6 +23,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         Selection::Finding(i) => finding(doc, asks, ui, i),
         Selection::Note(e) => note(doc, asks, ui, e),
         Selection::Divergence(i) => divergence(doc, asks, ui, i),
+        Selection::Fault(i) => fault(doc, asks, ui, i),
     }
     if let Some(text) = doc.changes().notes().get(&doc.moment()).cloned()
         && !matches!(doc.selection(), Selection::Note(_))
@@ -241,7 +242,7 @@ fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     ui.label(RichText::new(format!("{mark} {word}")).color(colour));
     ui.label(RichText::new(problems::kind_name(f.kind)).font(mono()));
     ui.add_space(6.0);
-    ui.add(egui::Label::new(&f.message).wrap());
+    ui.add(egui::Label::new(text::grouped(&f.message)).wrap());
     ui.add_space(6.0);
     match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
         Some(va) => {
@@ -296,6 +297,15 @@ fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
     }
     if ui.button("Remove note").clicked() {
         asks.command("remove-note");
+    }
+}
+
+/// A fault of the last replay; without one the event that it was told at.
+fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+    let outcome = doc.replay.outcome.clone();
+    match outcome.as_ref().and_then(|o| o.faults.get(index as usize)) {
+        Some(f) => replay::fault(doc, asks, ui, f),
+        None => event(doc, ui),
     }
 }
 

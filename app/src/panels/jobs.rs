@@ -1,13 +1,16 @@
 //! Jobs: every submit with its chain, its dispatch, its shader, what it can reach and how long it took.
 
 use crate::document::facts::Stage;
+use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
+use crate::document::reached::{self, Reached};
 use crate::document::{Document, runs, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
 
 pub mod view;
 
@@ -22,6 +25,7 @@ struct Columns {
     submit: f32,
     slot: f32,
     duration: f32,
+    done: f32,
     kind: f32,
     dispatch: f32,
     /// Right edge of the shader's address, where there is room for it.
@@ -30,14 +34,15 @@ struct Columns {
 
 impl Columns {
     fn new(width: f32) -> Self {
-        let kind = 288.0;
+        let kind = 318.0;
         let dispatch = kind + ((width - kind) * 0.3).clamp(84.0, 170.0);
         let end = width - 14.0;
         Self {
-            job: 52.0,
-            submit: 126.0,
-            slot: 166.0,
-            duration: 268.0,
+            job: 44.0,
+            submit: 110.0,
+            slot: 144.0,
+            duration: 232.0,
+            done: 302.0,
             kind,
             dispatch,
             shader: (end > dispatch + 290.0).then_some(end),
@@ -50,7 +55,7 @@ impl Columns {
 pub fn meant(doc: &Document) -> Option<u32> {
     match doc.selection() {
         Selection::Job(j) => Some(*j),
-        _ => doc.facts.job_at(doc.moment()).map(|j| j.index),
+        _ => doc.facts.job_of(&doc.recording, doc.moment()).map(|j| j.index),
     }
 }
 
@@ -105,6 +110,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         ("submit", c.submit, true),
         ("slot", c.slot, true),
         ("duration", c.duration, true),
+        ("done", c.done, true),
         ("kind", c.kind, false),
         ("dispatch", c.dispatch, false),
         ("shader", c.shader.unwrap_or(0.0), true),
@@ -131,7 +137,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         }
     }
     let mut rows = view.list;
-    let mut go = None;
+    let (mut go, mut done) = (None, None);
     let longest = doc.facts.longest_ns.max(1);
     rows.show(ui, "Jobs", doc.facts.jobs.len() as u64, |ui, row, rect| {
         let Some(j) = doc.facts.jobs.get(row as usize) else {
@@ -147,21 +153,30 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         }
         let (x, y) = (rect.left(), rect.center().y);
         let ink = if j.failed { p.error } else { p.job };
-        let number = |at: f32, dy: f32, t: String, colour| {
-            let place = pos2(x + at, y + dy);
-            ui.painter().text(place, Align2::RIGHT_CENTER, t, mono(), colour);
+        let number = |at: f32, t: String, colour| {
+            ui.painter()
+                .text(pos2(x + at, y), Align2::RIGHT_CENTER, t, mono(), colour)
         };
-        number(c.job, 0.0, text::count(u64::from(j.index)), ink);
-        number(c.submit, 0.0, text::count(j.submit), p.quiet);
-        number(c.slot, 0.0, j.slot.to_string(), p.quiet);
+        number(c.job, text::count(u64::from(j.index)), ink);
+        number(c.submit, text::count(j.submit), p.quiet);
+        number(c.slot, j.slot.to_string(), p.quiet);
         if let Some(d) = j.duration_ns {
             let part = (d as f64 / longest as f64).sqrt() as f32;
             let end = x + c.duration;
-            let bar = Rect::from_min_max(pos2(end - 70.0 * part, y + 7.0), pos2(end, y + 9.0));
-            ui.painter().rect_filled(bar, 0.0, p.job.gamma_multiply(0.8));
+            let bar = Rect::from_min_max(pos2(end - 70.0 * part, y + 8.0), pos2(end, y + 9.5));
+            ui.painter().rect_filled(bar, 0.0, p.job);
         }
         let took = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
-        number(c.duration, -1.0, took, p.text);
+        number(c.duration, took, p.text);
+        if let Some(d) = j.done {
+            let place = number(c.done, text::count(d), p.read).expand2(vec2(4.0, 2.0));
+            let r = ui.interact(place, ui.scope_id().with(("done", j.index)), Sense::click());
+            r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
+            let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
+            if hand.on_hover_text("its interrupt").clicked() {
+                done = Some((j.index, d));
+            }
+        }
         let kind = Rect::from_min_max(pos2(x + c.kind, rect.top()), pos2(x + c.dispatch - 8.0, rect.bottom()));
         let bad = j.chain.iter().any(|c| !c.decoded) || j.end.is_some();
         let (word, colour) = match bad {
@@ -176,14 +191,17 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             paint_text(ui, cell, Align2::LEFT_CENTER, &words::dispatch(d), mono(), p.text);
         }
         if let Some((s, at)) = j.chain.first().and_then(|c| c.shader).zip(c.shader) {
-            number(at, 0.0, format!("{s:#x}"), p.quiet);
+            number(at, format!("{s:#x}"), p.quiet);
         }
         if r.clicked() {
             go = Some(j.index);
         }
     });
     view.list = rows;
-    if let Some(j) = go {
+    if let Some((j, event)) = done {
+        doc.go_with(event, Selection::Job(j));
+        view.seen_jump = doc.jumps;
+    } else if let Some(j) = go {
         doc.go_job(j);
         view.seen_jump = doc.jumps;
     }
@@ -192,7 +210,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 /// What is known of a job, as the inspector shows it too.
 pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     let p = palette(ui);
-    let facts = std::sync::Arc::clone(&doc.facts);
+    let facts = Arc::clone(&doc.facts);
     let Some(j) = facts.jobs.get(index as usize) else {
         return;
     };
@@ -240,7 +258,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             },
         );
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
-            asks.memory(Some(0), c.va, 32);
+            asks.memory(Some(j.space.unwrap_or(0)), c.va, 32);
             asks.command("show-memory");
         }
         let kind = if c.decoded {
@@ -268,41 +286,106 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         if let Some(s) = c.shader
             && widgets::key_link(ui, "shader", &format!("{s:#x}")).clicked()
         {
-            asks.memory(Some(0), s, 16);
+            asks.memory(Some(j.space.unwrap_or(0)), s, 16);
             asks.command("show-memory");
         }
     }
     if let Some(e) = &j.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
     }
-    reaches(doc, asks, ui);
+    reaches(doc, asks, ui, index);
 }
 
-fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
-    let recording = std::sync::Arc::clone(&doc.recording);
-    let list: Vec<_> = recording.facts.buffers.iter().take(12).collect();
-    if list.is_empty() {
+/// Buffers that are shown before the others are asked for.
+const SHOWN: usize = 12;
+/// Most buffers that are listed.
+const MOST: usize = 200;
+
+/// A job, what it was looked up for, and what it reaches.
+type KeptReach = ((u32, u64, usize), Arc<Vec<Reached>>);
+
+/// What a job can reach; looked up once, and again when more is known of the job.
+fn reach(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<Reached>> {
+    let id = egui::Id::unique("what the job reaches");
+    let key = (j.index, j.submit, Arc::as_ptr(&doc.facts) as usize);
+    let kept: Option<KeptReach> = ui.data(|d| d.get_temp(id));
+    if let Some((_, list)) = kept.filter(|k| k.0 == key) {
+        return list;
+    }
+    let list = Arc::new(reached::buffers(&doc.recording, j));
+    ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&list))));
+    list
+}
+
+/// A row with rights on its right, each letter in its colour.
+fn rights_row(ui: &mut Ui, label: &str, name: Part, rights: u8) -> egui::Response {
+    let p = palette(ui);
+    let r = widgets::list_row(ui, label, false, 0.0, name, Part::mono("   "));
+    let mut x = r.rect.right();
+    for (bit, letter, ink) in [(4, "x", p.quiet), (2, "w", p.write), (1, "r", p.read)] {
+        if rights & bit != 0 {
+            let at = pos2(x, r.rect.center().y);
+            x = ui.painter().text(at, Align2::RIGHT_CENTER, letter, mono(), ink).left();
+        }
+    }
+    r
+}
+
+/// What a job can reach, those buffers first that its descriptors point to.
+pub fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+    let p = palette(ui);
+    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+    let Some(j) = facts.jobs.get(index as usize) else {
+        return;
+    };
+    if !facts.knows(Stage::Chains) {
         return;
     }
-    widgets::section(ui, "Buffers it can reach");
-    for b in list {
-        let rights = doc
-            .facts
-            .spaces
-            .get(b.address_space as usize)
-            .and_then(|s| s.mapping_at(b.va.0))
-            .map(|m| m.rights);
-        let right = rights.map_or_else(|| "not mapped".into(), runs::rights_text);
-        let row = widgets::list_row(
-            ui,
-            &format!("reach {}", b.name),
-            false,
-            0.0,
-            Part::words(&b.name),
-            Part::mono(right),
-        );
-        if row.clicked() {
+    widgets::section(ui, "Reaches");
+    let quiet = |ui: &mut Ui, words: String| ui.label(egui::RichText::new(words).font(small()).color(p.quiet));
+    let Some(space) = j.space else {
+        quiet(ui, "its address space is not in the recording".into());
+        return;
+    };
+    let list = reach(doc, ui, j);
+    let id = egui::Id::unique("all that the job reaches");
+    let all = ui.data(|d| d.get_temp::<u32>(id)) == Some(index);
+    let most = if all { MOST } else { SHOWN };
+    for r in list.iter().take(most) {
+        let Some(b) = recording.facts.buffers.get(r.buffer as usize) else {
+            continue;
+        };
+        let mut name = Part::words(&b.name);
+        if !r.pointed {
+            name = name.colour(p.quiet);
+        }
+        let how = if r.pointed {
+            "a descriptor of the job points to it"
+        } else {
+            "mapped for the job; no descriptor that was looked through points to it"
+        };
+        let row = rights_row(ui, &format!("reach {}", b.name), name, r.rights);
+        let told = format!("{}, {}\n{how}", b.va, runs::rights_text(r.rights));
+        if row.on_hover_text(told).clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
+            asks.command("show-memory");
+        }
+    }
+    if list.len() > SHOWN && !all {
+        let words = format!("{} more", text::count((list.len() - SHOWN) as u64));
+        if widgets::link(ui, "more that the job reaches", &words).clicked() {
+            ui.data_mut(|d| d.insert_temp(id, index));
+        }
+    } else if list.len() > MOST {
+        quiet(ui, format!("and {} more", text::count((list.len() - MOST) as u64)));
+    } else if list.is_empty() {
+        quiet(ui, "no buffer that the recording names is mapped for it".into());
+    }
+    if let Some(s) = j.chain.first().and_then(|c| c.shader) {
+        let rights = reached::rights(&recording, j, s).unwrap_or(0);
+        let name = Part::words(format!("shader {s:#x}")).colour(p.quiet);
+        if rights_row(ui, "reach shader", name, rights).clicked() {
+            asks.memory(Some(space), s, 16);
             asks.command("show-memory");
         }
     }

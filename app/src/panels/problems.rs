@@ -20,14 +20,28 @@ struct View {
     rows: Rows,
     /// Severities that are left out.
     without: Vec<Severity>,
-    /// What `passing` was made of: findings there are, severities left out.
-    made_of: Option<(usize, usize)>,
-    /// Indices of those that pass.
-    passing: Vec<u32>,
+    /// What `passing` was made of: findings there are, severities left out, whether all are unfolded.
+    made_of: Option<(usize, usize, bool)>,
+    /// Those that pass.
+    passing: Vec<Row>,
+    /// Whether findings of mapped pages without content are listed one by one.
+    unfolded: bool,
     /// How many there are of each severity.
     counts: [u64; 3],
     jumps: u64,
 }
+
+/// A row of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    /// A finding, by its index.
+    One(u32),
+    /// So many findings of mapped pages without content, which follow when unfolded.
+    Folded(u64),
+}
+
+/// From so many on, findings of mapped pages without content are one row.
+const MANY: u64 = 3;
 
 const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
@@ -69,25 +83,42 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     sift(doc, &mut view);
     chips(&mut view, ui);
     list(doc, asks, &mut view, ui);
-    explained(doc, ui);
+    // What the inspector says is not said again.
+    if !asks.inspector {
+        explained(doc, ui);
+    }
     ui.data_mut(|d| d.insert_temp(id, view));
 }
 
 /// Finds out again what passes, when the findings or the choice changed.
 fn sift(doc: &Document, view: &mut View) {
     let findings = &doc.facts.findings;
-    let now = Some((findings.len(), view.without.len()));
+    let empty = |f: &Finding| f.kind == FindingKind::MappedWithoutContent;
+    // Whoever goes to one of them sees it.
+    if let Selection::Finding(i) = *doc.selection()
+        && view.jumps != doc.jumps
+        && findings.get(i as usize).is_some_and(empty)
+    {
+        view.unfolded = true;
+    }
+    let now = Some((findings.len(), view.without.len(), view.unfolded));
     if view.made_of == now {
         return;
     }
     view.made_of = now;
     view.counts = SEVERITIES.map(|s| findings.iter().filter(|f| f.severity == s).count() as u64);
     let passes = |f: &Finding| !view.without.contains(&f.severity);
-    view.passing = (0u32..)
-        .zip(findings)
-        .filter(|(_, f)| passes(f))
-        .map(|(i, _)| i)
-        .collect();
+    let many = findings.iter().filter(|f| empty(f) && passes(f)).count() as u64;
+    view.passing.clear();
+    let mut told = many < MANY;
+    for (i, f) in (0u32..).zip(findings).filter(|(_, f)| passes(f)) {
+        if empty(f) && !std::mem::replace(&mut told, true) {
+            view.passing.push(Row::Folded(many));
+        }
+        if !empty(f) || many < MANY || view.unfolded {
+            view.passing.push(Row::One(i));
+        }
+    }
 }
 
 /// A switch for each severity that there is.
@@ -150,7 +181,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
     }
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
-    let room = if matches!(doc.selection(), Selection::Finding(_)) {
+    let room = if matches!(doc.selection(), Selection::Finding(_)) && !asks.inspector {
         EXPLAINED
     } else {
         0.0
@@ -160,16 +191,27 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("list").max_rect(rect));
     if let Selection::Finding(i) = *doc.selection()
         && view.jumps != doc.jumps
-        && let Ok(row) = view.passing.binary_search(&i)
+        && let Some(row) = view.passing.iter().position(|r| *r == Row::One(i))
     {
         view.rows.reveal(row as u64);
     }
     view.jumps = doc.jumps;
     let mut go = None;
-    let View { rows, passing, .. } = view;
+    let mut fold = false;
+    let View {
+        rows,
+        passing,
+        unfolded,
+        ..
+    } = view;
     rows.show(&mut child, "Problems", passing.len() as u64, |ui, row, rect| {
-        let Some(index) = usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() else {
-            return;
+        let index = match usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() {
+            Some(Row::One(i)) => i,
+            Some(Row::Folded(n)) => {
+                fold |= folded(doc, ui, rect, &columns, n, *unfolded);
+                return;
+            }
+            None => return,
         };
         let Some(f) = doc.facts.findings.get(index as usize) else {
             return;
@@ -195,9 +237,51 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
         });
     });
     ui.advance_cursor_after_rect(rect);
+    if fold {
+        view.unfolded = !view.unfolded;
+    }
     if let Some(i) = go {
         doc.go_finding(i);
     }
+}
+
+/// The row that stands for all findings of mapped pages without content. `true`: it was clicked.
+fn folded(doc: &Document, ui: &mut Ui, rect: Rect, columns: &Columns, n: u64, open: bool) -> bool {
+    let p = palette(ui);
+    let r = ui.interact(rect, ui.scope_id().with("without content"), Sense::click());
+    let kind = kind_name(FindingKind::MappedWithoutContent);
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, format!("Unfold {kind}")));
+    if r.hovered() || r.has_focus() {
+        ui.painter().rect_filled(rect, 0.0, p.raised);
+    }
+    let pages = |s: &crate::document::spaces::SpaceFact| s.pages_with(crate::document::runs::Content::None);
+    let pages: u64 = doc.facts.spaces.iter().map(pages).sum();
+    let cell =
+        |a: f32, b: f32| Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()));
+    let left = Align2::LEFT_CENTER;
+    let (mark, word) = severity(Severity::Note);
+    let colour = super::timeline::severity_colour(p, Severity::Note);
+    paint_text(ui, cell(12.0, 84.0), left, &format!("{mark} {word}"), body(), colour);
+    paint_text(ui, cell(88.0, columns.place - 8.0), left, &kind, mono(), p.text);
+    let places = text::counted(n, "place", "places");
+    paint_text(
+        ui,
+        cell(columns.place, columns.text - 8.0),
+        left,
+        &places,
+        body(),
+        p.quiet,
+    );
+    let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
+    let end = cell(columns.text, rect.width() - 12.0);
+    let used = paint_text(ui, end, Align2::RIGHT_CENTER, caret, body(), p.quiet);
+    let told = format!(
+        "{} in all; a replay starts them as zero",
+        text::counted(pages, "page", "pages")
+    );
+    let wide = cell(columns.text, rect.width() - 12.0 - used - 8.0);
+    paint_text(ui, wide, left, &told, body(), p.text);
+    r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
 fn finding(ui: &Ui, rect: Rect, columns: &Columns, f: &Finding, kind: &str) {
@@ -215,7 +299,12 @@ fn finding(ui: &Ui, rect: Rect, columns: &Columns, f: &Finding, kind: &str) {
     let ink = if f.event.is_some() { p.read } else { p.quiet };
     paint_text(ui, cell(columns.place, columns.text - 8.0), left, &place, mono(), ink);
     let wide = cell(columns.text, rect.width() - 8.0);
-    paint_text(ui, wide, left, &f.message, body(), p.text);
+    let message = text::grouped(&f.message);
+    // The row that stands for all of these says the rest.
+    let short = message
+        .split_once(" are mapped here")
+        .filter(|_| f.kind == FindingKind::MappedWithoutContent);
+    paint_text(ui, wide, left, short.map_or(&message, |s| s.0), body(), p.text);
 }
 
 /// The selected finding in full.
@@ -233,6 +322,6 @@ fn explained(doc: &Document, ui: &mut Ui) {
         .inner_margin(egui::Margin::symmetric(12, 6))
         .show(ui, |ui| {
             ui.add(egui::Label::new(RichText::new(&f.place).font(mono()).color(p.quiet)).truncate());
-            ui.add(egui::Label::new(&f.message).wrap());
+            ui.add(egui::Label::new(text::grouped(&f.message)).wrap());
         });
 }

@@ -169,6 +169,11 @@ impl Palette {
     }
 }
 
+/// How strong marks are that step back behind others of their kind: 0 is the ground, 1 the colour itself.
+pub const SOFT: f32 = 0.9;
+/// How strong what cannot be used is; it reads as well as other words.
+const DISABLED: f32 = 0.85;
+
 /// The colours that hold in this part of the window.
 #[must_use]
 pub fn palette(ui: &egui::Ui) -> &'static Palette {
@@ -276,6 +281,7 @@ fn style(theme: ThemeChoice) -> egui::Style {
     v.menu_corner_radius = CornerRadius::same(4);
     v.selection.bg_fill = p.selection;
     v.selection.stroke = Stroke::new(1.0, p.text);
+    v.disabled_alpha = DISABLED;
     v.text_cursor.blink = false;
     v.striped = false;
     let shadow = egui::Shadow {
@@ -327,39 +333,72 @@ pub fn contrast(a: Color32, b: Color32) -> f32 {
 mod tests {
     use super::*;
 
+    /// A colour as it looks through `part` over a ground.
+    fn over(c: Color32, part: f32, ground: Color32) -> Color32 {
+        let m = |a: u8, b: u8| (f32::from(a) * part + f32::from(b) * (1.0 - part)).round() as u8;
+        Color32::from_rgb(m(c.r(), ground.r()), m(c.g(), ground.g()), m(c.b(), ground.b()))
+    }
+
+    /// Every pair of colours in use: what it is, the mark, its ground, the least contrast.
+    fn pairs(p: &Palette) -> Vec<(String, Color32, Color32, f32)> {
+        const TEXT: f32 = 4.5;
+        const MARK: f32 = 3.0;
+        let grounds = [("panel", p.panel), ("raised", p.raised), ("selection", p.selection)];
+        let words = [
+            ("text", p.text),
+            ("quiet", p.quiet),
+            ("read", p.read),
+            ("write", p.write),
+            ("interrupt", p.interrupt),
+            ("job", p.job),
+            ("error", p.error),
+            ("warning", p.warning),
+            ("edited", p.edited),
+        ];
+        let mut out = vec![
+            (
+                "words on a job".to_owned(),
+                p.on_accent,
+                over(p.job, SOFT, p.panel),
+                TEXT,
+            ),
+            ("words on the main button".to_owned(), p.on_accent, p.accent, TEXT),
+            ("the moment's number".to_owned(), p.panel, p.text, TEXT),
+            ("a bit that is set".to_owned(), p.background, p.write, TEXT),
+            ("a bit that is set, read".to_owned(), p.background, p.read, TEXT),
+            ("text under the pointer".to_owned(), p.text, p.hover, TEXT),
+            ("quiet under the pointer".to_owned(), p.quiet, p.hover, TEXT),
+            ("edge of a phase, hatch".to_owned(), p.poll, p.panel, MARK),
+            ("edge of a phase inside".to_owned(), p.poll, p.raised, MARK),
+            ("pages not recorded".to_owned(), p.poll, p.background, MARK),
+        ];
+        for (ground, at) in grounds {
+            for (name, ink) in words {
+                out.push((format!("{name} on {ground}"), ink, at, TEXT));
+            }
+            out.push((format!("poll on {ground}"), p.poll, at, MARK));
+        }
+        for (name, ink) in [("text", p.text), ("quiet", p.quiet)] {
+            let faded = over(ink, DISABLED, p.panel);
+            out.push((format!("{name}, which cannot be used"), faded, p.panel, TEXT));
+        }
+        for (name, ink) in words {
+            out.push((format!("soft {name}"), over(ink, SOFT, p.panel), p.panel, MARK));
+            out.push((format!("{name} in the map of pages"), ink, p.background, MARK));
+        }
+        out
+    }
+
     #[test]
-    fn both_themes_parse_and_read_well() {
+    fn every_pair_of_colours_in_use_is_told_apart() {
         for file in [
             include_str!("../../../assets/themes/dark.toml"),
             include_str!("../../../assets/themes/light.toml"),
         ] {
             let p = Palette::parse(file).unwrap();
-            for (name, text) in [("text", p.text), ("quiet", p.quiet)] {
-                assert!(
-                    contrast(text, p.panel) >= 4.5,
-                    "{name} on panel: {}",
-                    contrast(text, p.panel)
-                );
-                assert!(
-                    contrast(text, p.raised) >= 4.5,
-                    "{name} on raised: {}",
-                    contrast(text, p.raised)
-                );
-            }
-            assert!(contrast(p.text, p.selection) >= 4.5);
-            assert!(contrast(p.on_accent, p.accent) >= 4.5);
-            let marks = [
-                p.read,
-                p.write,
-                p.interrupt,
-                p.job,
-                p.poll,
-                p.error,
-                p.warning,
-                p.edited,
-            ];
-            for m in marks {
-                assert!(contrast(m, p.panel) >= 3.0, "{m:?} on panel: {}", contrast(m, p.panel));
+            for (what, ink, ground, least) in pairs(&p) {
+                let c = contrast(ink, ground);
+                assert!(c >= least, "{what}: {c:.2} to 1, {ink:?} on {ground:?}");
             }
         }
     }

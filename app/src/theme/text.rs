@@ -15,6 +15,36 @@ pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
+/// A sentence with the digits of its counts in groups of three. Numbers that are part of something else, addresses,
+/// versions, names, stay as they are.
+#[must_use]
+pub fn grouped(sentence: &str) -> String {
+    let mut out = String::with_capacity(sentence.len() + 8);
+    for (i, word) in sentence.split(' ').enumerate() {
+        if i > 0 {
+            out.push(' ');
+        }
+        let start = word.len() - word.trim_start_matches(['(', '"']).len();
+        let end = word
+            .trim_end_matches([',', '.', ';', ':', ')', '"', '?', '!'])
+            .len()
+            .max(start);
+        let number = word.get(start..end).unwrap_or_default();
+        if number.len() > 3
+            && number.len() < 20
+            && number.bytes().all(|b| b.is_ascii_digit())
+            && !number.starts_with('0')
+        {
+            out.push_str(word.get(..start).unwrap_or_default());
+            out.push_str(&group(number));
+            out.push_str(word.get(end..).unwrap_or_default());
+        } else {
+            out.push_str(word);
+        }
+    }
+    out
+}
+
 fn group(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -164,6 +194,12 @@ mod tests {
     fn values_are_written_as_people_read_them() {
         assert_eq!(count(8542), "8\u{2009}542");
         assert_eq!(count(12), "12");
+        assert_eq!(
+            grouped("16385 pages at event 2411."),
+            "16\u{2009}385 pages at event 2\u{2009}411."
+        );
+        let same = "0x1234 at 127.0.0.1:7199, r1234p0, 0001, 3.14159 and 12 (b1234)";
+        assert_eq!(grouped(same), same);
         assert_eq!(
             (counted(1, "job", "jobs"), counted(0, "job", "jobs")),
             ("1 job".into(), "0 jobs".into())

@@ -4,10 +4,13 @@ use super::{ROW, body, mono, palette, small, strong};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
+/// Room above the head of a group, points.
+pub const HEAD: f32 = super::GROUP - 4.0;
+
 /// The head of a group.
 pub fn section(ui: &mut Ui, title: &str) {
     let p = palette(ui);
-    ui.add_space(super::GROUP - 4.0);
+    ui.add_space(HEAD);
     ui.label(RichText::new(title).font(strong()).color(p.quiet));
 }
 
@@ -87,7 +90,8 @@ pub fn paint_middle(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId
 }
 
 /// A text cut in the middle so that it is not wider than this, points.
-fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
+#[must_use]
+pub fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
     let wide = |t: &str| {
         let g = ui.painter().layout_no_wrap(t.to_owned(), font.clone(), Color32::WHITE);
         g.size().x
@@ -192,6 +196,24 @@ pub fn key_link(ui: &mut Ui, key: &str, text: &str) -> Response {
         );
     }
     response.on_hover_cursor(egui::CursorIcon::PointingHand)
+}
+
+/// A key and a value that takes as many lines as it needs.
+pub fn key_wrapped(ui: &mut Ui, key: &str, value: Part) -> Response {
+    let p = palette(ui);
+    let split = 92.0_f32.min(ui.available_width() * 0.4);
+    let ink = value.colour.unwrap_or(p.text);
+    let room = (ui.available_width() - split).max(24.0);
+    let galley = ui.painter().layout(value.text.clone(), value.font, ink, room);
+    let height = (galley.size().y + 5.0).max(ROW);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{key} {}", value.text)));
+    let left = Rect::from_min_size(rect.min, vec2(split - 4.0, ROW));
+    paint_text(ui, left, Align2::LEFT_CENTER, key, body(), p.quiet);
+    let line = galley.rows.first().map_or(ROW, |r| r.size.y);
+    let at = pos2(rect.left() + split, rect.top() + (ROW - line) / 2.0);
+    ui.painter().galley(at, galley, ink);
+    response
 }
 
 /// A text that goes somewhere when clicked.

@@ -119,6 +119,7 @@ impl App {
                 doc.replay.outcome = Some(outcome);
                 doc.replay.compared = compared;
                 doc.jumps += 1;
+                doc.go_to_what_went_wrong();
             }
             Err(e) => self.missed(of, board, what, e),
         }

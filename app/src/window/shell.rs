@@ -86,6 +86,7 @@ fn sides(app: &mut App, ui: &mut Ui) {
             panel.default_size(width).size_range(range)
         }
     };
+    app.asks.inspector = app.inspector;
     if app.outline {
         let shown = sized(Panel::left("outline"), app.sides.outline, Rangef::new(140.0, 420.0))
             .frame(side())

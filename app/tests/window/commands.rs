@@ -248,11 +248,10 @@ const CHECKS: &[(&str, Check)] = &[
         w.app().open(&ctx, path);
         w.settle();
         replayed(w);
+        let at = |w: &mut Window| (w.doc().moment(), w.doc().selection().clone());
+        assert_eq!(at(w), (events[0], Selection::Divergence(0)), "the first is selected");
         ran(w, id);
-        assert_eq!(
-            (w.doc().moment(), w.doc().selection().clone()),
-            (events[0], Selection::Divergence(0))
-        );
+        assert_eq!(at(w), (events[1], Selection::Divergence(1)));
     }),
     ("first-event", |w, id| {
         w.doc().go(9);

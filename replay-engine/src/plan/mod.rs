@@ -20,7 +20,9 @@ pub use pages::PageSource;
 pub(crate) use untouched::{RESETS, Untouched};
 
 use crate::device::Arena;
+use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use trace_core::encode::EncodeError;
 use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
@@ -231,6 +233,19 @@ pub enum PlanError {
 }
 
 impl Plan {
+    /// Offsets of the registers that the plan writes, and how often. Actions behind one that does not decode are not
+    /// counted; such a plan is refused. Takes time by the actions.
+    #[must_use]
+    pub fn writes(&self) -> BTreeMap<u64, u64> {
+        let mut out = BTreeMap::new();
+        for action in Actions::new(&self.body).map_while(Result::ok) {
+            if let Action::Write { offset, .. } | Action::WriteSlot { offset, .. } = action {
+                *out.entry(offset).or_default() += 1;
+            }
+        }
+        out
+    }
+
     /// A plan of nothing, in an arena without pages.
     #[must_use]
     pub fn empty(version: u32) -> Self {

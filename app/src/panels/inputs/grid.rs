@@ -218,7 +218,7 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
             let old = was.get(c * size..(c + 1) * size).filter(|o| *o != b);
             let ink = match (old, b.iter().all(|x| *x == 0)) {
                 (Some(_), _) => p.edited,
-                (None, true) => p.poll,
+                (None, true) => p.quiet,
                 _ => p.text,
             };
             let inner = cell.shrink2(vec2(4.0, 0.0));

@@ -1,12 +1,13 @@
 //! Memory line by line: sixteen bytes each, as hex and ASCII or as elements.
 
+use super::fold::{self, Line};
 use super::view::View;
 use super::{copy, pane};
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
-use crate::theme::{ROW, mono, palette, small};
+use crate::theme::{ROW, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::memory::ByteState;
@@ -106,7 +107,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let size = ui.available_size_before_wrap();
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory"));
-    wheel(view, ui, &response);
+    wheel(doc, view, ui, &response);
     let n = (area.height() / ROW).ceil().max(1.0) as u64;
     view.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;
     view.top = view.top.min(END - 16 * n.min(1 << 20)) & !15;
@@ -116,19 +117,30 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let (space, top) = (view.space, view.top);
     let clip = ui.clip_rect();
     ui.set_clip_rect(clip.intersect(area));
-    let bytes = cells(doc, space, top, (n * 16) as usize);
+    let mut lines = Vec::new();
+    let mut at = top;
+    while (lines.len() as u64) < n && at < END {
+        let line = fold::line(doc, space, at);
+        lines.push(line);
+        at = line.end();
+    }
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let columns = Columns::new(area, digit, view.element);
     let byte_at = |q: Pos2| {
-        let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, n as f32 - 1.0) as u64;
-        top.saturating_add(line * 16 + columns.byte_at(q.x))
+        let most = lines.len().saturating_sub(1) as f32;
+        let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, most) as usize;
+        match lines.get(line).copied().unwrap_or(Line::Bytes(top)) {
+            Line::Bytes(va) => va.saturating_add(columns.byte_at(q.x)),
+            Line::Folded { va, .. } => va,
+        }
     };
     let mut pressed = None;
     let mut released = None;
     let mut asked = None;
+    let mut behind = None;
     let chosen = view.selected(doc);
-    for i in 0..n {
-        let va = top.saturating_add(i * 16);
+    for (i, shown) in lines.iter().copied().enumerate() {
+        let va = shown.va();
         let y = area.top() + i as f32 * ROW;
         let row = Rect::from_min_size(pos2(area.left(), y), egui::vec2(area.width(), ROW));
         let r = ui.interact(row, ui.scope_id().with(("mem", i)), Sense::click_and_drag());
@@ -136,9 +148,20 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         if r.hovered() {
             ui.painter().rect_filled(row, 0.0, p.raised);
         }
-        let line = &bytes[(i * 16) as usize..((i + 1) * 16) as usize];
-        highlights(doc, view, ui, va, row, &columns);
-        line_ui(ui, va, line, row, &columns);
+        match shown {
+            Line::Bytes(_) => {
+                highlights(doc, view, ui, va, row, &columns);
+                line_ui(ui, va, &cells(doc, space, va, 16), row, &columns);
+            }
+            Line::Folded { end, mapped, .. } => {
+                if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
+                    ui.painter().rect_filled(row, 0.0, p.selection);
+                }
+                if folded_ui(ui, va, end, mapped, row, &columns) {
+                    behind = Some(end);
+                }
+            }
+        }
         if let Some(q) = r.interact_pointer_pos() {
             if r.drag_started() {
                 pressed = Some(ui.input(|i| i.pointer.press_origin()).unwrap_or(q));
@@ -180,6 +203,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         });
     }
     ui.set_clip_rect(clip);
+    if let Some(va) = behind {
+        view.top = va;
+        return;
+    }
     if let Some(q) = pressed {
         let at = byte_at(q);
         view.drag = Some((at, at));
@@ -237,20 +264,55 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
     }
 }
 
-fn wheel(view: &mut View, ui: &Ui, response: &egui::Response) {
+/// A stretch of which nothing is known, and the way to what lies behind it. `true`: somebody goes there.
+fn folded_ui(ui: &mut Ui, va: u64, end: u64, mapped: bool, row: Rect, c: &Columns) -> bool {
+    let p = palette(ui);
+    let y = row.center().y;
+    let at = pos2(row.left() + 16.0, y);
+    ui.painter()
+        .text(at, Align2::LEFT_CENTER, format!("{va:#014x}"), mono(), p.quiet);
+    let what = if mapped { "mapped, not recorded" } else { "not mapped" };
+    let told = format!("{} {what}", text::bytes(end - va));
+    let at = pos2(row.left() + c.hex, y);
+    let used = ui.painter().text(at, Align2::LEFT_CENTER, told, small(), p.quiet);
+    if end >= END {
+        return false;
+    }
+    let words = if mapped {
+        "next recorded bytes"
+    } else {
+        "next mapped bytes"
+    };
+    let galley = ui
+        .painter()
+        .layout_no_wrap(format!("{words} {}", icons::CARET_RIGHT), small(), p.read);
+    let at = pos2(used.right() + 16.0, y - galley.size().y / 2.0);
+    let place = Rect::from_min_size(at, galley.size());
+    let r = ui.interact(place.expand(3.0), ui.scope_id().with(("behind", va)), Sense::click());
+    r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("{words} behind {va:#x}")));
+    ui.painter().galley(at, galley, p.read);
+    if r.hovered() || r.has_focus() {
+        ui.painter()
+            .hline(place.x_range(), place.bottom(), Stroke::new(1.0, p.read));
+    }
+    let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
+    hand.on_hover_text(format!("{end:#x}")).clicked()
+}
+
+fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     if !response.contains_pointer() {
         return;
     }
     view.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
     let lines = (view.scroll / ROW).trunc();
     view.scroll -= lines * ROW;
-    let by = (lines.abs() as u64).saturating_mul(16);
-    let top = view.top;
-    view.top = if lines < 0.0 {
-        top.saturating_sub(by)
-    } else {
-        top.saturating_add(by)
-    };
+    for _ in 0..(lines.abs() as u64).min(4096) {
+        view.top = if lines < 0.0 {
+            fold::before(doc, view.space, view.top)
+        } else {
+            fold::line(doc, view.space, view.top).end()
+        };
+    }
 }
 
 /// Arrows move the selected byte, Page Up and Page Down by what fits.
@@ -336,7 +398,7 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
         let none = line.iter().any(|c| c.0 == Err(ByteState::NoContent));
         let what = if none { "mapped, not recorded" } else { "not mapped" };
         let at = pos2(row.left() + c.hex, y);
-        ui.painter().text(at, Align2::LEFT_CENTER, what, small(), p.poll);
+        ui.painter().text(at, Align2::LEFT_CENTER, what, small(), p.quiet);
         return;
     }
     if let Some(e) = c.element {
@@ -346,9 +408,9 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
             let known: Option<Vec<u8>> = part.iter().map(|b| b.0.ok()).collect();
             let (t, ink) = match known {
                 Some(b) if part.iter().any(|c| c.1) => (values::element_text(e, &b), p.edited),
-                Some(b) if b.iter().all(|x| *x == 0) => (values::element_text(e, &b), p.poll),
+                Some(b) if b.iter().all(|x| *x == 0) => (values::element_text(e, &b), p.quiet),
                 Some(b) => (values::element_text(e, &b), p.text),
-                None => ("·".into(), p.poll),
+                None => ("·".into(), p.quiet),
             };
             paint_text(ui, cell, Align2::RIGHT_CENTER, &t, mono(), ink);
         }
@@ -358,10 +420,10 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
         let x = row.left() + c.hex + i as f32 * c.digit * 3.0;
         let (t, ink) = match b {
             Ok(v) if *edited => (format!("{v:02x}"), p.edited),
-            Ok(0) => ("00".into(), p.poll),
+            Ok(0) => ("00".into(), p.quiet),
             Ok(v) => (format!("{v:02x}"), p.text),
-            Err(ByteState::NoContent) => ("··".into(), p.poll),
-            Err(_) => ("  ".into(), p.poll),
+            Err(ByteState::NoContent) => ("··".into(), p.quiet),
+            Err(_) => ("  ".into(), p.quiet),
         };
         ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, t, mono(), ink);
     }

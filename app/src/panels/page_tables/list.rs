@@ -1,6 +1,6 @@
 //! The mappings of an address space, or the pages with a mark, as a table.
 
-use super::look::{colour, holds, mark_colour, run_words};
+use super::look::{colour, holds, mark_colour, paint, run_words};
 use super::view::{ColourBy, View};
 use crate::document::Document;
 use crate::document::runs::{Content, Run, rights_text};
@@ -206,10 +206,8 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
             let x0 = x(r.va.max(m.va));
             let x1 = x(r.end().min(m.end())).max(x0 + least);
             if x1 - last >= 0.5 {
-                mesh.add_colored_rect(
-                    Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom())),
-                    colour(p, by, r),
-                );
+                let at = Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom()));
+                paint(&mut mesh, at, colour(p, by, r), r.content);
                 last = x1;
             } else {
                 let pixel = (m.pages * 4096) as f64 / f64::from(bar.width().max(1.0));
@@ -252,7 +250,14 @@ fn legend_row(by: ColourBy, ui: &Ui, rect: Rect) {
     let mut x = rect.left() + 12.0;
     for (word, c) in items {
         let mark = Rect::from_center_size(pos2(x + 5.0, rect.center().y), vec2(10.0, 10.0));
-        ui.painter().rect_filled(mark, 1.0, c);
+        let mut mesh = Mesh::default();
+        let content = if word == "not recorded" {
+            Content::None
+        } else {
+            Content::Data
+        };
+        paint(&mut mesh, mark, c, content);
+        ui.painter().add(Shape::mesh(mesh));
         let galley = ui.painter().layout_no_wrap(word.to_owned(), small(), p.quiet);
         let w = galley.size().x;
         let at = pos2(x + 16.0, rect.center().y - galley.size().y / 2.0);

@@ -5,7 +5,7 @@ use crate::document::runs::{Content, Run, rights_text};
 use crate::document::tables::Mark;
 use crate::document::{Document, uses};
 use crate::theme::{Palette, text};
-use egui::Color32;
+use egui::{Color32, Mesh, Rect, pos2};
 
 /// The colour of pages with a mark.
 pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {
@@ -29,14 +29,31 @@ pub fn colour(p: &Palette, by: ColourBy, r: &Run) -> Color32 {
             match r.content {
                 Content::Data => base,
                 Content::Zero => mix(base, p.poll, 0.7),
-                Content::None => mix(base, p.panel, 0.72),
+                Content::None => base,
             }
         }
         ColourBy::Content => match r.content {
             Content::Data => p.job,
             Content::Zero => p.poll,
-            Content::None => mix(p.poll, p.panel, 0.7),
+            Content::None => p.poll,
         },
+    }
+}
+
+/// Room from one line of a hatch to the next, points.
+const HATCH: f32 = 3.0;
+
+/// Paints pages: filled, or hatched where the recording does not hold them. The lines of neighbours meet.
+pub fn paint(mesh: &mut Mesh, rect: Rect, ink: Color32, content: Content) {
+    if content != Content::None || rect.width() < 1.5 {
+        mesh.add_colored_rect(rect, ink);
+        return;
+    }
+    let mut x = (rect.left() / HATCH).ceil() * HATCH;
+    while x < rect.right() {
+        let line = Rect::from_min_max(pos2(x, rect.top()), pos2((x + 1.0).min(rect.right()), rect.bottom()));
+        mesh.add_colored_rect(line, ink);
+        x += HATCH;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The address map: cells of pages in rows, from all 48 bits down to one page a cell.
 
-use super::look::{colour, mix};
+use super::look::{colour, mix, paint};
 use super::view::{ACROSS, ROWS, View};
 use super::walk;
 use crate::document::Document;
@@ -184,7 +184,12 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
             ink = mix(ink, p.background, 0.8);
         }
         let at = rect.min + vec2((i % ACROSS) as f32 * px, (i / ACROSS) as f32 * px);
-        mesh.add_colored_rect(Rect::from_min_size(at, vec2(px - gap, px - gap)), ink);
+        paint(
+            &mut mesh,
+            Rect::from_min_size(at, vec2(px - gap, px - gap)),
+            ink,
+            run.content,
+        );
     }
     ui.painter().add(Shape::mesh(mesh));
     if is_bare(view, space) {

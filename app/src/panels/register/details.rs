@@ -4,6 +4,7 @@ use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::panels::desk::Asks;
+use crate::panels::jobs;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role as AccessRole;
@@ -13,7 +14,7 @@ use trace_core::recording::Access;
 use trace_core::registers::{Field, FieldKind, Half, Role};
 
 /// The access that decides what is shown: the event at the moment, or the last access before it.
-fn access_now(doc: &Document, register: u32) -> Option<(u64, Access)> {
+pub(super) fn access_now(doc: &Document, register: u32) -> Option<(u64, Access)> {
     let events = &doc.facts.registers.get(&register)?.events;
     let n = events.partition_point(|e| u64::from(*e) <= doc.moment());
     let e = *events.get(n.checked_sub(1)?)?;
@@ -102,9 +103,14 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     ];
     widgets::copies(&value, &forms);
     addresses(doc, asks, ui, register, event, access);
-    let means = words::means(doc, event);
-    if !means.is_empty() {
-        widgets::key_value(ui, "means", Part::words(means));
+    let started = doc.facts.job_submitted_at(event).map(|j| j.index);
+    if let Some(j) = started {
+        starts(doc, asks, ui, j);
+    } else {
+        let means = words::means(doc, event);
+        if !means.is_empty() {
+            widgets::key_value(ui, "means", Part::words(means));
+        }
     }
     if let Some(f) = doc.facts.poll_at(event).copied() {
         let waits = format!(
@@ -121,17 +127,75 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             (true, false) => "not written".to_owned(),
             (false, _) => format!("{:?}", r.replay.read).to_lowercase(),
         };
-        let shown = widgets::key_value(ui, "on replay", Part::words(rule));
+        let rule = match started {
+            Some(j) => on_replay(doc, j),
+            None => rule,
+        };
+        let shown = widgets::key_wrapped(ui, "on replay", Part::words(rule));
         if !r.replay.reason.is_empty() {
             shown.on_hover_text(&r.replay.reason);
         }
     }
-    if let Some(j) = doc.facts.job_at(event).map(|j| j.index)
+    let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
+    if let Some(j) = job.filter(|_| started.is_none())
         && widgets::key_link(ui, "job", &format!("job {j}")).clicked()
     {
         doc.go_job(j);
     }
     history(doc, asks, ui, register);
+    if let Some(j) = started {
+        jobs::reaches(doc, asks, ui, j);
+    }
+}
+
+/// The job that a write starts: what it is, its header, how much it computes, when it was done.
+fn starts(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+    let facts = Arc::clone(&doc.facts);
+    let Some(j) = facts.jobs.get(index as usize) else {
+        return;
+    };
+    let kind = j.chain.first().map_or_else(|| words::job_kind(j), |c| c.kind.clone());
+    if widgets::key_link(ui, "starts", &format!("job {index}, {kind}")).clicked() {
+        doc.go_job(index);
+    }
+    if !j.chain.is_empty() {
+        let n = text::counted(j.chain.len() as u64, "job", "jobs");
+        widgets::key_value(ui, "chain of", Part::words(n));
+    }
+    if widgets::key_link(ui, "header", &format!("{:#x}", j.head_va)).clicked() {
+        asks.memory(Some(j.space.unwrap_or(0)), j.head_va, 32);
+        asks.command("show-memory");
+    }
+    if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
+        widgets::key_value(ui, "dispatch", Part::mono(words::dispatch(d)));
+    }
+    match (j.done, j.duration_ns) {
+        (Some(d), took) => {
+            let took = took.map(|t| format!("{}, ", text::duration(t))).unwrap_or_default();
+            if widgets::key_link(ui, "done after", &format!("{took}event {}", text::count(d))).clicked() {
+                doc.go_with(d, Selection::Job(index));
+            }
+        }
+        (None, _) => {
+            let never = Part::words("never, as far as the recording tells").colour(palette(ui).warning);
+            widgets::key_wrapped(ui, "done after", never);
+        }
+    }
+}
+
+/// What a replay does where a job was started.
+fn on_replay(doc: &Document, index: u32) -> String {
+    let waits = doc.facts.jobs.get(index as usize).is_some_and(|j| j.done.is_some());
+    if !waits {
+        return "written; the recording shows no interrupt to wait for".into();
+    }
+    let plan = doc.replay.plan.as_ref().map(|p| p.0.plan.budgets);
+    let limit = plan.unwrap_or_default().interrupt_ns;
+    let limit = match limit {
+        n if n % 1_000_000_000 == 0 => format!("{} s", text::count(n / 1_000_000_000)),
+        n => text::duration(n),
+    };
+    format!("wait for interrupt, limit {limit}")
 }
 
 /// The address that a register and its other half hold together, as a link.
@@ -176,14 +240,14 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
     }
 }
 
-fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
+pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
     let events = &doc.facts.registers.get(&register)?.events;
     let n = events.partition_point(|e| u64::from(*e) < event);
     let e = *events.get(n.checked_sub(1)?)?;
     doc.recording.events.access(e as usize).map(|a| a.value)
 }
 
-fn bit_range(lo: u32, hi: u32) -> String {
+pub(super) fn bit_range(lo: u32, hi: u32) -> String {
     if hi == lo {
         format!("[{lo}]")
     } else {
@@ -201,7 +265,7 @@ fn mask_ranges(mask: u64) -> String {
 }
 
 /// What a field is, and what else it could be.
-fn field_help(field: &Field, value: u64) -> String {
+pub(super) fn field_help(field: &Field, value: u64) -> String {
     let mut out = field.doc.clone();
     if let FieldKind::Enum(names) = &field.kind {
         for (v, name) in names.iter().filter(|(_, n)| !n.is_empty()).take(24) {
@@ -223,8 +287,14 @@ fn field_row(ui: &mut Ui, range: &str, name: &str, value: &str, was: Option<&str
     let numbers = cell(rect.left(), rect.left() + 56.0);
     widgets::paint_text(ui, numbers, Align2::LEFT_CENTER, range, mono(), p.quiet);
     let right = cell(rect.left() + rect.width() * 0.45, rect.right());
-    let ink = if was.is_some() { p.write } else { p.text };
-    let used = widgets::paint_text(ui, right, Align2::RIGHT_CENTER, value, mono(), ink);
+    let mut used = widgets::paint_text(ui, right, Align2::RIGHT_CENTER, value, mono(), p.text);
+    if let Some(was) = was {
+        let line = rect.right() - used..=rect.right();
+        ui.painter()
+            .hline(line, rect.center().y + 7.5, Stroke::new(1.0, p.text));
+        let rest = cell(right.left(), rect.right() - used - 8.0);
+        used += 8.0 + widgets::paint_text(ui, rest, Align2::RIGHT_CENTER, &format!("was {was}"), small(), p.quiet);
+    }
     let names = cell(rect.left() + 58.0, rect.right() - used - 6.0);
     let shown = name.replace('_', " ").to_lowercase();
     widgets::paint_text(ui, names, Align2::LEFT_CENTER, &shown, crate::theme::body(), p.text);
@@ -365,30 +435,39 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
             doc.go_with(e, Selection::Register(register));
         }
     }
-    ui.horizontal(|ui| {
-        for (forward, id, icon) in [
-            (false, "previous-write", icons::CARET_LEFT),
-            (true, "next-write", icons::CARET_RIGHT),
-        ] {
-            let to = doc.neighbour(forward, true);
-            let name = to.map_or_else(|| "none".into(), text::count);
-            let label = if forward {
-                format!("{name} {icon}")
-            } else {
-                format!("{icon} {name}")
-            };
-            let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
-            let title = if forward { "Next write" } else { "Previous write" };
-            r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
-            if r.on_hover_text(title).clicked() {
-                asks.command(id);
-            }
+    ui.horizontal(|ui| steps(doc, asks, ui, register));
+}
+
+/// The ways to the writes before and behind, with their keys, and the pin.
+pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+    for (forward, id, icon) in [
+        (false, "previous-write", icons::CARET_LEFT),
+        (true, "next-write", icons::CARET_RIGHT),
+    ] {
+        let to = doc.neighbour(forward, true);
+        let name = to.map_or_else(|| "none".into(), text::count);
+        let label = if forward {
+            format!("{name} {icon}")
+        } else {
+            format!("{icon} {name}")
+        };
+        if forward {
+            widgets::key_cap(ui, "]");
         }
-        let pinned = doc.changes().pins().contains(&register);
-        let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
-        r.widget_info(|| WidgetInfo::selected(AccessRole::Button, true, pinned, "Pin to timeline"));
-        if r.on_hover_text("a lane with its values in the timeline").clicked() {
-            doc.pin(register);
+        let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
+        if !forward {
+            widgets::key_cap(ui, "[");
         }
-    });
+        let title = if forward { "Next write" } else { "Previous write" };
+        r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
+        if r.on_hover_text(title).clicked() {
+            asks.command(id);
+        }
+    }
+    let pinned = doc.changes().pins().contains(&register);
+    let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
+    r.widget_info(|| WidgetInfo::selected(AccessRole::Button, true, pinned, "Pin to timeline"));
+    if r.on_hover_text("a lane with its values in the timeline").clicked() {
+        doc.pin(register);
+    }
 }

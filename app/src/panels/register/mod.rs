@@ -1,10 +1,12 @@
 //! Register: the meant register bit by bit, and every access to it.
 
 mod details;
+mod values;
 pub mod view;
+mod wide;
 
 pub use details::details;
-pub use view::View;
+pub use view::{View, Which};
 
 use crate::document::moment::Selection;
 use crate::document::{Document, words};
@@ -12,40 +14,89 @@ use crate::panels::desk::Asks;
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
 
-/// Draws the panel: the register on the left, its accesses on the right where there is room, else below.
+/// Draws the panel: the bits with their fields, the values over time, the accesses. What else is known of the register
+/// the inspector tells.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let Some(register) = doc.register() else {
         return choose(doc, view, ui);
     };
     let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
-    let wide = full.width() > 560.0;
-    let (left, right) = if wide {
-        let split = full.left() + 340.0;
-        (
-            Rect::from_min_max(full.min, pos2(split, full.bottom())),
-            Rect::from_min_max(pos2(split + 16.0, full.top()), full.max),
-        )
-    } else {
-        let split = full.top() + full.height() * 0.6;
-        (
-            Rect::from_min_max(full.min, pos2(full.right(), split)),
-            Rect::from_min_max(pos2(full.left(), split), full.max),
-        )
-    };
-    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
-    child.shrink_clip_rect(left.expand2(vec2(12.0, 0.0)));
-    egui::ScrollArea::vertical()
-        .id_salt("register")
-        .auto_shrink(false)
-        .show(&mut child, |ui| {
-            ui.spacing_mut().item_spacing.y = 0.0;
-            details(doc, asks, ui, register);
-        });
-    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
-    child.shrink_clip_rect(right.expand2(vec2(12.0, 0.0)));
-    accesses(doc, view, &mut child, register);
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(full));
+    child.shrink_clip_rect(full.expand2(vec2(12.0, 0.0)));
+    child.spacing_mut().item_spacing.y = 4.0;
+    head(doc, view, asks, &mut child, register);
+    wide::bits(doc, &mut child, register);
+    values::strip(doc, &mut child, register);
+    accesses(doc, view, asks, &mut child, register);
     ui.advance_cursor_after_rect(full);
+}
+
+/// The register's name, the ways to other writes, and which accesses are listed.
+fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(26.0);
+        let name = doc.facts.register_name(register);
+        let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
+        widgets::copies(&r, &[("name", name), ("offset", format!("{register:#x}"))]);
+        ui.add_space(4.0);
+        details::steps(doc, asks, ui, register);
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            for which in Which::ALL.into_iter().rev() {
+                let on = view.which == which;
+                let r = ui.selectable_label(on, RichText::new(which.word()).color(if on { p.text } else { p.quiet }));
+                let label = format!("List {}", which.word());
+                r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &label));
+                if r.clicked() {
+                    view.which = which;
+                    view.shown = None;
+                }
+            }
+        });
+    });
+}
+
+/// Looks for the accesses that change a register's value, apart from the interface thread.
+fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
+    if view.looking == Some(register) {
+        return;
+    }
+    view.looking = Some(register);
+    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+    asks.work("looking for changes", move |progress| {
+        let mut out = Vec::new();
+        let mut last = None;
+        let events = facts.registers.get(&register).map(|f| f.events.as_slice());
+        let mut stopped = false;
+        for part in events.unwrap_or_default().chunks(1 << 16) {
+            stopped |= progress.check().is_err();
+            if stopped {
+                break;
+            }
+            for e in part {
+                let now = recording.events.access(*e as usize).map(|a| a.value);
+                if last != Some(now) {
+                    out.push(*e);
+                }
+                last = Some(now);
+            }
+        }
+        Box::new(move |desk| {
+            let view = &mut desk.views.registers;
+            if view.looking == Some(register) {
+                view.looking = None;
+                view.shown = None;
+                // Stopped, it shows all again instead of looking once more.
+                if stopped {
+                    view.which = Which::All;
+                } else {
+                    view.changes = Some((register, Arc::new(out)));
+                }
+            }
+        })
+    });
 }
 
 /// The registers that the recording accesses, to choose from.
@@ -69,7 +120,7 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         .hint_text("name");
     ui.add(field).accessible_name("Find register");
     let wanted = view.find.to_uppercase();
-    let facts = std::sync::Arc::clone(&doc.facts);
+    let facts = Arc::clone(&doc.facts);
     let list: Vec<_> = facts
         .registers
         .iter()
@@ -106,14 +157,28 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     }
 }
 
-fn accesses(doc: &mut Document, view: &mut View, ui: &mut Ui, register: u32) {
+fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let p = palette(ui);
-    let Some(fact) = doc.facts.registers.get(&register) else {
+    let facts = Arc::clone(&doc.facts);
+    let Some(fact) = facts.registers.get(&register) else {
         return;
     };
-    let events = &fact.events;
+    let changes = view.changes.clone().filter(|c| c.0 == register).map(|c| c.1);
+    let events: &[u32] = match (view.which, &changes) {
+        (Which::All, _) => &fact.events,
+        (Which::Writes, _) => &fact.writes,
+        (Which::Changes, Some(list)) => list,
+        (Which::Changes, None) => {
+            look_for_changes(doc, view, asks, register);
+            ui.label(RichText::new("looking for changes…").color(p.quiet));
+            return;
+        }
+    };
+    if events.is_empty() {
+        ui.label(RichText::new("Nothing writes this register in this recording.").color(p.quiet));
+        return;
+    }
     let mut go = None;
-    widgets::section(ui, "Accesses");
     let n = events
         .partition_point(|e| u64::from(*e) <= doc.moment())
         .saturating_sub(1) as u64;

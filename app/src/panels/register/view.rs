@@ -1,6 +1,34 @@
 //! What the Register panel shows.
 
 use crate::theme::rows::Rows;
+use std::sync::Arc;
+
+/// Which accesses are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    #[default]
+    All,
+    /// Those that write.
+    Writes,
+    /// Those whose value differs from the one before.
+    Changes,
+}
+
+impl Which {
+    /// All, in the order in which they are offered.
+    pub const ALL: [Self; 3] = [Self::All, Self::Writes, Self::Changes];
+
+    /// In a word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Writes => "writes",
+            Self::Changes => "changes",
+        }
+    }
+}
 
 /// What the panel shows.
 #[derive(Clone, Default)]
@@ -12,4 +40,10 @@ pub struct View {
     /// The list of registers.
     pub(super) all: Rows,
     pub(super) shown: Option<(u32, u64)>,
+    /// Which accesses are listed.
+    pub which: Which,
+    /// Accesses that change the value, of this register, once found.
+    pub(super) changes: Option<(u32, Arc<Vec<u32>>)>,
+    /// The register whose changes are looked for.
+    pub(super) looking: Option<u32>,
 }

@@ -5,9 +5,12 @@ use crate::document::Document;
 use crate::document::boards::software;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
-use crate::theme::{field, mono, palette, small, text};
-use egui::{RichText, Ui};
+use crate::theme::{field, mono, palette, small};
+use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
 use replay_engine::client::boards::{Board, Reach};
+
+/// Where names of boards begin, right of their marks, points.
+const NAME: f32 = 16.0;
 
 /// What an address of a board must hold.
 const WANTED: &str = "give the address with its device: HOST:PORT/DEVICE";
@@ -86,28 +89,28 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     widgets::section(ui, "Board");
     let now = doc.replay.board().to_owned();
     for b in rows(doc) {
-        let mark = if now == b.name { "●" } else { "○" };
-        let mut left = Part::mono(format!("{mark} {}", text::middle(&b.name, 24)));
-        if now == b.name && b.free {
-            left = left.colour(p.job);
-        } else if now == b.name {
-            left = left.colour(p.warning);
-        } else if !b.free {
-            left = left.colour(p.quiet);
+        let chosen = now == b.name;
+        let ink = match (chosen, b.free) {
+            (true, true) => p.job,
+            (true, false) => p.warning,
+            (false, true) => p.text,
+            _ => p.quiet,
+        };
+        let none = || Part::small("");
+        let r = widgets::list_row(ui, &format!("board {}", b.name), chosen, 0.0, none(), none());
+        let mark = pos2(r.rect.left() + 4.0, r.rect.center().y);
+        if chosen {
+            ui.painter().circle_filled(mark, 3.5, ink);
+        } else {
+            ui.painter().circle_stroke(mark, 3.0, Stroke::new(1.0, ink));
         }
-        let r = widgets::list_row(
-            ui,
-            &format!("board {}", b.name),
-            now == b.name,
-            0.0,
-            left,
-            Part::small(""),
-        );
+        let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
+        paint_board(ui, words, &b.name, ink);
         if r.on_hover_text(&b.more).clicked() {
             doc.replay.choose(&b.name);
         }
         ui.horizontal(|ui| {
-            ui.add_space(15.0);
+            ui.add_space(NAME);
             aside(ui, b.told);
         });
     }
@@ -159,7 +162,6 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("pair");
         }
     });
-    pairing(asks, ui);
     widgets::section(ui, "Pace");
     ui.horizontal(|ui| {
         for (keep, word) in [(false, "fast"), (true, "as recorded")] {
@@ -176,27 +178,55 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     ui.label(RichText::new(pace).font(small()).color(p.quiet));
 }
 
-/// Shows the pairing code and asks whether the agent shows the same.
-fn pairing(asks: &Asks, ui: &mut Ui) {
+/// A board's name, cut before its device where it is too long.
+pub(super) fn paint_board(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
+    let (font, left) = (mono(), Align2::LEFT_CENTER);
+    let wide = |t: &str| {
+        let g = ui.painter().layout_no_wrap(t.to_owned(), font.clone(), ink);
+        g.size().x
+    };
+    let device = name.rfind('/').map_or("", |at| &name[at..]);
+    let room = rect.width() - wide(device);
+    if device.is_empty() || room < 40.0 || wide(name) <= rect.width() {
+        widgets::paint_middle(ui, rect, left, name, font, ink);
+        return;
+    }
+    let head = widgets::cut_middle(ui, room, name.strip_suffix(device).unwrap_or(name), &font);
+    widgets::paint_text(ui, rect, left, &format!("{head}{device}"), font, ink);
+}
+
+/// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice is never
+/// out of view.
+pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
     let Ok(mut pairing) = asks.pairing.lock() else { return };
     let Some(now) = pairing.as_ref() else { return };
-    let mut answer = None;
-    let asked = ui.scope(|ui| {
-        ui.label("Does the agent show this code?");
-        ui.label(RichText::new(&now.code).font(mono()).size(18.0));
-        ui.horizontal_wrapped(|ui| {
-            if ui.button("Codes are the same").clicked() {
-                answer = Some(true);
-            }
-            if ui.button("They differ").clicked() {
-                answer = Some(false);
-            }
-        });
-    });
-    // However many boards stand above it, a question that comes up is seen.
+    let p = palette(ui);
+    widgets::section(ui, "Pairing");
+    ui.add(egui::Label::new("Does the agent show this code?").wrap());
+    ui.add_space(4.0);
+    let width = ui.available_width();
+    let (code, _) = ui.allocate_exact_size(vec2(width, 34.0), Sense::hover());
+    let frame = Stroke::new(1.0, p.quiet);
+    ui.painter()
+        .rect(code, 4.0, p.background, frame, egui::StrokeKind::Inside);
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .max_rect(code)
+            .layout(egui::Layout::centered_and_justified(egui::Direction::LeftToRight)),
+    );
+    child.label(RichText::new(&now.code).font(mono()).size(18.0));
+    // However far the column was scrolled, a question that comes up is seen.
     let before = ui.scope_id().with("pairing code");
     if ui.data_mut(|d| std::mem::replace(d.get_temp_mut_or_default::<String>(before), now.code.clone())) != now.code {
-        asked.response.scroll_to_me(None);
+        ui.scroll_to_rect(code, None);
+    }
+    ui.add_space(6.0);
+    let mut answer = None;
+    for (words, same) in [("Codes are the same", true), ("They differ", false)] {
+        if ui.add_sized(vec2(width, 26.0), egui::Button::new(words)).clicked() {
+            answer = Some(same);
+        }
+        ui.add_space(2.0);
     }
     if let Some(a) = answer {
         let _ = now.answer.send(a);

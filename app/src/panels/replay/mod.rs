@@ -8,6 +8,8 @@ mod plan;
 mod say;
 mod wrong;
 
+pub use wrong::fault;
+
 use crate::document::Document;
 use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, widgets};
@@ -15,6 +17,8 @@ use egui::{Rect, ScrollArea, Stroke, Ui, UiBuilder, pos2, vec2};
 
 /// Narrower than this the three parts lie one below the other.
 const THREE_ABREAST: f32 = 560.0;
+/// Widest that the part about boards gets, points; plan and outcome share the rest.
+const BOARD: f32 = 200.0;
 /// Room beside and between parts, points.
 const PAD: f32 = 12.0;
 /// Height of the strip with the buttons.
@@ -42,14 +46,17 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 
 fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     let p = palette(ui);
-    let left = (full.width() * 0.26).clamp(184.0, 280.0);
-    let middle = (full.width() - left) * 0.48;
+    let left = (full.width() * 0.26).clamp(160.0, BOARD);
+    let middle = (full.width() - left) * 0.5;
     let (a, b) = ((full.left() + left).round(), (full.left() + left + middle).round());
     let column = |from: f32, to: f32| Rect::from_min_max(pos2(from, full.top()), pos2(to, full.bottom()));
     for x in [a, b] {
         ui.painter().vline(x, full.y_range(), Stroke::new(1.0, p.line));
     }
-    part(ui, "board", column(full.left(), a), |ui| board::draw(doc, asks, ui));
+    part(ui, "board", column(full.left(), a), |ui| {
+        board::pairing(asks, ui);
+        board::draw(doc, asks, ui);
+    });
     let mut plan = column(a, b);
     let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - ACTIONS), plan.max);
     plan.max.y = actions.top();
@@ -65,13 +72,29 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     let mut child = ui.new_child(inner);
     child.shrink_clip_rect(actions);
     plan::actions(doc, asks, &mut child);
-    part(ui, "outcome", column(b, full.right()), |ui| {
-        outcome::draw(doc, asks, ui)
-    });
+    let mut came = column(b, full.right());
+    if let Some(o) = doc.replay.outcome.clone() {
+        let mut child = ui.new_child(
+            UiBuilder::new()
+                .id_salt("verdict")
+                .max_rect(came.shrink2(vec2(PAD, 0.0))),
+        );
+        child.shrink_clip_rect(came);
+        child.spacing_mut().item_spacing.y = 2.0;
+        outcome::pinned(doc, &mut child, &o);
+        came.min.y = child.min_rect().bottom() + 6.0;
+        ui.painter()
+            .hline(came.left() + 1.0..=came.right(), came.top(), Stroke::new(1.0, p.line));
+    }
+    part(ui, "outcome", came, |ui| outcome::draw(doc, asks, ui));
 }
 
 fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     part(ui, "all", full, |ui| {
+        board::pairing(asks, ui);
+        if let Some(o) = doc.replay.outcome.clone() {
+            outcome::pinned(doc, ui, &o);
+        }
         plan::draw(doc, asks, ui);
         ui.add_space(8.0);
         plan::actions(doc, asks, ui);

@@ -5,18 +5,24 @@ use super::{jobs, outputs, wrong};
 use crate::document::Document;
 use crate::document::replay;
 use crate::panels::desk::Asks;
-use crate::theme::{icons, palette, small, strong, text, widgets};
-use egui::{RichText, Ui};
+use crate::theme::{ROW, icons, mono, palette, small, strong, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Outcome, Verdict};
 
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    widgets::section(ui, "Outcome");
     let Some(o) = doc.replay.outcome.clone() else {
+        widgets::section(ui, "Outcome");
         let words = "Nothing was replayed yet. Replay runs the recorded work again and compares every read.";
         told(ui, words, p.quiet);
+        ui.add_space(6.0);
+        if doc.replay.running.is_none() && ui.button("Replay now").clicked() {
+            asks.command("replay");
+        }
         return;
     };
+    ui.add_space(6.0);
     headline(doc, ui, &o);
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
         told(ui, format!("▲ {f}"), p.error);
@@ -65,8 +71,11 @@ fn uncomputed(o: &Outcome) -> String {
     )
 }
 
-fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
+/// How the replay ended, on which board, how long it took: always in view. A board's name that does not fit beside the
+/// verdict has a line of its own.
+pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
+    ui.add_space(widgets::HEAD);
     let (icon, colour) = match o.verdict {
         Verdict::Match => (icons::CHECK_CIRCLE, p.job),
         Verdict::Diverged => (icons::WARNING, p.error),
@@ -75,12 +84,43 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
     // What was is not what would be now.
     let colour = if doc.replay.missed.is_some() { p.quiet } else { colour };
     let word = format!("{icon} {}", replay::verdict(o));
-    ui.label(RichText::new(word).font(strong()).size(14.0).color(colour));
-    told(ui, format!("on {}", doc.replay.outcome_board), p.quiet);
-    told(ui, replay::summary(o), p.quiet);
+    let took = text::duration(o.timing.runs_ns.first().copied().unwrap_or(0));
+    let board = match doc.replay.outcome_board.as_str() {
+        "" => o.device.clone(),
+        b => b.to_owned(),
+    };
+    let (row, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| {
+        WidgetInfo::labeled(
+            Role::Label,
+            true,
+            format!("{} on {board} in {took}", replay::verdict(o)),
+        )
+    });
+    let mut head = strong();
+    head.size = 14.0;
+    let used = widgets::paint_text(ui, row, Align2::LEFT_CENTER, &word, head, colour);
+    let time = widgets::paint_text(ui, row, Align2::RIGHT_CENTER, &took, mono(), p.quiet);
+    let between = Rect::from_min_max(
+        pos2(row.left() + used + 8.0, row.top()),
+        pos2(row.right() - time - 8.0, row.bottom()),
+    );
+    let name = ui.painter().layout_no_wrap(board.clone(), mono(), p.text);
+    if name.size().x <= between.width() {
+        super::board::paint_board(ui, between, &board, p.text);
+    } else {
+        let (line, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+        super::board::paint_board(ui, line, &board, p.text);
+        r.on_hover_text(RichText::new(board).font(mono()));
+    }
     if let Some(missed) = doc.replay.missed {
         told(ui, format!("! from before: the last attempt {missed}"), p.warning);
     }
+}
+
+fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
+    let p = palette(ui);
+    told(ui, replay::compared(o), p.quiet);
     if !o.computed {
         told(ui, uncomputed(o), p.warning);
     }
@@ -91,7 +131,7 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
     aside(
         ui,
         format!(
-            "{} sent in {} · on {}",
+            "{} sent in {} · device {}",
             text::bytes(o.pushed_bytes),
             text::duration(o.timing.push_ns),
             o.device

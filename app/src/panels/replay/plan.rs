@@ -1,19 +1,22 @@
 //! What the replay will do: actions, comparisons, what was proved, every rewrite; and the buttons that start it.
 
-use super::say::{aside, count_row, told};
+use super::say::{COUNT, MARK, aside, count_row, told};
 use crate::document::Document;
 use crate::document::boards::contained_briefly;
 use crate::document::replay::TroubleKind;
 use crate::panels::desk::Asks;
-use crate::theme::{icons, palette, small, text, widgets};
-use egui::{RichText, Ui};
+use crate::theme::rows::Rows;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::plan::{Plan, RewriteKind};
 
 fn rewrite_words(kind: RewriteKind) -> &'static str {
     match kind {
-        RewriteKind::Root => "page-table root → the board's",
+        RewriteKind::Root => "table root → the board's",
         RewriteKind::FlushId => "flush id ← read at run time",
-        RewriteKind::JobStatus => "job status cleared before its submit",
+        RewriteKind::JobStatus => "job status cleared",
         RewriteKind::Gap => "idle time skipped",
         RewriteKind::ReadToWait => "status reads → bounded wait",
         RewriteKind::WaitAdded => "wait for an interrupt added",
@@ -32,6 +35,10 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             let words = "A plan lists every write, every comparison and every change before anything is sent to the \
                          board.";
             told(ui, words, p.quiet);
+            ui.add_space(6.0);
+            if doc.replay.running.is_none() && ui.button("Make plan").clicked() {
+                asks.command("plan");
+            }
         }
         return;
     };
@@ -81,57 +88,179 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     ui.add_space(6.0);
 }
 
-fn planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
+fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     let p = palette(ui);
     let none = ("", p.quiet);
     let what = "register accesses, waits and pauses";
     count_row(ui, plan.actions, "actions", none, None, what);
+    writes(doc, ui);
     let left = "reads that count freely, like cycle counters, are not compared";
     count_row(ui, plan.reads.compared(), "reads compared", none, None, left);
     let limit = format!("jobs, limit {} each", text::duration(plan.budgets.interrupt_ns));
     count_row(ui, plan.jobs.len() as u64, &limit, none, None, "");
     let word = match &doc.replay.verified {
         Some(Ok(v)) if v.unproved.is_empty() => ("proved", p.job),
-        Some(Ok(_)) => ("! bounded", p.warning),
         Some(Err(_)) => ("▲ refused", p.error),
-        None => none,
+        _ => none,
     };
     let inside = doc.safety_told();
     count_row(ui, plan.used_pages, "pages, all its own", word, None, &inside);
+    memory(doc, ui);
     match &doc.replay.verified {
         Some(Err(e)) => {
             told(ui, format!("▲ {e}. Nothing is sent."), p.error);
         }
-        Some(Ok(v)) => {
-            for u in &v.unproved {
-                let words = RichText::new(format!("! not proved, bounded by time: {u}"));
-                ui.add(egui::Label::new(words.font(small()).color(p.warning)).wrap());
-            }
-        }
-        None => {}
+        Some(Ok(v)) if !v.unproved.is_empty() => unproved(ui, &v.unproved),
+        _ => {}
     }
     widgets::section(ui, "Rewrites");
-    for kind in RewriteKind::ALL {
-        let list: Vec<_> = plan.rewrites.iter().filter(|r| r.kind == kind).collect();
-        if list.is_empty() {
-            continue;
+    // What the person did comes first.
+    let mine = |k: &RewriteKind| *k == RewriteKind::Input;
+    let kinds = RewriteKind::ALL.into_iter().filter(mine);
+    for kind in kinds.chain(RewriteKind::ALL.into_iter().filter(|k| !mine(k))) {
+        rewrites(doc, ui, plan, kind);
+    }
+}
+
+/// That something of the plan is only bounded by time, and on demand what.
+fn unproved(ui: &mut Ui, list: &[String]) {
+    let p = palette(ui);
+    let id = ui.scope_id().with("why it is not proved");
+    let mut open: bool = ui.data(|d| d.get_temp(id)).unwrap_or(false);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    let what = "bounded by time";
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, format!("{what}: why")));
+    let why = if open { "less" } else { "why" };
+    let used = paint_text(ui, rect, Align2::RIGHT_CENTER, why, body(), p.read);
+    let left = Rect::from_min_max(
+        pos2(rect.left() + MARK, rect.top()),
+        pos2(rect.right() - used - 8.0, rect.bottom()),
+    );
+    ui.painter().text(
+        pos2(rect.left() + COUNT, rect.center().y),
+        Align2::RIGHT_CENTER,
+        "!",
+        body(),
+        p.warning,
+    );
+    paint_text(ui, left, Align2::LEFT_CENTER, what, body(), p.warning);
+    if r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+        open = !open;
+        ui.data_mut(|d| d.insert_temp(id, open));
+    }
+    for u in list.iter().filter(|_| open) {
+        let words = RichText::new(u).font(small()).color(p.warning);
+        ui.indent("why", |ui| ui.add(egui::Label::new(words).wrap()));
+    }
+}
+
+/// Most rewrites of a kind that are in view at once, the others by scrolling.
+const UNFOLDED: usize = 6;
+
+/// The rewrites of a kind: how many, and unfolded each with its event.
+fn rewrites(doc: &mut Document, ui: &mut Ui, plan: &Plan, kind: RewriteKind) {
+    let n = plan.rewrites.iter().filter(|r| r.kind == kind).count();
+    if n == 0 {
+        return;
+    }
+    let p = palette(ui);
+    let ink = (kind == RewriteKind::Input).then_some(p.edited);
+    let id = ui.scope_id().with(("rewrites", kind.name()));
+    let what = rewrite_words(kind);
+    if !fold(ui, id, n as u64, what, ink) {
+        return;
+    }
+    let list: Vec<_> = plan.rewrites.iter().filter(|r| r.kind == kind).collect();
+    let height = list.len().min(UNFOLDED) as f32 * ROW;
+    let rect = Rect::from_min_size(ui.cursor().min, vec2(ui.available_width(), height));
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt(id).max_rect(rect));
+    let mut rows: Rows = ui.data(|d| d.get_temp(id.with("rows"))).unwrap_or_default();
+    let mut go = None;
+    rows.show(&mut child, what, list.len() as u64, |ui, row, rect| {
+        let Some(w) = list.get(row as usize) else { return };
+        let r = ui.interact(rect, ui.scope_id().with((kind.name(), row)), Sense::click());
+        let event = w.event.map(text::count).unwrap_or_default();
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("rewrite at event {event}")));
+        if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let ink = (kind == RewriteKind::Input).then_some(p.edited);
-        let mut hover: Vec<String> = list
-            .iter()
-            .take(6)
-            .map(|r| match r.event {
-                Some(e) => format!("event {}: {}", text::count(e), r.detail),
-                None => r.detail.clone(),
-            })
-            .collect();
-        if list.len() > hover.len() {
-            hover.push(format!(
-                "and {} more; the plan as text lists all",
-                list.len() - hover.len()
-            ));
+        let number = Rect::from_min_max(rect.min, pos2(rect.left() + COUNT, rect.bottom()));
+        paint_text(ui, number, Align2::RIGHT_CENTER, &event, mono(), p.read);
+        let words = Rect::from_min_max(pos2(rect.left() + MARK, rect.top()), rect.max);
+        paint_text(ui, words, Align2::LEFT_CENTER, &w.detail, small(), p.quiet);
+        if r.on_hover_text(&w.detail).clicked() {
+            go = w.event;
         }
-        count_row(ui, list.len() as u64, rewrite_words(kind), none, ink, &hover.join("\n"));
+    });
+    ui.data_mut(|d| d.insert_temp(id.with("rows"), rows));
+    ui.advance_cursor_after_rect(rect);
+    if let Some(e) = go {
+        doc.go(e);
+    }
+}
+
+/// A count that unfolds. `true`: it is unfolded.
+fn fold(ui: &mut Ui, id: egui::Id, n: u64, what: &str, ink: Option<egui::Color32>) -> bool {
+    let p = palette(ui);
+    let open: bool = ui.data(|d| d.get_temp(id)).unwrap_or(false);
+    let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
+    let r = count_row(ui, n, what, (caret, p.quiet), ink, "");
+    let r = ui.interact(r.rect, id.with("fold"), Sense::click());
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, format!("Unfold {what}")));
+    if r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+        ui.data_mut(|d| d.insert_temp(id, !open));
+    }
+    open
+}
+
+/// A quiet line under a count.
+fn under(ui: &mut Ui, n: &str, what: &str) {
+    let p = palette(ui);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{n} {what}")));
+    let words = Rect::from_min_max(pos2(rect.left() + MARK, rect.top()), rect.max);
+    if n.is_empty() {
+        if widgets::paint_middle(ui, words, Align2::LEFT_CENTER, what, mono(), p.quiet) {
+            r.on_hover_text(RichText::new(what).font(mono()));
+        }
+        return;
+    }
+    let number = Rect::from_min_max(words.min, pos2(words.left() + COUNT, words.bottom()));
+    paint_text(ui, number, Align2::RIGHT_CENTER, n, mono(), p.quiet);
+    let words = Rect::from_min_max(pos2(number.right() + 10.0, rect.top()), rect.max);
+    paint_text(ui, words, Align2::LEFT_CENTER, what, body(), p.quiet);
+}
+
+/// The registers that the plan writes, by block, and those that only the person's word allows.
+fn writes(doc: &Document, ui: &mut Ui) {
+    let p = palette(ui);
+    let reach = std::sync::Arc::clone(&doc.replay.reach);
+    let all = reach.writes.iter().map(|w| w.1).sum();
+    let id = ui.scope_id().with("what is written");
+    let blocks = text::counted(reach.writes.len() as u64, "block", "blocks");
+    if fold(ui, id, all, &format!("writes to {blocks}"), None) {
+        for (block, n) in &reach.writes {
+            under(ui, &text::count(*n), &block_words(block));
+        }
+    }
+    for (from, to) in &reach.allowed {
+        let words = format!("! registers {from:#x}..{to:#x} are in no register map; you allowed them");
+        told(ui, words, p.warning);
+    }
+}
+
+/// Where the plan's pages lie on the board.
+fn memory(doc: &Document, ui: &mut Ui) {
+    if let Some((from, to)) = doc.replay.reach.memory {
+        under(ui, "", &format!("{from}..{to}"));
+    }
+}
+
+/// A block of registers as a sentence names it.
+fn block_words(block: &str) -> String {
+    match block {
+        b if b.len() <= 3 => b.to_owned(),
+        b => b.to_lowercase().replace('_', " "),
     }
 }
 
@@ -171,12 +300,14 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         if ui.button("10 times").clicked() {
             asks.command("replay-ten");
         }
+        // Where there is no plan yet, the button that makes it stands in its place.
+        let missing = doc.replay.plan.is_none() && doc.replay.error.is_none();
         let again = if doc.replay.plan.is_some() {
             "Plan again"
         } else {
             "Make plan"
         };
-        if ui.button(again).clicked() {
+        if !missing && ui.button(again).clicked() {
             asks.command("plan");
         }
     });

@@ -6,6 +6,7 @@ use egui::{Align2, Color32, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Words that may take several lines.
 pub fn told(ui: &mut Ui, words: impl Into<String>, colour: Color32) {
+    let words = text::grouped(&words.into());
     ui.add(egui::Label::new(RichText::new(words).color(colour)).wrap());
 }
 
@@ -15,14 +16,26 @@ pub fn aside(ui: &mut Ui, words: impl Into<String>) {
     ui.add(egui::Label::new(RichText::new(words).font(small()).color(p.quiet)).truncate());
 }
 
+/// Right edge of counts in a list of the panel, points.
+pub const COUNT: f32 = 46.0;
+/// Left edge of what is counted.
+pub const MARK: f32 = 56.0;
+
 /// A count, what is counted, and a word about it on the right.
-pub fn count_row(ui: &mut Ui, n: u64, what: &str, word: (&str, Color32), ink: Option<Color32>, hover: &str) {
+pub fn count_row(
+    ui: &mut Ui,
+    n: u64,
+    what: &str,
+    word: (&str, Color32),
+    ink: Option<Color32>,
+    hover: &str,
+) -> egui::Response {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{n} {what}")));
     let y = rect.center().y;
     ui.painter().text(
-        pos2(rect.left() + 46.0, y),
+        pos2(rect.left() + COUNT, y),
         Align2::RIGHT_CENTER,
         text::count(n),
         mono(),
@@ -30,11 +43,9 @@ pub fn count_row(ui: &mut Ui, n: u64, what: &str, word: (&str, Color32), ink: Op
     );
     let used = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, word.0, body(), word.1);
     let mid = Rect::from_min_max(
-        pos2(rect.left() + 56.0, rect.top()),
+        pos2(rect.left() + MARK, rect.top()),
         pos2(rect.right() - used - 4.0, rect.bottom()),
     );
     widgets::paint_text(ui, mid, Align2::LEFT_CENTER, what, body(), ink.unwrap_or(p.text));
-    if !hover.is_empty() {
-        r.on_hover_text(hover);
-    }
+    if hover.is_empty() { r } else { r.on_hover_text(hover) }
 }

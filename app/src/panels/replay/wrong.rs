@@ -18,22 +18,49 @@ const FAULTS: usize = 8;
 const FINDINGS: usize = 20;
 
 pub(super) fn faults(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
-    for f in o.faults.iter().take(FAULTS) {
-        fault(doc, asks, ui, f);
+    let p = palette(ui);
+    for (i, f) in (0u32..).zip(o.faults.iter().take(FAULTS)) {
+        ui.add_space(8.0);
+        let on = *doc.selection() == Selection::Fault(i);
+        let left = Part::words(title(f)).colour(p.error);
+        let row = widgets::list_row(ui, &format!("fault {i}"), on, 0.0, left, Part::small(""));
+        if row.clicked() {
+            doc.go_with(f.event, Selection::Fault(i));
+        }
+        told(ui, &f.summary, p.text);
+        // The inspector explains the one that is selected.
+        ui.push_id(("fault", i), |ui| {
+            egui::CollapsingHeader::new(RichText::new("registers and walk").font(small()).color(p.quiet))
+                .id_salt("more")
+                .show(ui, |ui| {
+                    place(doc, asks, ui, f);
+                    registers(ui, f);
+                });
+        });
     }
 }
 
-fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
-    let p = palette(ui);
-    let title = match (f.job, f.address) {
+fn title(f: &FaultReport) -> String {
+    match (f.job, f.address) {
         (Some(j), Some(_)) => format!("▲ Fault in job {j}"),
         (Some(j), None) => format!("▲ Job {j} went wrong"),
         (None, _) => "▲ Fault".to_owned(),
-    };
+    }
+}
+
+/// What is known of a fault: what happened, where, its registers, the walk of its address.
+pub fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
+    let p = palette(ui);
     ui.add_space(8.0);
-    ui.label(RichText::new(title).font(crate::theme::strong()).color(p.error));
+    ui.label(RichText::new(title(f)).font(crate::theme::strong()).color(p.error));
     told(ui, &f.summary, p.text);
     ui.add_space(2.0);
+    place(doc, asks, ui, f);
+    registers(ui, f);
+}
+
+/// Where a fault showed, what it was, what it was about.
+fn place(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
     if widgets::key_link(ui, "shown at", &format!("event {}", text::count(f.event))).clicked() {
         doc.go(f.event);
     }
@@ -43,7 +70,7 @@ fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
         doc.go_job(j);
         asks.command("show-jobs");
     }
-    widgets::key_value(ui, "exception", Part::mono(&f.exception));
+    widgets::key_wrapped(ui, "exception", Part::mono(&f.exception));
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
@@ -60,6 +87,10 @@ fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
             asks.command("show-inputs");
         }
     }
+}
+
+fn registers(ui: &mut Ui, f: &FaultReport) {
+    let p = palette(ui);
     if !f.registers.is_empty() {
         widgets::section(ui, "Fault registers");
         for (name, value, meaning) in &f.registers {

@@ -5,7 +5,7 @@ use super::lane::Lane;
 use super::scale::{Scale, Single, x_of};
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::theme::{Palette, mono_small, palette, small, text, widgets};
+use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use trace_core::check::Severity;
 use trace_core::timeline::merge_spans;
@@ -39,7 +39,20 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
     }
 }
 
+/// Where a name goes so that the line of the moment does not cross it: behind the line, or before it.
+fn beside_moment(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
+    let galley = ui.painter().layout_no_wrap(name.to_owned(), small(), Color32::WHITE);
+    let wide = galley.size().x;
+    let crossed = moment > inner.left() - 3.0 && moment < inner.left() + wide + 3.0;
+    let behind = moment + 6.0;
+    if crossed && inner.right() - behind >= wide {
+        return Rect::from_min_max(pos2(behind, inner.top()), inner.max);
+    }
+    inner
+}
+
 fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
+    let moment = x_of(doc, scale, doc.moment());
     for ph in &doc.facts.phases {
         let (x0, x1) = (x_of(doc, scale, ph.first), x_of(doc, scale, ph.last + 1));
         let whole = Rect::from_min_max(
@@ -50,9 +63,10 @@ fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         if seen.width() <= 0.0 {
             continue;
         }
-        ui.painter().rect_filled(seen, 2.0, p.raised);
+        ui.painter()
+            .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
         if seen.width() > 36.0 {
-            let inner = seen.shrink2(vec2(6.0, 0.0));
+            let inner = beside_moment(ui, seen.shrink2(vec2(6.0, 0.0)), moment, &ph.name);
             widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &ph.name, small(), p.quiet);
         }
     }
@@ -76,7 +90,7 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             let n = failed.partition_point(|e| *e < m.first);
             let bad = failed.get(n).is_some_and(|e| *e <= m.last);
             let colour = if bad { p.error } else { p.job };
-            ui.painter().rect_filled(r, 1.5, colour.gamma_multiply(0.72));
+            ui.painter().rect_filled(r, 1.5, colour.gamma_multiply(SOFT));
             let seen = r.intersect(row).shrink2(vec2(4.0, 0.0));
             let one = Some(m.first_item).filter(|_| m.items == 1);
             let label = match one.and_then(|i| slot.get(i)).and_then(job) {
@@ -123,14 +137,14 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         let x0 = scale.x(m.from);
         let x1 = scale.x(m.end).max(x0 + 2.0);
         let r = Rect::from_min_max(pos2(x0, row.top() + 6.0), pos2(x1, row.bottom() - 6.0));
-        ui.painter().rect_filled(r, 1.0, p.poll.gamma_multiply(0.35));
+        ui.painter().rect_filled(r, 1.0, p.poll.gamma_multiply(0.2));
         let seen = r.intersect(row);
         if seen.width() >= 6.0 {
             let hatch = ui.painter().with_clip_rect(seen.intersect(ui.clip_rect()));
             let mut x = seen.left() - r.height();
             while x < seen.right() {
                 let line = [pos2(x, r.bottom()), pos2(x + r.height(), r.top())];
-                hatch.line_segment(line, Stroke::new(1.0, p.poll.gamma_multiply(0.7)));
+                hatch.line_segment(line, Stroke::new(1.0, p.poll));
                 x += 4.0;
             }
         }
@@ -175,7 +189,7 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], row: Rect, l
         most = (most.0.max(reads), most.1.max(writes));
     }
     // A single event is plain to see beside a pixel of thousands.
-    let strength = |n: u32, most: u32| 0.6 + 0.4 * (n as f32).ln_1p() / (most as f32).ln_1p();
+    let strength = |n: u32, most: u32| SOFT + (1.0 - SOFT) * (n as f32).ln_1p() / (most as f32).ln_1p();
     let mut mesh = Mesh::default();
     for pixel in 0..scale.pixels.len() {
         let (reads, writes) = scale.pixels.count(pixel, lane);
@@ -205,7 +219,7 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
         if x1 - x0 < 5.0 {
             // Too narrow for its outline: a bar, which never vanishes.
             let bar = Rect::from_min_max(pos2(x0, top), pos2(x1.max(x0 + 1.0), bottom));
-            ui.painter().rect_filled(bar, 0.0, colour.gamma_multiply(0.8));
+            ui.painter().rect_filled(bar, 0.0, colour.gamma_multiply(SOFT));
             continue;
         }
         let slope = 3.0_f32.min((x1 - x0) / 2.0);

@@ -36,14 +36,7 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], la
     let used = widgets::paint_text(ui, names, Align2::LEFT_CENTER, &short, font, colour);
     let rest = Rect::from_min_max(pos2(names.left() + used + 5.0, names.top()), names.max);
     if !kind.is_empty() && rest.width() > 24.0 {
-        widgets::paint_text(
-            ui,
-            rest,
-            Align2::LEFT_CENTER,
-            kind,
-            small(),
-            p.quiet.gamma_multiply(0.75),
-        );
+        widgets::paint_text(ui, rest, Align2::LEFT_CENTER, kind, small(), p.quiet);
     }
     if let Lane::Pin(r) = lane {
         if response.on_hover_text(format!("{label}: click to unpin")).clicked() {

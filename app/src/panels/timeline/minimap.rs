@@ -6,7 +6,7 @@ use super::view::{Drag, View};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::facts::SEVERITIES;
-use crate::theme::palette;
+use crate::theme::{SOFT, palette};
 use egui::accesskit::Role;
 use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
 use trace_core::timeline::merge_spans;
@@ -98,9 +98,9 @@ fn bars(ui: &Ui, scale: &Scale, rect: Rect) {
         };
         // By order every pixel is full of events; by time it tells where they are.
         if !order {
-            bar(reads, p.read.gamma_multiply(0.4));
+            bar(reads, p.read.gamma_multiply(SOFT));
         }
-        bar(writes, p.write.gamma_multiply(0.9));
+        bar(writes, p.write.gamma_multiply(SOFT));
     }
     for m in scale.spans.jobs.iter().flatten() {
         let x0 = scale.x(m.from);

@@ -1,0 +1,124 @@
+//! Stretches of memory without anything to show, folded to one line: what is mapped and not recorded, what is not mapped.
+
+use crate::document::runs::Content;
+use crate::document::{Document, lookup};
+
+/// One past the last address.
+const END: u64 = 1 << 48;
+/// Bytes from which a stretch is folded: fewer are as short as their fold.
+const LEAST: u64 = 64;
+/// Pages that are looked at one by one where memory changes during the recording.
+const PAGES: u64 = 256;
+/// Runs with other rights that are taken together.
+const MOST_RUNS: usize = 64;
+
+/// A line of the panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// Sixteen bytes from here.
+    Bytes(u64),
+    /// Nothing is known of `va..end`.
+    Folded {
+        va: u64,
+        end: u64,
+        /// Whether it is mapped.
+        mapped: bool,
+    },
+}
+
+impl Line {
+    /// Its first byte.
+    pub fn va(self) -> u64 {
+        match self {
+            Self::Bytes(va) | Self::Folded { va, .. } => va,
+        }
+    }
+
+    /// One past its last byte.
+    pub fn end(self) -> u64 {
+        match self {
+            Self::Bytes(va) => va.saturating_add(16),
+            Self::Folded { end, .. } => end,
+        }
+    }
+}
+
+/// The stretch without content around an address: first byte, one past the last, whether it is mapped.
+fn around(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
+    let runs = &doc.facts.spaces.get(space as usize)?.runs;
+    let n = runs.partition_point(|r| r.end() <= va);
+    let (mut from, mut to, mapped);
+    match runs.get(n).filter(|r| r.va <= va) {
+        Some(r) if r.content != Content::None => return None,
+        Some(r) => {
+            (from, to, mapped) = (r.va, r.end(), true);
+            let empty = |r: &&crate::document::runs::Run| r.content == Content::None;
+            for next in runs.iter().skip(n + 1).take(MOST_RUNS).take_while(empty) {
+                if next.va != to {
+                    break;
+                }
+                to = next.end();
+            }
+            for before in runs.iter().take(n).rev().take(MOST_RUNS).take_while(empty) {
+                if before.end() != from {
+                    break;
+                }
+                from = before.va;
+            }
+        }
+        None => {
+            let before = n.checked_sub(1).and_then(|n| runs.get(n));
+            from = before.map_or(0, |r| r.end());
+            to = runs.get(n).map_or(END, |r| r.va);
+            mapped = false;
+        }
+    }
+    // What the person edited stands there, recorded or not.
+    for name in doc.changes().inputs().keys() {
+        let Some(b) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
+            continue;
+        };
+        let end = b.va.0.saturating_add(b.bytes);
+        if b.va.0 <= va && va < end {
+            return None;
+        } else if b.va.0 > va {
+            to = to.min(b.va.0 & !15);
+        } else {
+            from = from.max(end.div_ceil(16) * 16);
+        }
+    }
+    if doc.recording.memory.snapshots.len() > 1 && mapped {
+        // The runs are those of the end of the recording; at the moment there may be others.
+        let held = |page: u64| {
+            lookup::read(&doc.recording, space, page << 12, doc.moment(), 1)
+                .first()
+                .is_some_and(Result::is_ok)
+        };
+        let here = va >> 12;
+        if held(here) {
+            return None;
+        }
+        let last = (to >> 12).min(here + PAGES);
+        to = to.min((here + 1..last).find(|p| held(*p)).unwrap_or(last) << 12);
+        let first = (from >> 12).max(here.saturating_sub(PAGES));
+        from = from.max((first..here).rev().find(|p| held(*p)).map_or(first, |p| p + 1) << 12);
+    }
+    (to > va && from <= va).then_some((from, to, mapped))
+}
+
+/// The line that begins at an address.
+pub(super) fn line(doc: &Document, space: u32, va: u64) -> Line {
+    match around(doc, space, va) {
+        Some((_, end, mapped)) if end - va >= LEAST => Line::Folded { va, end, mapped },
+        _ => Line::Bytes(va),
+    }
+}
+
+/// Where the line before the one at `va` begins.
+pub(super) fn before(doc: &Document, space: u32, va: u64) -> u64 {
+    let last = va.saturating_sub(16);
+    match around(doc, space, last) {
+        Some((from, end, _)) if end.min(va) - from >= LEAST => from,
+        _ => last,
+    }
+}

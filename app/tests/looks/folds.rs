@@ -1,0 +1,92 @@
+//! What is said once instead of on every line, and what a register's panel lists.
+
+use crate::common::{Window, samples};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::panels::register::Which;
+use kinescope::theme::ThemeChoice;
+use trace_core::check::{Finding, FindingKind};
+
+fn part(w: &Window, label: &str) -> usize {
+    w.harness.query_all_by_label_contains(label).count()
+}
+
+#[test]
+fn findings_of_pages_without_content_are_one_row_that_unfolds() {
+    let mut w = Window::open();
+    let mut facts = (*w.doc().facts).clone();
+    for i in 0..5u64 {
+        let message = format!(
+            "{} pages are mapped here and the recording does not hold their contents",
+            16_385 + i
+        );
+        facts.findings.push(Finding::new(
+            FindingKind::MappedWithoutContent,
+            format!("{:#x}", i << 24),
+            message,
+        ));
+    }
+    let last = facts.findings.len() as u32 - 1;
+    w.doc().facts = std::sync::Arc::new(facts);
+    w.run("show-problems");
+    assert_eq!(part(&w, "problem "), (last - 4) as usize, "only the others have rows");
+    w.click("Unfold mapped-without-content");
+    assert_eq!(part(&w, "problem "), last as usize + 1);
+    w.click("Unfold mapped-without-content");
+    // Whoever is led to one of them sees it.
+    w.doc().go_finding(last);
+    w.settle();
+    assert!(w.has(&format!("problem {last} mapped-without-content")));
+}
+
+#[test]
+fn memory_that_is_not_there_is_one_line_with_the_way_behind_it() {
+    let mut w = Window::with(&samples().join("vecadd.kine"), ThemeChoice::Dark, 1.0);
+    w.run("show-memory");
+    let run = w.doc().facts.spaces[0].runs[0];
+    // Before the first mapping nothing is mapped.
+    w.show_memory(0, run.va - 0x2000, 1);
+    w.settle();
+    let top = w.views().memory.top;
+    let label = format!("next mapped bytes behind {top:#x}");
+    assert!(w.has(&label), "{label}");
+    assert_eq!(part(&w, "next mapped bytes"), 1, "said once");
+    w.click(&label);
+    assert_eq!(w.views().memory.top, run.va);
+}
+
+#[test]
+fn a_register_lists_all_accesses_or_writes_or_changes() {
+    let mut w = Window::open();
+    let facts = w.doc().facts.clone();
+    let rows = |w: &Window| part(w, "access at event ");
+    let show = |w: &mut Window, offset: u32, event: u32| {
+        w.doc().go_with(u64::from(event), Selection::Register(offset));
+        w.run("show-register");
+    };
+    // One that is read alone.
+    let read = facts
+        .registers
+        .iter()
+        .find(|(_, f)| f.writes.is_empty() && f.events.len() > 2);
+    let (offset, fact) = read.expect("a register that is read again and again");
+    show(&mut w, *offset, fact.events[0]);
+    assert!(rows(&w) > 1);
+    w.click("List writes");
+    assert!(rows(&w) == 0 && part(&w, "Nothing writes this register") == 1);
+    w.click("List changes");
+    assert_eq!(w.views().registers.which, Which::Changes);
+    let value = |w: &mut Window, e: u32| w.doc().recording.events.access(e as usize).unwrap().value;
+    for pair in fact.events.windows(2).take(5) {
+        let changed = value(&mut w, pair[0]) != value(&mut w, pair[1]);
+        assert_eq!(w.has(&format!("access at event {}", pair[1])), changed, "{pair:?}");
+    }
+    // One that is written alone.
+    let written = facts.registers.iter().find(|(_, f)| f.writes.len() > 1);
+    let (offset, fact) = written.expect("a register that is written again and again");
+    w.click("List all");
+    show(&mut w, *offset, fact.writes[0]);
+    let all = rows(&w);
+    w.click("List writes");
+    assert_eq!(rows(&w), all.min(fact.writes.len()));
+}

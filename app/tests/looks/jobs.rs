@@ -1,0 +1,93 @@
+//! What belongs to a job: the writes that make it ready, what it reaches, when it was done.
+
+use crate::common::Window;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::document::reached;
+
+#[test]
+fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
+    let mut w = Window::open();
+    w.run("show-events");
+    w.views().events.filter = "job = 1 and write".into();
+    w.settle();
+    let rows = w.views().events.rows.clone().expect("it was filtered");
+    let doc = w.doc();
+    let names: Vec<String> = rows
+        .iter()
+        .filter_map(|e| doc.recording.events.access(*e as usize))
+        .map(|a| doc.facts.register_name(a.offset))
+        .collect();
+    for part in [
+        "HEAD_NEXT_LO",
+        "HEAD_NEXT_HI",
+        "AFFINITY_NEXT_LO",
+        "CONFIG_NEXT",
+        "FLUSH_ID_NEXT",
+        "COMMAND_NEXT",
+    ] {
+        assert_eq!(
+            names.iter().filter(|n| n.contains(part)).count(),
+            1,
+            "{part} in {names:?}"
+        );
+    }
+    let first = u64::from(rows[0]);
+    let job = doc.facts.job_prepared_at(&doc.recording, first).map(|j| j.index);
+    assert_eq!(job, Some(1));
+}
+
+#[test]
+fn the_inspector_tells_what_a_write_starts() {
+    let mut w = Window::open();
+    let j = w.doc().facts.jobs[0].clone();
+    w.doc().go(j.submit);
+    w.settle();
+    let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
+    assert_eq!(part(&w, "starts job 0, "), 1);
+    assert_eq!(part(&w, &format!("header {:#x}", j.head_va)), 1);
+    assert!(w.has("on replay wait for interrupt, limit 5 s"));
+    let done = j.done.unwrap();
+    w.harness
+        .query_all_by_label_contains("done after ")
+        .next()
+        .expect("it was done")
+        .click();
+    w.settle();
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (done, Selection::Job(0))
+    );
+}
+
+#[test]
+fn a_job_reaches_first_what_its_descriptors_point_to() {
+    let mut w = Window::named("vecadd.kine");
+    let doc = w.doc();
+    let j = doc.facts.jobs[0].clone();
+    assert!(j.space.is_some(), "the slot's configuration names it");
+    let list = reached::buffers(&doc.recording, &j);
+    let names: Vec<String> = list
+        .iter()
+        .filter(|r| r.pointed)
+        .map(|r| doc.recording.facts.buffers[r.buffer as usize].name.clone())
+        .collect();
+    assert!(!names.is_empty() && list.iter().all(|r| r.rights & 1 != 0), "{list:?}");
+    assert!(list.is_sorted_by_key(|r| !r.pointed));
+    w.doc().go_job(0);
+    w.settle();
+    let label = format!("reach {}", names[0]);
+    assert!(w.has(&label), "{label}");
+}
+
+#[test]
+fn the_end_of_a_job_is_a_link_in_the_list() {
+    let mut w = Window::open();
+    w.run("show-jobs");
+    let done = w.doc().facts.jobs[1].done.unwrap();
+    w.click(&format!("job 1 done at event {done}"));
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (done, Selection::Job(1))
+    );
+}

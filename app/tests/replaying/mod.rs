@@ -1,0 +1,114 @@
+//! How the Replay panel tells its plan and its outcome, and where a pairing is answered.
+
+use crate::common::{Window, diverging, sample};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::panels::desk::Pairing;
+use kinescope::theme::ThemeChoice;
+use std::sync::mpsc::{Receiver, channel};
+
+/// A window in which two persons compare a code.
+fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
+    let mut w = Window::placed(&sample(), theme, size, scale);
+    w.app().settings.hints_read = 9;
+    w.run("show-replay");
+    let (answer, heard) = channel();
+    let code = "335 908 512".to_owned();
+    *w.app().asks.pairing.lock().unwrap() = Some(Pairing { code, answer });
+    w.settle();
+    (w, heard)
+}
+
+#[test]
+fn both_answers_to_a_pairing_are_whole_in_every_window() {
+    for (size, scale) in [([1280.0, 800.0], 1.0), ([1280.0, 800.0], 1.5), ([853.0, 533.0], 1.5)] {
+        let (mut w, heard) = pairing(ThemeChoice::Dark, size, scale);
+        let rects = ["Codes are the same", "They differ"].map(|l| w.harness.get_by_label(l).rect());
+        assert!((rects[0].width() - rects[1].width()).abs() < 1.0, "{rects:?}");
+        for r in rects {
+            assert!(r.width() > 120.0 && r.bottom() < size[1] - 26.0, "{r:?} in {size:?}");
+        }
+        w.click("They differ");
+        assert_eq!(heard.try_recv(), Ok(false));
+        assert!(!w.has("They differ"));
+    }
+}
+
+#[test]
+fn a_plan_tells_what_it_may_touch_and_its_rewrites_lead_to_their_events() {
+    let mut w = Window::open();
+    w.edit();
+    w.run("show-replay");
+    w.click("Make plan");
+    let (plan, _) = w.doc().replay.plan.clone().unwrap();
+    let reach = w.doc().replay.reach.clone();
+    let all: u64 = reach.writes.iter().map(|b| b.1).sum();
+    assert_eq!(all, plan.plan.writes().values().sum::<u64>());
+    assert!(all > 0 && reach.writes.windows(2).all(|w| w[0].1 >= w[1].1));
+    let (from, to) = reach.memory.unwrap();
+    assert_eq!(to.0 - from.0, plan.plan.used_pages * 4096);
+    let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
+    assert_eq!(part(&w, &format!("{from}..{to}")), 1);
+    let (block, n) = &reach.writes[0];
+    let label = format!("{n} {}", block.to_lowercase().replace('_', " "));
+    assert!(!w.has(&label));
+    w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
+    assert!(w.has(&label), "{label}");
+    w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
+    // What the person did stands over what the program does.
+    let y = |w: &Window, l: &str| w.harness.get_by_label(l).rect().top();
+    let (mine, root) = ("Unfold input ← your edit", "Unfold table root → the board's");
+    assert!(y(&w, mine) < y(&w, root));
+    w.click("Unfold flush id ← read at run time");
+    let kind = replay_engine::plan::RewriteKind::FlushId;
+    let event = plan
+        .plan
+        .rewrites
+        .iter()
+        .find_map(|r| r.event.filter(|_| r.kind == kind));
+    let event = event.expect("a rewrite of an event");
+    w.click(&format!("rewrite at event {event}"));
+    assert_eq!(w.doc().moment(), event);
+}
+
+#[test]
+fn a_replay_that_diverges_selects_the_first_divergence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, events) = diverging(folder.path(), 3);
+    let mut w = Window::with(&path, ThemeChoice::Dark, 1.0);
+    w.run("replay");
+    assert_eq!(w.doc().moment(), events[0]);
+    assert_eq!(*w.doc().selection(), Selection::Divergence(0));
+    let told = w
+        .harness
+        .query_all_by_label_contains("Diverged on software:mali-g71 in ");
+    assert_eq!(told.count(), 1, "verdict, board and time are pinned");
+}
+
+#[test]
+fn a_replay_that_faults_selects_the_fault() {
+    let mut w = Window::open();
+    super::faulty(&mut w);
+    w.run("replay");
+    assert_eq!(*w.doc().selection(), Selection::Fault(0));
+    let event = w.doc().replay.outcome.clone().unwrap().faults[0].event;
+    assert_eq!(w.doc().moment(), event);
+}
+
+#[test]
+fn pairing_dark() {
+    let (mut w, _heard) = pairing(ThemeChoice::Dark, [1280.0, 800.0], 1.0);
+    w.harness.snapshot("pairing_dark");
+}
+
+#[test]
+fn pairing_light() {
+    let (mut w, _heard) = pairing(ThemeChoice::Light, [1280.0, 800.0], 1.0);
+    w.harness.snapshot("pairing_light");
+}
+
+#[test]
+fn pairing_on_a_laptop() {
+    let (mut w, _heard) = pairing(ThemeChoice::Dark, [853.0, 533.0], 1.5);
+    w.harness.snapshot("pairing_laptop_dark");
+}
