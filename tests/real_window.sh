@@ -1,7 +1,8 @@
 #!/bin/bash
 # Opens a real window on a virtual screen, edits an input by keyboard, replays, and takes its picture.
 # usage: real_window.sh KINESCOPE RECORDING.kine OUT_FOLDER
-# Needs: xvfb xdotool imagemagick, and mesa's software drivers. What it asserts: the edit stands in the journal, the
+# Needs: xvfb xdotool imagemagick, and mesa's software drivers. What it asserts: the edit stands in the journal as it
+# was typed, is taken back and done again, the sheet of keys opens and closes, the
 # replay ran with it and ended as the log says, the workspace lies beside the recording, the program ended well, and
 # each picture shows something else than the one before. Every wait is for a condition, with a limit.
 # WINDOW_RENDERER=glow (as comes) hides Vulkan's drivers: the window must open with OpenGL; wgpu asks for wgpu alone.
@@ -87,13 +88,33 @@ focused() { xdotool windowfocus "$id"; [ "$(xdotool getwindowfocus -f)" = "$id" 
 until_holds 20 "keyboard focus" focused
 picture opened
 
+# A value is written over as it is come to: nothing of what stood there is left, and nothing of it is added to.
+journal="$work/sample.kine-edits"
+journaled() { grep -q -- "$1" "$journal"; }
 do_command e edit-input
 picture editing
-xdotool key ctrl+a
 xdotool type --delay 15 7
 xdotool key Return
-until_holds 20 "edit in the journal" grep -q '"do"' "$work/sample.kine-edits"
+until_holds 20 "edit in the journal" journaled '"do"'
+journaled '"new":"07\(00\)*"' || journaled '"new":"0000e040"' || fail "the value was not 7 alone: $(cat "$journal")"
 picture edited
+# The keyboard is at the next value, in which nothing was typed: undo and redo are about the edit.
+do_command ctrl+z undo
+until_holds 20 "undo in the journal" journaled '^"undo"'
+picture undone
+do_command ctrl+y redo
+until_holds 20 "redo in the journal" journaled '^"redo"'
+
+# The sheet of keys comes and goes, and no key without Ctrl acts behind it. Keys are taken in the order in which they
+# are pressed, so that the one behind the sheet would have been counted before the one after it.
+xdotool key Escape
+do_command question help
+picture keys
+xdotool key period
+xdotool key Escape
+picture keys_closed
+do_command period next-event
+[ "$(grep -c 'command next-event$' "$work/window.log")" = 1 ] || fail "a key acted behind the sheet of keys"
 
 do_command ctrl+Return replay
 until_holds 120 "outcome" logged 'replay on software:mali-g71: '
