@@ -10,6 +10,9 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Outcome, Verdict};
 
+/// How much is left of the colours of an outcome from before the last attempt.
+const FROM_BEFORE: f32 = 0.5;
+
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let Some(o) = doc.replay.outcome.clone() else {
@@ -24,14 +27,26 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     };
     ui.add_space(6.0);
     headline(doc, ui, &o);
+    ui.scope(|ui| {
+        if doc.replay.missed.is_some() {
+            // What was is not what would be now.
+            ui.multiply_opacity(FROM_BEFORE);
+        }
+        found(doc, asks, ui, &o);
+    });
+}
+
+/// What the replay met and gave.
+fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
+    let p = palette(ui);
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
         told(ui, format!("▲ {f}"), p.error);
     }
-    wrong::faults(doc, asks, ui, &o);
-    wrong::divergences(doc, ui, &o);
-    wrong::findings(doc, ui, &o);
-    outputs::draw(doc, asks, ui, &o);
-    jobs::draw(doc, ui, &o);
+    wrong::faults(doc, asks, ui, o);
+    wrong::divergences(doc, ui, o);
+    wrong::findings(doc, ui, o);
+    outputs::draw(doc, asks, ui, o);
+    jobs::draw(doc, ui, o);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
