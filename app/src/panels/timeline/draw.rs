@@ -147,6 +147,10 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
                 hatch.line_segment(line, Stroke::new(1.0, p.poll));
                 x += 4.0;
             }
+        } else if seen.width() > 0.0 {
+            // Too narrow for a hatch: one line of it.
+            ui.painter()
+                .vline(seen.left() + 0.5, seen.y_range(), Stroke::new(1.0, p.poll));
         }
         let one = Some(m.first_item).filter(|_| m.items == 1);
         let label = match one.and_then(|i| doc.facts.polls.get(i)) {
