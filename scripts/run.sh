@@ -37,7 +37,8 @@ cargo build --locked --quiet -p kinescope -p kinescope-agent
 
 kinescope=target/debug/kinescope
 if [ $display = yes ]; then
-    exec $kinescope "$recording" --board software:mali-g71
+    # It chooses the software board of the recording's own GPU.
+    exec $kinescope "$recording"
 fi
 
 say "there is no display here: the same tour as text, and the window as a picture"
@@ -54,9 +55,13 @@ step() {
     [ $code -le "$good" ] || [ $code -le $worst ] || worst=$code
 }
 
+# The software board of the recording's own GPU, where there is one.
+board=$($kinescope info "$recording" 2>/dev/null | sed -n 's/^GPU  *Mali-\(G[0-9]*\) .*/software:mali-\1/p' | tr G g)
+[ -n "$board" ] && $kinescope boards 2>/dev/null | grep -q "^$board " || board=software:mali-g71
+
 step 0 info "$recording"
 step 1 check "$recording"
-step 0 replay "$recording" --on software:mali-g71 -o $out/outcome.kine
+step 0 replay "$recording" --on "$board" -o $out/outcome.kine
 replayed=$code
 # A replay that could not start leaves nothing to compare with.
 [ $replayed -gt 1 ] || step 1 diff "$recording" $out/outcome.kine

@@ -2,6 +2,7 @@
 //! window is given the table and knows none of them by itself.
 
 mod edit;
+mod export;
 mod file;
 mod go;
 mod help;

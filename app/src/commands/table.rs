@@ -1,7 +1,7 @@
 //! The table of commands. A new command is a line here.
 
 use super::when::*;
-use super::{edit, file, go, help, replay, view};
+use super::{edit, export, file, go, help, replay, view};
 use crate::window::App;
 use crate::window::command::{Command, Menu};
 use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
@@ -30,6 +30,7 @@ table! {
     "save-kine",        "Save recording as .kine…",            File,   ctrl(S),             has_doc,            file::save_kine;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
     "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
+    "export-table",     "Export the panel's table…",           File,   None,                has_doc,            export::table_of_panel;
     "reload",           "Read again",                          File,   key(F5),             has_doc,            file::reload;
     "close",            "Close recording",                     File,   ctrl(W),             has_doc,            file::close;
     "quit",             "Quit",                                File,   ctrl(Q),             always,             file::quit;

@@ -106,6 +106,30 @@ const CHECKS: &[(&str, Check)] = &[
         replayed(w);
         saves(w, id);
     }),
+    ("export-table", |w, id| {
+        for (panel, name) in [
+            ("show-events", "all.csv"),
+            ("show-jobs", "jobs.parquet"),
+            ("show-memory", "pages.arrow"),
+        ] {
+            w.run(panel);
+            let out = w.folder.path().join(name);
+            w.will_choose(&out);
+            ran(w, id);
+            assert!(
+                std::fs::metadata(&out).is_ok_and(|m| m.len() > 0),
+                "{name}: {:?}",
+                w.app().failed()
+            );
+        }
+        // A line of names, then a line an event.
+        let csv = std::fs::read_to_string(w.folder.path().join("all.csv")).unwrap();
+        assert_eq!(csv.lines().count() as u64, w.doc().len() + 1);
+        w.will_choose(&w.folder.path().join("events.txt"));
+        ran(w, id);
+        let told = w.app().failed().unwrap_or_default().to_owned();
+        assert!(told.contains("does not say the format"), "{told}");
+    }),
     ("save-plan", |w, id| {
         planned(w);
         saves(w, id);

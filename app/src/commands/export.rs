@@ -1,0 +1,84 @@
+//! Tables of a recording as files for other programs.
+
+use super::doc;
+use crate::document::lookup::map_of;
+use crate::theme::text;
+use crate::window::{App, Pick, layout};
+use egui::Context;
+use kinescope_files::output::{self, OutputError};
+use std::path::Path;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+use trace_core::timeline;
+use trace_query::{Exported, Format, Table};
+
+/// Why nothing was exported, in words.
+struct Untold(String);
+
+impl From<OutputError> for Untold {
+    fn from(e: OutputError) -> Self {
+        Self(e.to_string())
+    }
+}
+
+/// The table of what is looked at: that of the panel in front, or the events.
+fn table(app: &App) -> Table {
+    let of = |panel: &str| match panel {
+        "jobs" => Some(Table::Jobs),
+        "register" => Some(Table::Registers),
+        "memory" => Some(Table::Pages),
+        "page-tables" => Some(Table::Mappings),
+        "inputs" => Some(Table::Buffers),
+        _ => None,
+    };
+    layout::active(&app.dock)
+        .into_iter()
+        .find_map(of)
+        .unwrap_or(Table::Events)
+}
+
+/// Asks where to, and writes the table of the panel in front; the name says the format.
+pub fn table_of_panel(app: &mut App, ctx: &Context) {
+    let table = table(app);
+    let Some(d) = doc(app) else { return };
+    let recording = Arc::clone(&d.recording);
+    let title = d.title.strip_suffix(".kine").unwrap_or(&d.title);
+    let name = format!("{title}-{}.parquet", table.name());
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        let title = format!("exporting {} to {}", table.name(), path.display());
+        app.tasks.spawn(ctx, title, move |progress| {
+            let done = export(table, &recording, &path, progress);
+            Box::new(move |app| match done {
+                Ok(exported) => {
+                    for problem in &exported.problems {
+                        app.info(format!("{problem}; what lies there is not in the table"));
+                    }
+                    let rows = text::counted(exported.rows, "row", "rows");
+                    app.info(format!("exported {}: {}, {rows}", path.display(), table.name()));
+                }
+                Err(Untold(why)) => app.error("the table was not exported", &why),
+            })
+        });
+    });
+}
+
+fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress) -> Result<Exported, Untold> {
+    let told = |e: &dyn std::error::Error| Untold(e.to_string());
+    let format = Format::of(path).ok_or_else(|| {
+        let name = path.display();
+        Untold(format!(
+            "{name}: the name does not say the format (expected .parquet, .arrow or .csv)"
+        ))
+    })?;
+    let timeline = match (table, map_of(recording)) {
+        (Table::Jobs, Some(map)) => timeline::derive(recording, map, progress).map_err(|e| told(&e))?,
+        _ => timeline::Timeline::default(),
+    };
+    let mut exported = Exported::default();
+    output::write_with(path, |file| {
+        exported = trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| told(&e))?;
+        Ok(())
+    })
+    .map(|()| exported)
+}
