@@ -122,3 +122,14 @@ pub(super) fn before(doc: &Document, space: u32, va: u64) -> u64 {
         _ => last,
     }
 }
+
+/// Runs that are looked through for the next one with content.
+const FAR: usize = 4096;
+
+/// The next address at or behind `va` that the recording holds.
+pub(super) fn recorded_behind(doc: &Document, space: u32, va: u64) -> Option<u64> {
+    let runs = &doc.facts.spaces.get(space as usize)?.runs;
+    let n = runs.partition_point(|r| r.end() <= va);
+    let held = runs.iter().skip(n).take(FAR).find(|r| r.content != Content::None);
+    held.map(|r| r.va.max(va))
+}

@@ -157,8 +157,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
                     ui.painter().rect_filled(row, 0.0, p.selection);
                 }
-                if folded_ui(ui, va, end, mapped, row, &columns) {
-                    behind = Some(end);
+                let next = fold::recorded_behind(doc, space, end);
+                if folded_ui(ui, va, end, (mapped, next), row, &columns) {
+                    behind = next;
                 }
             }
         }
@@ -204,7 +205,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     ui.set_clip_rect(clip);
     if let Some(va) = behind {
-        view.top = va;
+        view.top = va & !15;
         return;
     }
     if let Some(q) = pressed {
@@ -265,7 +266,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
 }
 
 /// A stretch of which nothing is known, and the way to what lies behind it. `true`: somebody goes there.
-fn folded_ui(ui: &mut Ui, va: u64, end: u64, mapped: bool, row: Rect, c: &Columns) -> bool {
+fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>), row: Rect, c: &Columns) -> bool {
     let p = palette(ui);
     let y = row.center().y;
     let at = pos2(row.left() + 16.0, y);
@@ -275,14 +276,8 @@ fn folded_ui(ui: &mut Ui, va: u64, end: u64, mapped: bool, row: Rect, c: &Column
     let told = format!("{} {what}", text::bytes(end - va));
     let at = pos2(row.left() + c.hex, y);
     let used = ui.painter().text(at, Align2::LEFT_CENTER, told, small(), p.quiet);
-    if end >= END {
-        return false;
-    }
-    let words = if mapped {
-        "next recorded bytes"
-    } else {
-        "next mapped bytes"
-    };
+    let Some(next) = next else { return false };
+    let words = "next recorded bytes";
     let galley = ui
         .painter()
         .layout_no_wrap(format!("{words} {}", icons::CARET_RIGHT), small(), p.read);
@@ -296,7 +291,7 @@ fn folded_ui(ui: &mut Ui, va: u64, end: u64, mapped: bool, row: Rect, c: &Column
             .hline(place.x_range(), place.bottom(), Stroke::new(1.0, p.read));
     }
     let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
-    hand.on_hover_text(format!("{end:#x}")).clicked()
+    hand.on_hover_text(format!("{next:#x}")).clicked()
 }
 
 fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
