@@ -35,7 +35,7 @@ struct Columns {
 impl Columns {
     fn new(width: f32) -> Self {
         let kind = 318.0;
-        let dispatch = kind + ((width - kind) * 0.3).clamp(84.0, 170.0);
+        let dispatch = kind + ((width - kind) * 0.36).clamp(84.0, 190.0);
         let end = width - 14.0;
         Self {
             job: 44.0,
@@ -45,7 +45,7 @@ impl Columns {
             done: 302.0,
             kind,
             dispatch,
-            shader: (end > dispatch + 290.0).then_some(end),
+            shader: (end > dispatch + 270.0).then_some(end),
         }
     }
 }
