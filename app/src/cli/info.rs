@@ -2,7 +2,7 @@
 
 use super::failure::complain;
 use super::map::not_followed;
-use super::out::counted;
+use super::out::{counted, duration};
 use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args as _, FromArgMatches as _};
@@ -146,7 +146,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 counted(info.writes, "write")
             ),
         ),
-        row("Span", format!("{:.3} s", info.span_ns as f64 / 1e9)),
+        row("Span", duration(info.span_ns)),
         row("Lost events", info.lost_events.to_string()),
         row("Jobs", info.jobs.to_string()),
         row("Interrupts", info.interrupts.to_string()),
