@@ -173,18 +173,12 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::recording::{Access, EventsBuilder};
+    use crate::table::tests::access;
+    use trace_core::recording::EventsBuilder;
 
     #[test]
     fn accesses_are_counted_by_what_is_asked_for() {
         let mut b = EventsBuilder::new();
-        let access = |write, offset, value| Access {
-            space: 0,
-            write,
-            offset,
-            width: 4,
-            value,
-        };
         // The clock runs backwards once.
         for (time, thread, a) in [
             (10, 1, access(false, 0x2428, 1)),

@@ -131,19 +131,23 @@ pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryErro
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use trace_core::recording::{Access, EventsBuilder, InterruptRow};
 
-    pub(crate) fn recording() -> Recording {
-        let mut b = EventsBuilder::new();
-        let access = |write, offset, value| Access {
+    /// An access of four bytes.
+    pub(crate) fn access(write: bool, offset: u32, value: u64) -> Access {
+        Access {
             space: 0,
             write,
             offset,
             width: 4,
             value,
-        };
+        }
+    }
+
+    pub(crate) fn recording() -> Recording {
+        let mut b = EventsBuilder::new();
         b.access(5, 1, access(false, 0x2428, 1));
         b.interrupt(6, InterruptRow { line: 0, status: 2 });
         b.access(7, 2, access(false, 0x2428, 0));
