@@ -1,15 +1,17 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test bench fuzz test-recordings clean-target clean-fuzz
+.PHONY: help run test bench fuzz mesa test-recordings clean-target clean-fuzz clean-mesa
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    install what tests need, run all of them"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, per_action, size)"
+	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
+	@echo "make clean-mesa              remove the built Mesa and its source"
 
 run:
 	@scripts/run.sh $(RECORDING)
@@ -23,6 +25,9 @@ test-recordings:
 bench:
 	@scripts/bench.sh $(BENCH)
 
+mesa:
+	@scripts/mesa.sh
+
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"
 
@@ -31,3 +36,6 @@ clean-target:
 
 clean-fuzz:
 	rm -rf target/fuzz
+
+clean-mesa:
+	rm -rf .mesa
