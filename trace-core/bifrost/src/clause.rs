@@ -1,0 +1,497 @@
+//! A clause: 16-byte words in one of thirteen formats, unpacked into a header, tuples and constants.
+
+use crate::registers::Registers;
+use crate::table::{Instruction, Unit};
+use crate::{MAX_TUPLES, MAX_WORDS, WORD_BYTES};
+
+/// A clause could not be unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClauseError {
+    /// The code ends within the clause.
+    #[error("the code ends within the clause at {address:#x}, after {words} of its words")]
+    Ends {
+        /// Address of the clause.
+        address: u64,
+        /// Words that were there.
+        words: usize,
+    },
+    /// A word's tag is none of the formats, or stands where its format cannot.
+    #[error(
+        "word {word} of the clause at {address:#x} has the tag {tag:#04x}, which is no format that may stand there"
+    )]
+    Tag {
+        /// Address of the clause.
+        address: u64,
+        /// Number of the word.
+        word: usize,
+        /// The tag.
+        tag: u8,
+    },
+    /// Constants are placed or marked as no clause may have them.
+    #[error("word {word} of the clause at {address:#x} has constants that do not fit a clause of {tuples} tuples")]
+    Constants {
+        /// Address of the clause.
+        address: u64,
+        /// Number of the word.
+        word: usize,
+        /// Tuples of the clause.
+        tuples: usize,
+    },
+    /// It does not end.
+    #[error("the clause at {address:#x} has more than {MAX_WORDS} words")]
+    TooLong {
+        /// Address of the clause.
+        address: u64,
+    },
+}
+
+/// What happens after a clause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// The thread ends.
+    End,
+    /// Not back to back, reconvergence where the branch says.
+    BranchPc,
+    /// Not back to back, reconvergence.
+    Reconverge,
+    /// Not back to back.
+    Plain,
+    /// Back to back, reconvergence.
+    BackToBackReconverge,
+    /// Back to back.
+    BackToBack,
+    /// Write elision, reconvergence.
+    ElisionReconverge,
+    /// Write elision.
+    Elision,
+}
+
+impl Flow {
+    const ALL: [Self; 8] = [
+        Self::End,
+        Self::BranchPc,
+        Self::Reconverge,
+        Self::Plain,
+        Self::BackToBackReconverge,
+        Self::BackToBack,
+        Self::ElisionReconverge,
+        Self::Elision,
+    ];
+}
+
+/// The header of a clause, 45 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// The bits.
+    pub bits: u64,
+}
+
+impl Header {
+    fn field(self, at: u32, width: u32) -> u8 {
+        (self.bits >> at) as u8 & ((1u16 << width) - 1) as u8
+    }
+
+    /// Flush-to-zero mode: 0 none, 1 as DirectX 11 has it, 2 always, 3 abrupt.
+    #[must_use]
+    pub fn flush_to_zero(self) -> u8 {
+        self.field(5, 2)
+    }
+
+    /// Whether infinite results become the greatest finite number.
+    #[must_use]
+    pub fn suppress_inf(self) -> bool {
+        self.field(7, 1) != 0
+    }
+
+    /// Whether results that are no number become 0.
+    #[must_use]
+    pub fn suppress_nan(self) -> bool {
+        self.field(8, 1) != 0
+    }
+
+    /// Handling of floating-point exceptions: 0 enabled, 1 disabled, 2 precise division, 3 precise square root.
+    #[must_use]
+    pub fn exceptions(self) -> u8 {
+        self.field(9, 2)
+    }
+
+    /// What comes after the clause.
+    #[must_use]
+    pub fn flow(self) -> Flow {
+        Flow::ALL
+            .get(usize::from(self.field(11, 3)))
+            .copied()
+            .unwrap_or(Flow::End)
+    }
+
+    /// Whether discarded threads end.
+    #[must_use]
+    pub fn terminate_discarded(self) -> bool {
+        self.field(15, 1) != 0
+    }
+
+    /// Whether the next clause may be fetched ahead.
+    #[must_use]
+    pub fn prefetch(self) -> bool {
+        self.field(16, 1) != 0
+    }
+
+    /// Whether staging registers must have been read before the next clause.
+    #[must_use]
+    pub fn staging_barrier(self) -> bool {
+        self.field(17, 1) != 0
+    }
+
+    /// First staging register of the clause's message.
+    #[must_use]
+    pub fn staging_register(self) -> u8 {
+        self.field(18, 6)
+    }
+
+    /// Dependency slots that are waited for, a bit each.
+    #[must_use]
+    pub fn wait(self) -> u8 {
+        self.field(24, 8)
+    }
+
+    /// Dependency slot of the clause's message.
+    #[must_use]
+    pub fn slot(self) -> u8 {
+        self.field(32, 3)
+    }
+
+    /// Type of the clause's message.
+    #[must_use]
+    pub fn message(self) -> u8 {
+        self.field(35, 5)
+    }
+
+    /// Type of the next clause's message.
+    #[must_use]
+    pub fn next_message(self) -> u8 {
+        self.field(40, 5)
+    }
+}
+
+/// Which part of a constant is taken relative to the clause's address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PcRelative {
+    /// None.
+    #[default]
+    None,
+    /// The low 60 bits as one signed number.
+    Low,
+    /// The high word, as a signed number of 28 bits.
+    High,
+    /// Both words.
+    LowAndHigh,
+}
+
+/// A constant of a clause: 60 bits, of which the uniform selector adds the low four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Constant {
+    /// The 64 bits, low four zero.
+    pub bits: u64,
+    /// What is relative.
+    pub relative: PcRelative,
+}
+
+/// Sign-extends the low 28 bits.
+fn sign28(word: u32) -> i32 {
+    (word << 4) as i32 >> 4
+}
+
+impl Constant {
+    /// Bytes from the clause to what a word of it names, when that word is relative.
+    #[must_use]
+    pub fn offset(&self, low: u8, high: bool) -> Option<i64> {
+        let bits = self.bits | u64::from(low & 15);
+        match (self.relative, high) {
+            (PcRelative::None, _) | (PcRelative::High, false) => None,
+            (PcRelative::Low, _) => Some((bits << 4) as i64 >> 4),
+            (PcRelative::High | PcRelative::LowAndHigh, true) => Some(i64::from(sign28((bits >> 32) as u32))),
+            (PcRelative::LowAndHigh, false) => Some(i64::from(sign28(bits as u32))),
+        }
+    }
+
+    /// A word of it, as an operand of a clause at `address` sees it.
+    #[must_use]
+    pub fn word(&self, low: u8, high: bool, address: u64) -> u32 {
+        let bits = self.bits | u64::from(low & 15);
+        match (self.offset(low, high), self.relative) {
+            (None, _) => (if high { bits >> 32 } else { bits }) as u32,
+            (Some(by), PcRelative::Low) => {
+                let at = address.wrapping_add_signed(by);
+                (if high { at >> 32 } else { at }) as u32
+            }
+            (Some(by), _) => address.wrapping_add_signed(by) as u32,
+        }
+    }
+}
+
+/// A tuple: an operation for each unit and a register block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuple {
+    /// The register block.
+    pub registers: Registers,
+    /// Bits of the FMA operation.
+    pub fma_bits: u32,
+    /// Bits of the ADD operation.
+    pub add_bits: u32,
+    /// The FMA operation; `None` when the table has none with these bits.
+    pub fma: Option<Instruction>,
+    /// The ADD operation.
+    pub add: Option<Instruction>,
+}
+
+/// An unpacked clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// GPU address, or distance from the start of the code.
+    pub address: u64,
+    /// 16-byte words that it takes.
+    pub words: usize,
+    /// The header.
+    pub header: Header,
+    /// One to eight tuples.
+    pub tuples: Vec<Tuple>,
+    /// Its constants; those that it does not have are zero.
+    pub constants: [Constant; 6],
+}
+
+/// Fields of a clause as its words are read.
+#[derive(Default)]
+struct Parts {
+    fma: [u32; MAX_TUPLES],
+    add: [u32; MAX_TUPLES],
+    registers: [u64; MAX_TUPLES],
+    constants: [Constant; 6],
+    header: u64,
+    tuples: usize,
+}
+
+/// Where two constants go, and the tuples that the clause must have, by the position in a word of constants.
+const POSITIONS: [(usize, usize); 15] = [
+    (0, 1),
+    (0, 2),
+    (0, 4),
+    (1, 3),
+    (1, 5),
+    (2, 4),
+    (0, 7),
+    (1, 6),
+    (3, 5),
+    (1, 8),
+    (2, 7),
+    (3, 6),
+    (3, 8),
+    (4, 7),
+    (5, 6),
+];
+
+/// What two four-bit marks say of a pair of constants; `None` when they say nothing that exists.
+fn relative(m1: u32, m2: u32) -> Option<(PcRelative, PcRelative)> {
+    use PcRelative::{High, Low, LowAndHigh, None as No};
+    Some(match (m1, m2) {
+        (8.., _) | (0, _) => (No, No),
+        (1 | 6, _) => (Low, No),
+        (2, _) => (Low, Low),
+        (4, _) => (High, No),
+        (5, _) => (High, High),
+        (7, 0) => (LowAndHigh, No),
+        (7, 1 | 3) => (LowAndHigh, High),
+        (7, 2) => (LowAndHigh, LowAndHigh),
+        _ => return None,
+    })
+}
+
+/// Why a word was not taken.
+enum Bad {
+    Tag,
+    Constants,
+}
+
+impl Parts {
+    fn set(&mut self, n: usize, fma: u32, add: u32, registers: u64) {
+        if let (Some(f), Some(a), Some(r)) = (self.fma.get_mut(n), self.add.get_mut(n), self.registers.get_mut(n)) {
+            *f |= fma;
+            *a |= add;
+            *r |= registers;
+        }
+    }
+
+    /// Takes one word; `true` when the clause ends with it.
+    fn word(&mut self, w: u128, first: bool) -> Result<bool, Bad> {
+        let bits = |at: u32, width: u32| (w >> at) as u64 & ((1 << width) - 1);
+        let tag = w as u32 & 0xff;
+        let stop = tag & 0x40 != 0;
+        // What most formats have in common: a whole tuple less the upper three bits of its ADD operation.
+        let (fma, add, registers) = (bits(43, 23) as u32, bits(66, 17) as u32, bits(8, 35));
+        // A second tuple less its upper bits, in what is left: its register block and FMA operation begin elsewhere.
+        let (s4, tail) = (bits(83, 13), (w >> 96) as u32);
+        let low = tag & 7;
+        let upper = |three: u32| three << 17;
+        if tag & 0x80 != 0 {
+            let n = if stop { 5 } else { 2 };
+            self.set(n + 1, fma, add | upper(tag >> 3 & 7), registers);
+            self.set(n, (s4 as u32) << 10, tail & 0x1_ffff | upper(low), 0);
+            self.constants[0].bits = u64::from(tail >> 17) << 4;
+            return if first { Err(Bad::Tag) } else { Ok(false) };
+        }
+        let kind = tag >> 3 & 7;
+        if first != matches!(kind, 1 | 5) {
+            return Err(Bad::Tag);
+        }
+        match (kind, low) {
+            (0, 3) => {
+                self.set(1, fma, add | upper(tail >> 29), registers);
+                self.tuples = 2;
+                Ok(stop)
+            }
+            (0, 4 | 6) => {
+                let n = if low == 4 { 2 } else { 5 };
+                self.set(n, (s4 as u32) << 10, tail & 0x1_ffff | upper(tail >> 29), 0);
+                let mark = relative(bits(68, 4) as u32, bits(72, 4) as u32).ok_or(Bad::Constants)?;
+                self.constants[0] = Constant {
+                    bits: bits(8, 60) << 4,
+                    relative: mark.0,
+                };
+                self.tuples = n + 1;
+                Ok(stop)
+            }
+            (0, 1 | 5 | 7) => {
+                let n = if low == 7 { 5 } else { 2 };
+                self.set(n, (s4 as u32) << 10, tail & 0x1_ffff | upper(tail >> 29), 0);
+                self.set(n + 1, fma, add | upper(tail >> 26 & 7), registers);
+                if low == 1 {
+                    return Ok(false);
+                }
+                self.tuples = n + 2;
+                Ok(stop)
+            }
+            (2 | 3, _) => {
+                let n = if kind == 2 { 4 } else { 7 };
+                self.set(n, fma, add | upper(low), registers);
+                self.constants[0].bits |= bits(83, 45) << 19;
+                self.tuples = n + 1;
+                Ok(stop)
+            }
+            (4, _) => {
+                let n = if stop { 4 } else { 1 };
+                self.set(n, fma, add | upper(low), registers);
+                self.set(n + 1, tail >> 22, 0, s4 | u64::from(tail & 0x3f_ffff) << 13);
+                Ok(false)
+            }
+            (1 | 5, _) => {
+                self.header = bits(83, 45);
+                self.set(0, fma, add | upper(low), registers);
+                if kind == 1 {
+                    self.tuples = 1;
+                }
+                Ok(kind == 1 && stop)
+            }
+            (6 | 7, _) => {
+                let (at, tuples) = POSITIONS.get(tag as usize & 15).copied().ok_or(Bad::Constants)?;
+                if tuples != self.tuples {
+                    return Err(Bad::Constants);
+                }
+                let difference = |a: u32, b: u32| (bits(a, 4) as u32).wrapping_sub(bits(b, 4) as u32) & 15;
+                let marks = relative(difference(64, 124), difference(32, 92)).ok_or(Bad::Constants)?;
+                let pair = [(bits(8, 60) << 4, marks.0), (bits(68, 60) << 4, marks.1)];
+                for (to, (bits, relative)) in self.constants.iter_mut().skip(at).zip(pair) {
+                    *to = Constant { bits, relative };
+                }
+                Ok(stop)
+            }
+            _ => Err(Bad::Tag),
+        }
+    }
+}
+
+impl Clause {
+    /// Unpacks the clause at `address`, whose words `fetch` gives by number.
+    ///
+    /// # Errors
+    /// When the code ends, or a word is in no format that may stand where it does.
+    pub fn decode<E: From<ClauseError>>(
+        address: u64,
+        mut fetch: impl FnMut(usize) -> Result<[u8; WORD_BYTES], E>,
+    ) -> Result<Self, E> {
+        let mut parts = Parts::default();
+        for n in 0..MAX_WORDS {
+            let word = u128::from_le_bytes(fetch(n)?);
+            let tuples = parts.tuples;
+            let done = parts.word(word, n == 0).map_err(|bad| match bad {
+                Bad::Tag => ClauseError::Tag {
+                    address,
+                    word: n,
+                    tag: word as u8,
+                },
+                Bad::Constants => ClauseError::Constants {
+                    address,
+                    word: n,
+                    tuples,
+                },
+            })?;
+            if done {
+                return Ok(parts.finish(address, n + 1));
+            }
+        }
+        Err(ClauseError::TooLong { address }.into())
+    }
+
+    /// Unpacks the clause at a place in code.
+    ///
+    /// # Errors
+    /// As [`Clause::decode`].
+    pub fn from_code(code: &[u8], at: usize) -> Result<Self, ClauseError> {
+        let address = at as u64;
+        Self::decode(address, |n| {
+            let from = at.saturating_add(n * WORD_BYTES);
+            let word = code.get(from..).and_then(<[u8]>::first_chunk::<WORD_BYTES>);
+            word.copied().ok_or(ClauseError::Ends { address, words: n })
+        })
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.words * WORD_BYTES) as u64
+    }
+
+    /// The register block that says where the results of a tuple go: the next one's, or for the last the first one's.
+    #[must_use]
+    pub fn writes_of(&self, tuple: usize) -> Option<&Registers> {
+        let next = self.tuples.get(tuple + 1).or_else(|| self.tuples.first())?;
+        Some(&next.registers)
+    }
+
+    /// Whether every operation is known and every block is in a mode that exists.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let sound = |i: &Option<Instruction>| i.as_ref().is_some_and(Instruction::is_sound);
+        self.tuples
+            .iter()
+            .all(|t| t.registers.sound && sound(&t.fma) && sound(&t.add))
+    }
+}
+
+impl Parts {
+    fn finish(self, address: u64, words: usize) -> Clause {
+        let fields = self.fma.into_iter().zip(self.add).zip(self.registers).take(self.tuples);
+        let tuple = |(n, ((fma_bits, add_bits), registers)): (usize, ((u32, u32), u64))| Tuple {
+            registers: Registers::decode(registers, n == 0),
+            fma_bits,
+            add_bits,
+            fma: Instruction::decode(Unit::Fma, fma_bits),
+            add: Instruction::decode(Unit::Add, add_bits),
+        };
+        Clause {
+            address,
+            words,
+            header: Header { bits: self.header },
+            tuples: fields.enumerate().map(tuple).collect(),
+            constants: self.constants,
+        }
+    }
+}

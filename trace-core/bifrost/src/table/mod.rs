@@ -1,0 +1,291 @@
+//! What an encoding is, and how bits find theirs.
+
+mod add;
+mod fma;
+
+use crate::{Modifier, Op, Value};
+
+/// One of the two units that a tuple feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Multiplies and adds, shifts.
+    Fma,
+    /// Adds, converts, compares, sends messages, branches.
+    Add,
+}
+
+impl Unit {
+    /// Bits of an operation of this unit.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Fma => 23,
+            Self::Add => 20,
+        }
+    }
+
+    /// The sign that the field puts before an operation of this unit.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Fma => '*',
+            Self::Add => '+',
+        }
+    }
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Register read at port 0, 1 or 2.
+    Port(u8),
+    /// For FMA the constant 0, for ADD what FMA gives in the same tuple.
+    Stage,
+    /// Low or high word of the tuple's uniform or constant.
+    Uniform {
+        /// Whether it is the high word.
+        high: bool,
+    },
+    /// What FMA or ADD gave in the tuple before.
+    Passed {
+        /// Whether it is the one of ADD.
+        add: bool,
+    },
+}
+
+impl Source {
+    /// The source with this three-bit selector.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        match bits & 7 {
+            3 => Self::Stage,
+            4 => Self::Uniform { high: false },
+            5 => Self::Uniform { high: true },
+            6 => Self::Passed { add: false },
+            7 => Self::Passed { add: true },
+            port => Self::Port(port as u8),
+        }
+    }
+}
+
+/// Where the value of a modifier stands.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In a field: first bit, width, values by content.
+    Direct(u32, u32, &'static [Value]),
+    /// In the derived fields taken together, values by content.
+    Derived(&'static [Value]),
+    /// The same, but with other values when the selector of the first source is the greater one.
+    Ordered(&'static [Value], &'static [Value]),
+}
+
+/// One encoding of an operation. An operation whose modifiers do not all fit one encoding has several.
+#[derive(Debug)]
+struct Encoding {
+    op: Op,
+    /// Bits that are fixed, and what they are.
+    mask: u32,
+    exact: u32,
+    /// First bit of each source's selector, and the selectors that it takes, a bit each.
+    sources: &'static [(u32, u32)],
+    /// Modifiers in the order of the text, with the value that the text leaves out.
+    modifiers: &'static [(Modifier, Option<Value>, Place)],
+    /// Fields that select the values of derived modifiers: first bit and width.
+    derived: &'static [(u32, u32)],
+    /// Numbers: name, first bit, width.
+    immediates: &'static [(&'static str, u32, u32)],
+}
+
+fn field(bits: u32, at: u32, width: u32) -> u32 {
+    bits >> at & ((1 << width) - 1)
+}
+
+impl Encoding {
+    /// Content of the derived fields, the first in the lowest bits.
+    fn derived_index(&self, bits: u32) -> usize {
+        let mut shift = 0;
+        let mut index = 0;
+        for (at, width) in self.derived {
+            index |= field(bits, *at, *width) << shift;
+            shift += width;
+        }
+        index as usize
+    }
+
+    fn value(&self, place: Place, bits: u32) -> Value {
+        let (values, index): (&[Value], usize) = match place {
+            Place::Direct(at, width, values) => (values, field(bits, at, width) as usize),
+            Place::Derived(values) => (values, self.derived_index(bits)),
+            Place::Ordered(up, down) => {
+                let selector = |n: usize| self.sources.get(n).map_or(0, |(at, _)| field(bits, *at, 3));
+                let values = if selector(0) > selector(1) { down } else { up };
+                (values, self.derived_index(bits))
+            }
+        };
+        values.get(index).copied().unwrap_or(Value::Reserved)
+    }
+
+    /// Whether bits are this encoding, with no field that is reserved.
+    fn fits(&self, bits: u32) -> bool {
+        bits & self.mask == self.exact
+            && self
+                .modifiers
+                .iter()
+                .all(|(_, _, place)| matches!(place, Place::Direct(..)) || self.value(*place, bits) != Value::Reserved)
+    }
+}
+
+/// A decoded operation with its bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction {
+    unit: Unit,
+    bits: u32,
+    encoding: &'static Encoding,
+}
+
+impl PartialEq for Instruction {
+    fn eq(&self, other: &Self) -> bool {
+        self.unit == other.unit && self.bits == other.bits
+    }
+}
+
+impl Eq for Instruction {}
+
+impl Instruction {
+    /// The operation that these bits mean to a unit; `None` when the table has none.
+    #[must_use]
+    pub fn decode(unit: Unit, bits: u32) -> Option<Self> {
+        let bits = bits & ((1 << unit.bits()) - 1);
+        let encodings = match unit {
+            Unit::Fma => fma::ENCODINGS,
+            Unit::Add => add::ENCODINGS,
+        };
+        let encoding = encodings.iter().find(|e| e.fits(bits))?;
+        Some(Self { unit, bits, encoding })
+    }
+
+    /// Every encoding of a unit, in the order in which they are tried: mask and value of the fixed bits.
+    pub fn encodings(unit: Unit) -> impl Iterator<Item = (Op, u32, u32)> {
+        let encodings = match unit {
+            Unit::Fma => fma::ENCODINGS,
+            Unit::Add => add::ENCODINGS,
+        };
+        encodings.iter().map(|e| (e.op, e.mask, e.exact))
+    }
+
+    /// The unit.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// The operation.
+    #[must_use]
+    pub fn op(&self) -> Op {
+        self.encoding.op
+    }
+
+    /// The bits: 23 of FMA, 20 of ADD.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// How many sources it has, at most four.
+    #[must_use]
+    pub fn source_count(&self) -> usize {
+        self.encoding.sources.len()
+    }
+
+    /// A source, by its number from 0.
+    #[must_use]
+    pub fn source(&self, n: usize) -> Option<Source> {
+        let (at, _) = self.encoding.sources.get(n)?;
+        Some(Source::from_bits(field(self.bits, *at, 3)))
+    }
+
+    /// Whether a source's selector is one that this operation may have.
+    #[must_use]
+    pub fn source_allowed(&self, n: usize) -> bool {
+        let allowed = |(at, mask): &(u32, u32)| mask >> field(self.bits, *at, 3) & 1 != 0;
+        self.encoding.sources.get(n).is_some_and(allowed)
+    }
+
+    /// What a modifier is set to; [`Value::None`] when the operation has no such modifier.
+    #[must_use]
+    pub fn get(&self, modifier: Modifier) -> Value {
+        let found = self.encoding.modifiers.iter().find(|(m, _, _)| *m == modifier);
+        found.map_or(Value::None, |(_, _, place)| self.encoding.value(*place, self.bits))
+    }
+
+    /// Its modifiers in the order of the text: the modifier, what it is set to, whether the text shows it.
+    pub fn modifiers(&self) -> impl Iterator<Item = (Modifier, Value, bool)> + '_ {
+        self.encoding.modifiers.iter().map(|(m, default, place)| {
+            let value = self.encoding.value(*place, self.bits);
+            (*m, value, Some(value) != *default)
+        })
+    }
+
+    /// Its numbers: name and value.
+    pub fn immediates(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
+        let number = |(name, at, width): &(&'static str, u32, u32)| (*name, field(self.bits, *at, *width));
+        self.encoding.immediates.iter().map(number)
+    }
+
+    /// One of its numbers; 0 when it has none of that name.
+    #[must_use]
+    pub fn immediate(&self, name: &str) -> u32 {
+        self.immediates().find(|(n, _)| *n == name).map_or(0, |(_, v)| v)
+    }
+
+    /// Whether no modifier stands on a reserved value and every source is one that the operation may have.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        (0..self.source_count()).all(|n| self.source_allowed(n))
+            && self.modifiers().all(|(_, value, _)| value != Value::Reserved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_lies_within_its_unit_and_reads_no_fixed_bit() {
+        for unit in [Unit::Fma, Unit::Add] {
+            let encodings = match unit {
+                Unit::Fma => fma::ENCODINGS,
+                Unit::Add => add::ENCODINGS,
+            };
+            for e in encodings {
+                let all = (1 << unit.bits()) - 1;
+                assert_eq!(e.mask & !all, 0, "{:?}", e.op);
+                assert_eq!(e.exact & !e.mask, 0, "{:?}", e.op);
+                assert!(e.sources.len() <= 4, "{:?}", e.op);
+                let width: u32 = e.derived.iter().map(|(_, w)| w).sum();
+                for (m, _, place) in e.modifiers {
+                    match place {
+                        Place::Direct(at, w, values) => {
+                            assert_eq!(values.len(), 1 << w, "{:?} {m:?}", e.op);
+                            assert!(at + w <= unit.bits());
+                        }
+                        Place::Derived(values) => assert_eq!(values.len(), 1 << width, "{:?} {m:?}", e.op),
+                        Place::Ordered(a, b) => assert!(a.len() == 1 << width && b.len() == 1 << width),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn operations_are_told_apart_by_their_bits() {
+        let i = Instruction::decode(Unit::Fma, 0x701963).unwrap();
+        assert_eq!((i.op(), i.source_count()), (Op::Nop, 0));
+        // `*IMUL.i32 t0, r?, ...` has two sources and is none of the shifts.
+        let found = Instruction::encodings(Unit::Fma)
+            .find(|(op, _, _)| *op == Op::ImulI32)
+            .unwrap();
+        assert_eq!(Instruction::decode(Unit::Fma, found.2).unwrap().op(), Op::ImulI32);
+        assert!(Instruction::decode(Unit::Fma, 0x7f_ffff).is_none());
+    }
+}

@@ -1,0 +1,95 @@
+//! The text of every shader that Mesa's driver made for the recorded programs, compared with the text that Mesa's own
+//! disassembler gave for it, line by line.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use bifrost::{clause_text, disassemble};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn recordings() -> PathBuf {
+    std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings"),
+        PathBuf::from,
+    )
+}
+
+fn folders(root: &Path, into: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(root) else { return };
+    for path in entries.map(|e| e.unwrap().path()).filter(|p| p.is_dir()) {
+        folders(&path, into);
+        if path.join("spec.json").exists() {
+            into.push(path);
+        }
+    }
+}
+
+/// Texts by the address of the shader that they belong to.
+fn texts(decoded: &str) -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::new();
+    let mut lines = decoded.lines();
+    while let Some(line) = lines.next() {
+        let Some(at) = line.split("(GPU VA ").nth(1).and_then(|r| r.split(')').next()) else {
+            continue;
+        };
+        if !line.starts_with("Shader ") {
+            continue;
+        }
+        let code = lines
+            .by_ref()
+            .take_while(|l| !l.starts_with("State") && !l.starts_with("Shader"));
+        let code = code
+            .map(|l| l.trim_end().to_owned())
+            .filter(|l| !l.is_empty())
+            .collect();
+        found.insert(at.to_owned(), code);
+    }
+    found
+}
+
+#[test]
+fn every_shader_reads_as_in_mesas_own_text() {
+    let mut all = Vec::new();
+    folders(&recordings().join("panfrost"), &mut all);
+    if all.is_empty() {
+        println!("skipped: {} is not there", recordings().join("panfrost").display());
+        return;
+    }
+    let (mut shaders, mut operations) = (0, 0);
+    for folder in all {
+        let names = || fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path());
+        let name = |p: &Path| p.file_name().unwrap().to_string_lossy().into_owned();
+        let mut expected = BTreeMap::new();
+        for path in names().filter(|p| name(p).starts_with("pandecode")) {
+            expected.append(&mut texts(&fs::read_to_string(path).unwrap()));
+        }
+        for path in names().filter(|p| name(p).starts_with("shader_")) {
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let at = stem.rsplit('_').next().unwrap();
+            let theirs = expected
+                .get(at)
+                .unwrap_or_else(|| panic!("no text for {}", path.display()));
+            let shader = disassemble(&fs::read(&path).unwrap());
+            assert_eq!(shader.stopped, None, "{}", path.display());
+            let ours: Vec<String> = shader
+                .clauses
+                .iter()
+                .flat_map(|c| {
+                    assert!(c.is_sound(), "{}", clause_text(c, 0));
+                    operations += 2 * c.tuples.len();
+                    clause_text(c, 0).lines().map(str::to_owned).collect::<Vec<_>>()
+                })
+                .collect();
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                assert_eq!(ours, theirs, "{}", path.display());
+            }
+            assert_eq!(ours.len(), theirs.len(), "{}", path.display());
+            shaders += 1;
+        }
+    }
+    assert!(
+        shaders >= 30 && operations > 1000,
+        "{shaders} shaders, {operations} operations"
+    );
+}
