@@ -72,7 +72,7 @@ install_packages() {
 BUILD_PACKAGES="gcc libc6-dev ca-certificates"
 WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers"
 OFFSCREEN_PACKAGES="mesa-vulkan-drivers"
-TEST_PACKAGES="xvfb xdotool imagemagick python3 git"
+TEST_PACKAGES="xvfb xdotool imagemagick python3 git libegl1"
 # Mesa's own build: generators of parsers, the libraries that its loader and its driver link.
 MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zlib1g-dev libzstd-dev libudev-dev libelf-dev
     python3 python3-venv xz-utils"

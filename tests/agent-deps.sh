@@ -27,6 +27,7 @@ may_not replay-engine device-mali driver-mali trace-query kinescope kinescope-ag
 may_not device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not driver-mali trace-query kinescope kinescope-agent egui eframe polars
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
+may_not gles-programs replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
 may_not kinescope kinescope-agent whole-program-tests fuzz-targets
 
 # Inside the program too: each room names those before it, none behind it. Reads the sources.

@@ -1,0 +1,95 @@
+//! `digits`: reads handwritten digits with the network's compute shaders, on whatever GPU EGL finds.
+#![allow(clippy::print_stdout, reason = "a command line: what it says is its output")]
+
+use clap::Parser;
+use gles_programs::compare::compare;
+use gles_programs::digits::{self, HeldOut, TOLERANCE};
+use gles_programs::gpu::Gpu;
+use gles_programs::session::Session;
+use gles_programs::work::{Element, floats};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    about = "Reads handwritten digits with a small network of GLES 3.1 compute shaders",
+    version
+)]
+struct Args {
+    /// Folder of the network: weights, held-out images.
+    #[arg(long, default_value_os_t = digits::folder())]
+    data: PathBuf,
+    /// The image to read: NPY, 8 by 8 32-bit floats from 0 (paper) to 1 (ink). Default: digit.npy of the folder.
+    #[arg(long)]
+    image: Option<PathBuf>,
+    /// Reads every held-out image and compares with the reference network; exit code 1 when one differs.
+    #[arg(long, conflicts_with = "image")]
+    held_out: bool,
+}
+
+fn scores(session: &Session<'_>) -> anyhow::Result<Vec<f32>> {
+    session.run()?;
+    session.finish()?;
+    let bytes = session.read("logits")?;
+    Ok(bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default()))
+        .collect())
+}
+
+fn all(session: &Session<'_>, held_out: &[HeldOut]) -> anyhow::Result<bool> {
+    let (mut classes, mut near, mut right, mut worst) = (0, 0, 0, 0f64);
+    for h in held_out {
+        session.write("image", &floats(&h.image))?;
+        let got = scores(session)?;
+        classes += usize::from(digits::class(&got) == digits::class(&h.scores));
+        right += usize::from(digits::class(&got) == usize::from(h.label));
+        match compare(Element::F32, &floats(&got), &floats(&h.scores), TOLERANCE) {
+            Ok(off) => {
+                near += 1;
+                worst = worst.max(off);
+            }
+            Err(e) => println!("FAILED {e}"),
+        }
+    }
+    let n = held_out.len();
+    println!(
+        "{classes} of {n} images in the class of the reference network, {near} with its scores within 1e-4 (at most {worst:.1e} off), {right} read right"
+    );
+    Ok(classes == n && near == n)
+}
+
+fn program() -> anyhow::Result<bool> {
+    let args = Args::parse();
+    let path = args.image.unwrap_or_else(|| args.data.join("digit.npy"));
+    let image = digits::image(&path)?;
+    let work = digits::network(&args.data, &image)?;
+    let held_out = if args.held_out {
+        digits::held_out(&args.data)?
+    } else {
+        Vec::new()
+    };
+    let gpu = Gpu::open()?;
+    println!("{}", gpu.names().0);
+    let session = Session::new(&gpu, &work)?;
+    if args.held_out {
+        return all(&session, &held_out);
+    }
+    let got = scores(&session)?;
+    for (digit, score) in got.iter().enumerate() {
+        println!("{digit} {score:10.4}");
+    }
+    println!("reads {}", digits::class(&got));
+    Ok(true)
+}
+
+fn main() -> ExitCode {
+    match program() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("{e:#}");
+            ExitCode::from(2)
+        }
+    }
+}

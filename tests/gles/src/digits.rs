@@ -1,0 +1,200 @@
+//! The network that reads handwritten digits, as compute shaders: its layers, its weights, its held-out images.
+//!
+//! `sample-traces/digits/train.py` made the weights; the shaders lie beside it.
+
+use crate::compare::Tolerance;
+use crate::work::{Data, Element, Role, Step, Work, floats};
+use kinescope_files::buffers::npy::Npy;
+use std::path::{Path, PathBuf};
+use trace_core::recording::ElementType;
+
+/// How near scores have to be to those of the reference network.
+pub const TOLERANCE: Tolerance = Tolerance::Absolute(1e-4);
+
+/// Why the files of the network cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct DataError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The folder that this project keeps the network in.
+#[must_use]
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces/digits")
+}
+
+/// The elements of an NPY file, little-endian, of this type and shape.
+fn npy(path: PathBuf, element: ElementType, shape: &[u64]) -> Result<Vec<u8>, DataError> {
+    let wrong = |why: String| DataError {
+        path: path.clone(),
+        why,
+    };
+    let bytes = std::fs::read(&path).map_err(|e| wrong(e.to_string()))?;
+    let npy = Npy::read(&bytes).map_err(|e| wrong(e.to_string()))?;
+    if npy.element != element || npy.shape != shape {
+        return Err(wrong(format!(
+            "{:?} {:?}, expected {element:?} {shape:?}",
+            npy.element, npy.shape
+        )));
+    }
+    Ok(npy.data.to_vec())
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default()))
+        .collect()
+}
+
+/// An image that the network was not trained on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOut {
+    /// Its pixels, row by row: 0 is paper, 1 is ink.
+    pub image: Vec<f32>,
+    /// The digit that a person saw.
+    pub label: u8,
+    /// The scores that the reference network gives it.
+    pub scores: Vec<f32>,
+}
+
+/// Number of images that were held out.
+pub const HELD_OUT: usize = 360;
+
+/// Reads the held-out images of a folder.
+///
+/// # Errors
+/// When a file is missing or not what it must be.
+pub fn held_out(folder: &Path) -> Result<Vec<HeldOut>, DataError> {
+    let dir = folder.join("held-out");
+    let n = HELD_OUT as u64;
+    let images = npy(dir.join("images.npy"), ElementType::U8, &[n, 8, 8])?;
+    let labels = npy(dir.join("labels.npy"), ElementType::U8, &[n])?;
+    let scores = numbers(&npy(dir.join("scores.npy"), ElementType::F32, &[n, 10])?);
+    Ok(images
+        .chunks_exact(64)
+        .zip(labels)
+        .zip(scores.chunks_exact(10))
+        .map(|((ink, label), scores)| HeldOut {
+            image: ink.iter().map(|v| f32::from(*v) / 16.0).collect(),
+            label,
+            scores: scores.to_vec(),
+        })
+        .collect())
+}
+
+/// Reads one image: an NPY file of 8 by 8 32-bit floats.
+///
+/// # Errors
+/// When it is missing or something else.
+pub fn image(path: &Path) -> Result<Vec<f32>, DataError> {
+    Ok(numbers(&npy(path.to_owned(), ElementType::F32, &[8, 8])?))
+}
+
+/// The digit with the highest score; of equal ones the first.
+#[must_use]
+pub fn class(scores: &[f32]) -> usize {
+    let mut best = 0;
+    for (i, s) in scores.iter().enumerate() {
+        if scores.get(best).is_none_or(|b| s > b) {
+            best = i;
+        }
+    }
+    best
+}
+
+/// The network over an image, its weights from a folder. Nothing is expected of its scores; see [`held_out`].
+///
+/// # Errors
+/// When a file of the weights is missing or of another shape.
+pub fn network(folder: &Path, image: &[f32]) -> Result<Work, DataError> {
+    let weights = |name: &'static str, binding: u32, shape: &[usize]| -> Result<Data, DataError> {
+        let sides: Vec<u64> = shape.iter().map(|s| *s as u64).collect();
+        let path = folder.join("weights").join(format!("{name}.npy"));
+        Ok(Data {
+            role: Some(Role::Weights),
+            ..Data::input(name, binding, Element::F32, shape, npy(path, ElementType::F32, &sides)?)
+        })
+    };
+    let between = |name: &'static str, count: usize| Data {
+        role: None,
+        expected: None,
+        ..Data::output(name, 0, Element::F32, &[count], vec![0; count * 4], Tolerance::Exact)
+    };
+    let layer = |name, source, bound: &[(u32, &'static str)], groups| Step {
+        bound: bound.to_vec(),
+        ..Step::new(name, source, groups)
+    };
+    Ok(Work {
+        buffers: vec![
+            Data::input("image", 0, Element::F32, &[8, 8], floats(image)),
+            weights("conv1.weight", 1, &[8, 1, 3, 3])?,
+            weights("conv1.bias", 2, &[8])?,
+            weights("conv2.weight", 1, &[16, 8, 3, 3])?,
+            weights("conv2.bias", 2, &[16])?,
+            weights("dense.weight", 1, &[10, 256])?,
+            weights("dense.bias", 2, &[10])?,
+            between("conv1", 512),
+            between("pool", 128),
+            between("conv2", 256),
+            Data {
+                expected: None,
+                ..Data::output("logits", 3, Element::F32, &[10], vec![0; 40], TOLERANCE)
+            },
+        ],
+        textures: Vec::new(),
+        steps: vec![
+            layer(
+                "conv1",
+                include_str!("../../../sample-traces/digits/shaders/conv1.comp"),
+                &[(0, "image"), (1, "conv1.weight"), (2, "conv1.bias"), (3, "conv1")],
+                [1, 1, 8],
+            ),
+            layer(
+                "pool",
+                include_str!("../../../sample-traces/digits/shaders/pool.comp"),
+                &[(0, "conv1"), (1, "pool")],
+                [1, 1, 1],
+            ),
+            layer(
+                "conv2",
+                include_str!("../../../sample-traces/digits/shaders/conv2.comp"),
+                &[(0, "pool"), (1, "conv2.weight"), (2, "conv2.bias"), (3, "conv2")],
+                [1, 1, 16],
+            ),
+            layer(
+                "dense",
+                include_str!("../../../sample-traces/digits/shaders/dense.comp"),
+                &[(0, "conv2"), (1, "dense.weight"), (2, "dense.bias"), (3, "logits")],
+                [10, 1, 1],
+            ),
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_score_is_the_class_and_the_first_of_equals() {
+        assert_eq!(class(&[0.0, 3.0, -1.0, 3.0]), 1);
+        assert_eq!(class(&[-5.0, -4.0]), 1);
+        assert_eq!(class(&[]), 0);
+    }
+
+    #[test]
+    fn the_committed_files_are_whole_and_the_reference_reads_most_images() {
+        let all = held_out(&folder()).unwrap();
+        assert_eq!(all.len(), HELD_OUT);
+        let right = all.iter().filter(|h| class(&h.scores) == usize::from(h.label)).count();
+        assert!(right * 100 >= HELD_OUT * 97, "{right} of {HELD_OUT}");
+        let first = image(&folder().join("digit.npy")).unwrap();
+        assert_eq!(first, all[0].image);
+        network(&folder(), &first).unwrap();
+    }
+}

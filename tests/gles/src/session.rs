@@ -1,0 +1,169 @@
+//! A program on a GPU: its objects, made once, and its dispatches, run as often as wanted.
+
+use crate::compare::{Mismatch, Tolerance, compare};
+use crate::gpu::{Buffer, Gpu, GpuError, Label, Program, Texture};
+use crate::work::{Kind, Role, Work};
+
+/// Why a program did not do what it must.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The GPU refused something.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// The program has no buffer of this name.
+    #[error("there is no buffer {0}")]
+    NoBuffer(String),
+    /// The contents of a buffer are wrong.
+    #[error("{buffer}: {mismatch}")]
+    Wrong {
+        /// Its name.
+        buffer: String,
+        /// How it is wrong.
+        mismatch: Mismatch,
+    },
+}
+
+/// A program's objects on a GPU. Given back when dropped.
+pub struct Session<'a> {
+    gpu: &'a Gpu,
+    work: &'a Work,
+    programs: Vec<Program>,
+    buffers: Vec<Buffer>,
+    textures: Vec<Texture>,
+}
+
+impl<'a> Session<'a> {
+    /// Makes a program's objects, and tells the recorder the names of its buffers.
+    ///
+    /// # Errors
+    /// When a shader does not compile or GLES has no memory.
+    pub fn new(gpu: &'a Gpu, work: &'a Work) -> Result<Self, SessionError> {
+        let mut s = Self {
+            gpu,
+            work,
+            programs: Vec::new(),
+            buffers: Vec::new(),
+            textures: Vec::new(),
+        };
+        for step in &work.steps {
+            s.programs.push(gpu.program(step.name, step.source)?);
+        }
+        for t in &work.textures {
+            s.textures.push(gpu.texture(t.width, t.height, &t.pixels)?);
+        }
+        for b in &work.buffers {
+            let made = gpu.buffer(b.kind, &b.init)?;
+            s.buffers.push(made);
+            if let Some(role) = b.role {
+                let label = Label {
+                    name: b.name,
+                    role,
+                    element: b.element.name(),
+                    shape: &b.shape_text(),
+                };
+                gpu.label(&made, &label)?;
+            }
+        }
+        Ok(s)
+    }
+
+    fn buffer(&self, name: &str) -> Result<&Buffer, SessionError> {
+        let at = self.work.buffers.iter().position(|b| b.name == name);
+        at.and_then(|i| self.buffers.get(i))
+            .ok_or_else(|| SessionError::NoBuffer(name.to_owned()))
+    }
+
+    /// Writes a buffer.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the contents are longer than it.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), SessionError> {
+        Ok(self.gpu.write(self.buffer(name)?, contents)?)
+    }
+
+    /// Reads a buffer.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it cannot be mapped.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, SessionError> {
+        Ok(self.gpu.read(self.buffer(name)?)?)
+    }
+
+    /// Asks for every dispatch in order; does not wait for them.
+    ///
+    /// # Errors
+    /// When GLES refuses one.
+    pub fn run(&self) -> Result<(), SessionError> {
+        for (step, program) in self.work.steps.iter().zip(&self.programs) {
+            for (data, buffer) in self.work.buffers.iter().zip(&self.buffers) {
+                if step.bound.is_empty() {
+                    self.gpu.bind(buffer, data.binding)?;
+                }
+            }
+            for (binding, name) in &step.bound {
+                self.gpu.bind(self.buffer(name)?, *binding)?;
+            }
+            for (unit, which, access) in &step.textures {
+                if let Some(t) = self.textures.get(*which) {
+                    self.gpu.bind_texture(t, *unit, *access)?;
+                }
+            }
+            self.gpu.uniforms(program, &step.uniforms)?;
+            self.gpu.dispatch(step.groups)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every dispatch is done.
+    ///
+    /// # Errors
+    /// When one failed.
+    pub fn finish(&self) -> Result<(), SessionError> {
+        Ok(self.gpu.finish()?)
+    }
+
+    /// The contents of every storage buffer, each compared with what it must hold; an input must be as it was.
+    ///
+    /// # Errors
+    /// When one cannot be read. A wrong one is told in its place.
+    pub fn results(&self) -> Result<Vec<BufferResult>, SessionError> {
+        let mut out = Vec::new();
+        for b in self.work.buffers.iter().filter(|b| b.kind == Kind::Storage) {
+            let contents = self.read(b.name)?;
+            let wrong = |mismatch| SessionError::Wrong {
+                buffer: b.name.to_owned(),
+                mismatch,
+            };
+            let verdict = match (&b.expected, b.role) {
+                (Some((expected, tolerance)), _) => Some(compare(b.element, &contents, expected, *tolerance)),
+                (None, Some(Role::Input | Role::Weights)) => {
+                    Some(compare(b.element, &contents, &b.init, Tolerance::Exact))
+                }
+                (None, _) => None,
+            };
+            out.push(BufferResult {
+                name: b.name,
+                contents,
+                verdict: verdict.map(|v| v.map_err(wrong)),
+            });
+        }
+        Ok(out)
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.gpu.free(&self.programs, &self.buffers, &self.textures);
+    }
+}
+
+/// What a storage buffer holds after a run.
+#[derive(Debug)]
+pub struct BufferResult {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub contents: Vec<u8>,
+    /// The greatest difference from what it must hold, or how it is wrong; `None`: nothing is expected of it.
+    pub verdict: Option<Result<f64, SessionError>>,
+}
