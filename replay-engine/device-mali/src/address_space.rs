@@ -2,7 +2,7 @@
 
 use crate::memory::ArenaMemory;
 use crate::registers::exception;
-use trace_core::mmu::{self, PhysMemory, WalkFault};
+use trace_core::mmu::{self, PhysMemory, Rights, WalkFault};
 use trace_core::recording::{MmuFormat, Page};
 use trace_core::{GpuVa, PhysAddr};
 
@@ -12,8 +12,24 @@ const FLUSH_NS: u64 = 2_000;
 /// What an access wants; the numbers are those of the fault status register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// A read and a write in one.
+    Atomic = 0,
+    /// A fetch of code.
+    Execute = 1,
     Read = 2,
     Write = 3,
+}
+
+impl Access {
+    /// Whether a page with these rights lets it pass.
+    pub(crate) fn allowed(self, rights: Rights) -> bool {
+        match self {
+            Self::Atomic => rights.read && rights.write,
+            Self::Execute => rights.execute,
+            Self::Read => rights.read,
+            Self::Write => rights.write,
+        }
+    }
 }
 
 /// How addresses are translated.
@@ -73,6 +89,16 @@ impl Translation {
 
     /// The physical address behind a GPU address, when the access is allowed.
     pub(crate) fn translate(self, va: u64, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
+        let found = self.find(va, access, memory)?;
+        if access.allowed(found.rights) {
+            Ok(found.pa)
+        } else {
+            Err(found.refused(va, access))
+        }
+    }
+
+    /// What stands behind a GPU address, whether or not the access is allowed. `access` is what a fault will tell.
+    pub(crate) fn find(self, va: u64, access: Access, memory: &(impl PhysMemory + ?Sized)) -> Result<Found, MmuFault> {
         let fault = |code: u8, level: u8, bus| MmuFault {
             code: code | level & 7,
             va,
@@ -81,7 +107,17 @@ impl Translation {
         };
         let (format, root) = match self {
             Self::Unmapped => return Err(fault(exception::TRANSLATION, 0, false)),
-            Self::Identity => return Ok(PhysAddr(va)),
+            Self::Identity => {
+                return Ok(Found {
+                    pa: PhysAddr(va),
+                    rights: Rights {
+                        read: true,
+                        write: true,
+                        execute: true,
+                    },
+                    level: 0,
+                });
+            }
             Self::Tables { format, root } => (format, root),
         };
         let leaf = mmu::translate(format, root, GpuVa(va), memory).map_err(|f| match f {
@@ -91,15 +127,34 @@ impl Translation {
             WalkFault::NoAccessFlag { level, .. } => fault(exception::ACCESS_FLAG, level, false),
             WalkFault::AddressTooWide => fault(exception::ADDRESS_SIZE, 0, false),
         })?;
-        let allowed = match access {
-            Access::Read => leaf.rights.read,
-            Access::Write => leaf.rights.write,
-        };
-        if !allowed {
-            return Err(fault(exception::PERMISSION, leaf.level, false));
-        }
         let within = va & leaf.bytes.wrapping_sub(1);
-        Ok(PhysAddr(leaf.pa.0 & !leaf.bytes.wrapping_sub(1) | within))
+        Ok(Found {
+            pa: PhysAddr(leaf.pa.0 & !leaf.bytes.wrapping_sub(1) | within),
+            rights: leaf.rights,
+            level: leaf.level,
+        })
+    }
+}
+
+/// What stands behind a GPU address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Where the address itself lies.
+    pub pa: PhysAddr,
+    pub rights: Rights,
+    /// Level of the entry that maps it.
+    pub level: u8,
+}
+
+impl Found {
+    /// The fault of an access that the rights do not allow.
+    pub(crate) fn refused(self, va: u64, access: Access) -> MmuFault {
+        MmuFault {
+            code: exception::PERMISSION | self.level & 7,
+            va,
+            access,
+            bus: false,
+        }
     }
 }
 
@@ -297,7 +352,7 @@ mod tests {
                 m.write(at(level), &mmu::encode_table(format, at(level + 1)).to_le_bytes())
                     .unwrap();
             }
-            let read_only = mmu::Rights {
+            let read_only = Rights {
                 read: true,
                 write: false,
                 execute: false,

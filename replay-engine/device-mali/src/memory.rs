@@ -97,6 +97,34 @@ impl ArenaMemory {
         Ok(())
     }
 
+    /// How many more frames may come to hold something.
+    pub(crate) fn room(&self) -> usize {
+        self.max_frames.saturating_sub(self.frames.len())
+    }
+
+    /// Whether a frame holds something.
+    pub(crate) fn is_backed(&self, frame: u64) -> bool {
+        self.frames.contains_key(&frame)
+    }
+
+    /// Puts a page that was made elsewhere in the place of a frame's image, and gives that back where there was one.
+    /// A page of zeros stays: a write keeps a frame, whatever it wrote.
+    pub(crate) fn exchange(&mut self, frame: u64, page: Box<Page>) -> Result<Option<Box<Page>>, MemoryError> {
+        if !self.has_frame(frame) {
+            return Err(MemoryError::Outside);
+        }
+        if !self.is_backed(frame) && self.room() == 0 {
+            return Err(MemoryError::Full);
+        }
+        Ok(self.frames.insert(frame, page))
+    }
+
+    /// Sets the most frames that may hold something.
+    #[cfg(test)]
+    pub(crate) fn limit(&mut self, frames: usize) {
+        self.max_frames = frames;
+    }
+
     /// Reads bytes that do not cross a page.
     pub(crate) fn read(&self, at: PhysAddr, out: &mut [u8]) -> Result<(), MemoryError> {
         let page = self.frame(at.frame()).ok_or(MemoryError::Outside)?;

@@ -1,0 +1,12 @@
+//! Compute jobs: what surrounds the execution of their shaders. Memory as a job sees it, what a job may spend, the
+//! descriptors, and the dispatch of workgroups.
+
+pub(crate) mod dispatch;
+pub(crate) mod overlay;
+pub(crate) mod stop;
+pub(crate) mod tlb;
+pub(crate) mod trace;
+pub(crate) mod view;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,610 @@
+//! Memory and dispatch with programs of the tests' own: whatever the number of threads, the result is that of running
+//! the workgroups one after another on plain memory.
+
+use super::dispatch::{Dispatched, Terms, WorkgroupRunner, dispatch};
+use super::overlay::RoundWrites;
+use super::stop::{Budget, Meter, Stop};
+use super::trace::{LastWriters, Trace, Untraced, Who};
+use super::view::{Turn, View};
+use crate::address_space::{Access, Translation};
+use crate::chain::Fault;
+use crate::memory::ArenaMemory;
+use proptest::prelude::*;
+use replay_engine::device::Arena;
+use trace_core::PhysAddr;
+use trace_core::mmu::{self, Rights};
+use trace_core::progress::Progress;
+use trace_core::recording::MmuFormat;
+
+const BASE: u64 = 0x4000_0000;
+/// Frames of the arena: four tables, then data.
+const FRAMES: u64 = 40;
+/// First address of the data, and of the tables as data.
+const DATA: u64 = 0x10_0000;
+const TABLES: u64 = 0x18_0000;
+const READ_ONLY: u64 = 0x19_0000;
+const CODE: u64 = 0x19_1000;
+const OUTSIDE: u64 = 0x19_2000;
+
+fn frame(n: u64) -> PhysAddr {
+    PhysAddr(BASE + n * 4096)
+}
+
+/// Memory with its first four frames holding tables that map the other frames from [`DATA`] on, the tables themselves
+/// from [`TABLES`] on, and three odd pages.
+fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
+    let mut m = ArenaMemory::new(Arena {
+        base: PhysAddr(BASE),
+        pages: FRAMES,
+    });
+    for level in 0..3u8 {
+        let at = frame(u64::from(level)).0 + u64::from(mmu::index_at(level, DATA)) * 8;
+        let entry = mmu::encode_table(format, frame(u64::from(level) + 1));
+        m.write(PhysAddr(at), &entry.to_le_bytes()).unwrap();
+    }
+    let mut map = |va: u64, pa: PhysAddr, rights| {
+        let at = frame(3).0 + u64::from(mmu::index_at(3, va)) * 8;
+        let entry = mmu::encode_leaf(format, pa, rights, 0);
+        m.write(PhysAddr(at), &entry.to_le_bytes()).unwrap();
+    };
+    for n in 4..FRAMES {
+        map(DATA + (n - 4) * 4096, frame(n), Rights::RW);
+    }
+    for n in 0..4 {
+        map(TABLES + n * 4096, frame(n), Rights::RW);
+    }
+    map(READ_ONLY, frame(10), Rights::RO);
+    map(CODE, frame(11), Rights::RX);
+    map(OUTSIDE, PhysAddr(0x1000), Rights::RW);
+    let t = Translation::Tables { format, root: frame(0) };
+    (m, t)
+}
+
+const BOTH: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
+
+fn view(m: &ArenaMemory, t: Translation) -> View<'_> {
+    View::new(m, t, Turn::Now)
+}
+
+fn code(stop: Stop) -> u8 {
+    match stop {
+        Stop::Fault(f) => f.code(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn words_bytes_and_ranges_see_the_same_memory() {
+    for format in BOTH {
+        let (m, t) = memory(format);
+        let mut v = view(&m, t);
+        v.write(DATA, &(0..=255).collect::<Vec<u8>>()).unwrap();
+        for at in 0..240u64 {
+            let b = |n: u64| u32::from((at + n) as u8);
+            let word = |n: u64| b(n) | b(n + 1) << 8 | b(n + 2) << 16 | b(n + 3) << 24;
+            assert_eq!(v.load::<1>(DATA + at), Ok([word(0)]));
+            assert_eq!(v.load::<4>(DATA + at), Ok([word(0), word(4), word(8), word(12)]));
+            assert_eq!(v.load_u8(DATA + at), Ok(at as u8));
+            assert_eq!(v.load_u16(DATA + at), Ok(word(0) as u16));
+        }
+        // Across two pages, whose frames are neighbours here, and back.
+        for at in 4080..4100 {
+            v.store(DATA + at, [1, 2, 3, 0x0405_0607]).unwrap();
+            assert_eq!(v.load::<4>(DATA + at), Ok([1, 2, 3, 0x0405_0607]));
+            v.store_u16(DATA + at, 0x1122).unwrap();
+            v.store_u8(DATA + at + 1, 0x33).unwrap();
+            assert_eq!(v.load_u16(DATA + at), Ok(0x3322));
+            let mut bytes = [0; 4];
+            v.read(DATA + at, &mut bytes).unwrap();
+            assert_eq!(bytes, [0x22, 0x33, 0, 0]);
+        }
+        assert_eq!(v.atomic(DATA + 8, |w| w.wrapping_add(1)), Ok(0x0b0a_0908));
+        assert_eq!(v.atomic64(DATA + 8, |w| w << 4), Ok(0x0f0e_0d0c_0b0a_0909));
+        assert_eq!(v.load::<1>(DATA + 8), Ok([0xb0a0_9090]));
+        assert!(v.read(DATA + 5, &mut []).is_ok());
+    }
+}
+
+#[test]
+fn rights_are_checked_and_faults_tell_what_was_tried() {
+    for format in BOTH {
+        let (m, t) = memory(format);
+        let mut v = view(&m, t);
+        let fault = |r: Result<(), Stop>| match r {
+            Err(Stop::Fault(Fault::Mmu(f))) => (f.code, f.va, f.access),
+            other => panic!("{other:?}"),
+        };
+        v.load::<1>(READ_ONLY).unwrap();
+        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
+        // Nothing is kept of a page that was refused.
+        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
+        assert_eq!(
+            fault(v.atomic(READ_ONLY + 4, |w| w).map(drop)),
+            (0xcb, READ_ONLY + 4, Access::Atomic)
+        );
+        assert_eq!(fault(v.fetch(DATA).map(drop)), (0xcb, DATA, Access::Execute));
+        assert_eq!(v.fetch(CODE), Ok([0; 16]));
+        let gone = DATA + 36 * 4096;
+        assert_eq!(fault(v.load::<2>(gone).map(drop)), (0xc3, gone, Access::Read));
+        // The second of two pages tells its own address, and nothing is written to the first.
+        assert_eq!(fault(v.store(gone - 4, [7, 7])), (0xc3, gone, Access::Write));
+        assert_eq!(v.load::<1>(gone - 4), Ok([0]));
+        assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
+        assert_eq!(fault(v.load::<1>(1 << 40).map(drop)).0, 0xc0);
+        assert_eq!(
+            v.store(OUTSIDE + 8, [1]),
+            Err(Stop::Fault(Fault::Bus {
+                address: 0x1008,
+                va: OUTSIDE + 8,
+                access: Access::Write
+            }))
+        );
+        assert_eq!(v.finish().outside, 1);
+    }
+}
+
+#[test]
+fn writing_to_its_own_tables_changes_what_a_chunk_sees_at_once() {
+    for format in BOTH {
+        let (m, t) = memory(format);
+        let mut v = view(&m, t);
+        v.store(DATA, [1]).unwrap();
+        v.store(DATA + 4096, [2]).unwrap();
+        let entry = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, DATA)) * 8;
+        let second = mmu::encode_leaf(format, frame(5), Rights::RO, 0);
+        v.store(entry, [second as u32, (second >> 32) as u32]).unwrap();
+        assert_eq!(v.load::<1>(DATA), Ok([2]));
+        assert_eq!(code(v.store(DATA, [3]).unwrap_err()), 0xcb);
+        v.store(entry, [0]).unwrap();
+        assert_eq!(code(v.load::<1>(DATA).unwrap_err()), 0xc3);
+    }
+}
+
+#[test]
+fn a_page_that_becomes_a_table_is_one_from_then_on() {
+    // The page is stored to first, so that its translation is kept, then used as a table, then stored to again.
+    let format = MmuFormat::MaliLpae;
+    let (m, t) = memory(format);
+    let mut v = view(&m, t);
+    let far = 0x4000_0000u64;
+    let words = |e: u64| [e as u32, (e >> 32) as u32];
+    v.store(DATA, words(mmu::encode_leaf(format, frame(7), Rights::RW, 0)))
+        .unwrap();
+    v.store(DATA + 3 * 4096, [77]).unwrap();
+    v.store(DATA + 4 * 4096, [88]).unwrap();
+    // Level 1 entry of `far` points at frame 5 as a level 2 table, whose first entry points at frame 4.
+    v.store(DATA + 4096, words(mmu::encode_table(format, frame(4))))
+        .unwrap();
+    let entry = TABLES + 4096 + u64::from(mmu::index_at(1, far)) * 8;
+    v.store(entry, words(mmu::encode_table(format, frame(5)))).unwrap();
+    assert_eq!(v.load::<1>(far), Ok([77]));
+    v.store(DATA, words(mmu::encode_leaf(format, frame(8), Rights::RW, 0)))
+        .unwrap();
+    assert_eq!(v.load::<1>(far), Ok([88]));
+}
+
+#[test]
+fn in_its_turn_a_chunk_forgets_what_it_only_read() {
+    let pages = 3 << 14;
+    let mut m = ArenaMemory::new(Arena {
+        base: PhysAddr(0),
+        pages,
+    });
+    m.write(PhysAddr(4096), &[5]).unwrap();
+    let mut v: View<'_> = View::new(&m, Translation::Identity, Turn::Now);
+    for n in 0..pages {
+        v.load::<1>(n << 12).unwrap();
+        if n % 1000 == 1 {
+            v.store(n << 12, [n as u32]).unwrap();
+        }
+    }
+    assert_eq!((v.load::<1>(4096), v.load::<1>(1001 << 12)), (Ok([1]), Ok([1001])));
+    let left = v.finish();
+    assert!(left.slots.len() <= (1 << 14) + 1, "{}", left.slots.len());
+    let written = left.slots.iter().filter(|s| s.copy.is_some()).count();
+    assert_eq!(written as u64, pages.div_ceil(1000));
+}
+
+#[test]
+fn memory_that_is_full_refuses_a_new_page_and_takes_old_ones() {
+    let (mut m, t) = memory(MmuFormat::MaliLpae);
+    m.limit(m.backed_frames().len() + 1);
+    let mut v = view(&m, t);
+    v.store(DATA, [1]).unwrap();
+    v.store(DATA + 8, [1]).unwrap();
+    assert_eq!(code(v.store(DATA + 4096, [2]).unwrap_err()), 0x48);
+    assert_eq!(v.load::<1>(DATA + 4096), Ok([0]));
+    let left = v.finish();
+    assert_eq!(left.refused, 1);
+    let mut ahead: View<'_> = View::new(&m, t, Turn::Ahead { pages: 100 });
+    ahead.store(DATA, [1]).unwrap();
+    assert_eq!(ahead.store(DATA + 4096, [2]), Err(Stop::Retry));
+    let mut few: View<'_> = View::new(&m, t, Turn::Ahead { pages: 5 });
+    few.load::<1>(DATA).unwrap();
+    assert_eq!(few.load::<1>(DATA + 4096).map(drop), Err(Stop::Retry));
+    RoundWrites::default().commit(left.slots, &mut m).unwrap();
+    assert_eq!(m.room(), 0);
+}
+
+#[test]
+fn an_atomic_access_to_a_page_that_was_only_read_is_refused_as_one() {
+    let (mut m, t) = memory(MmuFormat::MaliLpae);
+    m.limit(m.backed_frames().len());
+    let mut v = view(&m, t);
+    v.load::<1>(DATA).unwrap();
+    let refused = v.atomic(DATA, |w| w + 1);
+    assert!(
+        matches!(
+            refused,
+            Err(Stop::Fault(Fault::Bus {
+                access: Access::Atomic,
+                ..
+            }))
+        ),
+        "{refused:?}"
+    );
+}
+
+// Programs for whole jobs.
+
+/// A step of a workgroup's program; `at` counts from [`DATA`].
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Load(u64),
+    Load4(u64),
+    Store(u64, u32),
+    /// Stores what was summed up so far.
+    StoreSum(u64),
+    StoreByte(u64),
+    StoreWide(u64),
+    Add(u64, u32),
+    /// Maps a page of data to another frame, or to none.
+    Remap(u64, u64),
+    /// Loads from where the sum points.
+    Follow,
+    /// Loops as often as a word says.
+    Loop(u64),
+    Unknown,
+}
+
+/// A program for each workgroup, in linear order.
+struct Toy<'a> {
+    programs: &'a [Vec<Op>],
+    groups: [u32; 3],
+}
+
+fn remap(page: u64, to: u64) -> (u64, [u32; 2]) {
+    let va = DATA + page * 4096;
+    let entry = if to < 36 {
+        mmu::encode_leaf(MmuFormat::MaliLpae, frame(to + 4), Rights::RW, 0)
+    } else {
+        mmu::INVALID
+    };
+    let at = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, va)) * 8;
+    (at, [entry as u32, (entry >> 32) as u32])
+}
+
+impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
+    fn run(&mut self, group: [u32; 3], v: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
+        let [x, y, z] = group.map(|g| g as usize);
+        let n = x + self.groups[0] as usize * (y + self.groups[1] as usize * z);
+        let mut fuel = meter.fuel();
+        let mut sum = n as u32;
+        for (pc, op) in self.programs[n].iter().enumerate() {
+            meter.clause(&mut fuel)?;
+            meter.lane_ops += 1;
+            if T::ON {
+                v.by(Who {
+                    group,
+                    pc: pc as u64,
+                    ..Who::default()
+                });
+            }
+            match *op {
+                Op::Load(at) => sum = sum.wrapping_mul(31).wrapping_add(v.load::<1>(DATA + at)?[0]),
+                Op::Load4(at) => {
+                    for w in v.load::<4>(DATA + at)? {
+                        sum = sum.wrapping_mul(31).wrapping_add(w);
+                    }
+                }
+                Op::Store(at, w) => v.store(DATA + at, [w])?,
+                Op::StoreSum(at) => v.store(DATA + at, [sum])?,
+                Op::StoreByte(at) => v.store_u8(DATA + at, sum as u8)?,
+                Op::StoreWide(at) => v.store(DATA + at, [sum, n as u32, sum ^ 5])?,
+                Op::Add(at, w) => sum ^= v.atomic(DATA + at, |old| old.wrapping_add(w))?,
+                Op::Remap(page, to) => {
+                    let (at, entry) = remap(page, to);
+                    v.store(at, entry)?;
+                }
+                Op::Follow => sum ^= v.load::<1>(DATA + u64::from(sum % (35 * 1024)) * 4)?[0],
+                Op::Loop(at) => {
+                    for _ in 0..v.load::<1>(DATA + at)?[0] % 50_000 {
+                        meter.clause(&mut fuel)?;
+                    }
+                }
+                Op::Unknown => {
+                    return Err(Stop::Unimplemented {
+                        pc: pc as u64,
+                        name: "odd".into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn all_of(m: &ArenaMemory) -> Vec<(u64, Vec<u8>)> {
+    let page = |f: u64| m.frame(f).map_or_else(Vec::new, |p| p.to_vec());
+    m.backed_frames().into_iter().map(|f| (f, page(f))).collect()
+}
+
+fn play<T: Trace>(
+    threads: usize,
+    programs: &[Vec<Op>],
+    groups: [u32; 3],
+    room: usize,
+    budget: Budget,
+) -> (Dispatched<T>, ArenaMemory) {
+    let (mut m, translation) = memory(MmuFormat::MaliLpae);
+    m.limit(m.backed_frames().len() + room);
+    let terms = Terms {
+        translation,
+        groups,
+        budget,
+        progress: None,
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let done = pool.install(|| dispatch(&mut m, terms, || Toy { programs, groups }));
+    (done, m)
+}
+
+const PLENTY: Budget = Budget {
+    warp: 1 << 40,
+    job: 1 << 40,
+};
+
+/// Runs the programs one after another, each alone on what those before it left.
+fn one_by_one(
+    programs: &[Vec<Op>],
+    groups: [u32; 3],
+    room: usize,
+    budget: Budget,
+) -> (Dispatched<Untraced>, ArenaMemory) {
+    let (mut m, translation) = memory(MmuFormat::MaliLpae);
+    m.limit(m.backed_frames().len() + room);
+    let mut done = Dispatched {
+        stats: Default::default(),
+        stop: None,
+        trace: Untraced,
+        outside: 0,
+        refused: 0,
+        again: 0,
+    };
+    let [gx, gy, gz] = groups;
+    for z in 0..gz {
+        for y in 0..gy {
+            for x in 0..gx {
+                let mut v: View<'_> = View::new(&m, translation, Turn::Now);
+                let left = budget.job - done.stats.clauses;
+                let mut meter = Meter::new(budget.warp, left, false, None);
+                let ran = Toy { programs, groups }.run([x, y, z], &mut v, &mut meter);
+                done.stats += meter.stats();
+                let left = v.finish();
+                done.outside += left.outside;
+                done.refused += left.refused;
+                RoundWrites::default().commit(left.slots, &mut m).unwrap();
+                if let Err(stop) = ran {
+                    done.stop = Some(([x, y, z], stop));
+                    return (done, m);
+                }
+            }
+        }
+    }
+    (done, m)
+}
+
+fn same(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
+    let (serial, expected) = one_by_one(programs, groups, room, budget);
+    for threads in [1, 2, 5] {
+        let (done, m) = play::<Untraced>(threads, programs, groups, room, budget);
+        assert_eq!(done.stop, serial.stop, "{threads} threads");
+        assert_eq!(
+            (done.stats, done.outside, done.refused),
+            (serial.stats, serial.outside, serial.refused)
+        );
+        assert_eq!(all_of(&m), all_of(&expected), "{threads} threads");
+    }
+}
+
+fn place() -> impl Strategy<Value = u64> {
+    // Few places, so that workgroups meet; some across pages, a few beyond what is mapped.
+    prop_oneof![
+        8 => (0u64..8).prop_map(|w| w * 4),
+        4 => (0u64..4, 0u64..40).prop_map(|(p, b)| p * 4096 + 4070 + b),
+        4 => (0u64..36, 0u64..1024).prop_map(|(p, w)| p * 4096 + w * 4),
+        1 => (35u64..37).prop_map(|p| p * 4096),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => place().prop_map(Op::Load),
+        2 => place().prop_map(Op::Load4),
+        3 => (place(), any::<u32>()).prop_map(|(a, w)| Op::Store(a, w)),
+        4 => place().prop_map(Op::StoreSum),
+        2 => place().prop_map(Op::StoreByte),
+        2 => place().prop_map(Op::StoreWide),
+        2 => (place(), any::<u32>()).prop_map(|(a, w)| Op::Add(a, w)),
+        1 => (0u64..8, 0u64..38).prop_map(|(p, t)| Op::Remap(p, t)),
+        2 => Just(Op::Follow),
+        1 => place().prop_map(Op::Loop),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_job_gives_what_its_workgroups_give_one_after_another(
+        programs in proptest::collection::vec(proptest::collection::vec(op(), 0..12), 24),
+        quiet in 0usize..24,
+        room in prop_oneof![4 => Just(100usize), 1 => 0usize..20],
+        job in prop_oneof![4 => Just(1u64 << 40), 1 => 0u64..200_000],
+        stop in prop_oneof![3 => Just(None), 1 => (0usize..24).prop_map(Some)],
+    ) {
+        let mut programs = programs;
+        // Some jobs have many workgroups that do nothing.
+        programs.iter_mut().take(quiet).for_each(Vec::clear);
+        if let Some(p) = stop.and_then(|n| programs.get_mut(n)) {
+            p.push(Op::Unknown);
+        }
+        same(&programs, [4, 3, 2], room, Budget { warp: 100_000, job });
+    }
+}
+
+#[test]
+fn a_job_whose_workgroups_keep_apart_runs_each_once() {
+    let programs: Vec<Vec<Op>> = (0..1000)
+        .map(|n| vec![Op::Load(n * 4 + 65536), Op::StoreSum(n * 8), Op::StoreByte(n * 8 + 5)])
+        .collect();
+    same(&programs, [10, 10, 10], 100, PLENTY);
+    let (done, _) = play::<Untraced>(2, &programs, [10, 10, 10], 100, PLENTY);
+    assert_eq!((done.again, done.stats.clauses), (0, 3000));
+}
+
+#[test]
+fn a_histogram_soon_runs_in_turn() {
+    let programs: Vec<Vec<Op>> = (0..1000).map(|n| vec![Op::Add(n % 7 * 4, 1)]).collect();
+    same(&programs, [1000, 1, 1], 100, PLENTY);
+    let (done, m) = play::<Untraced>(4, &programs, [1000, 1, 1], 100, PLENTY);
+    assert!(done.again < 100, "{}", done.again);
+    let mut word = [0; 4];
+    m.read(frame(4), &mut word).unwrap();
+    assert_eq!(u32::from_le_bytes(word), 143);
+}
+
+#[test]
+fn memory_that_every_workgroup_writes_before_it_reads_is_no_conflict() {
+    // As workgroup memory is used: one place for all of them.
+    let programs: Vec<Vec<Op>> = (0..400)
+        .map(|n| {
+            vec![
+                Op::Store(0, n),
+                Op::StoreWide(16),
+                Op::Add(0, 3),
+                Op::Load(16),
+                Op::StoreSum(8192 + u64::from(n) * 4),
+            ]
+        })
+        .collect();
+    same(&programs, [400, 1, 1], 100, PLENTY);
+    let (done, _) = play::<Untraced>(4, &programs, [400, 1, 1], 100, PLENTY);
+    assert_eq!(done.again, 0);
+}
+
+#[test]
+fn the_first_fault_in_order_ends_the_job_and_stores_before_it_are_made() {
+    let gone = 36 * 4096;
+    let mut programs: Vec<Vec<Op>> = (0..200u64).map(|n| vec![Op::Store(n * 4, n as u32 + 1)]).collect();
+    for n in [199, 120, 77] {
+        programs[n].extend([Op::Load(gone), Op::Store(n as u64 * 4, 0)]);
+    }
+    same(&programs, [20, 10, 1], 100, PLENTY);
+    let (done, m) = play::<Untraced>(4, &programs, [20, 10, 1], 100, PLENTY);
+    let (group, stop) = done.stop.unwrap();
+    assert_eq!((group, code(stop)), ([17, 3, 0], 0xc3));
+    let word = |n: u64| {
+        let mut b = [0; 4];
+        m.read(PhysAddr(frame(4).0 + n * 4), &mut b).unwrap();
+        u32::from_le_bytes(b)
+    };
+    assert_eq!((word(76), word(77), word(78)), (77, 78, 0));
+}
+
+#[test]
+fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() {
+    // The second workgroup loops as long as a word says, which the first one sets.
+    struct Spin;
+    impl<T: Trace> WorkgroupRunner<T> for Spin {
+        fn run(&mut self, group: [u32; 3], v: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
+            let mut fuel = meter.fuel();
+            if group[0] == 0 {
+                v.store(DATA, [1])?;
+            }
+            while v.load::<1>(DATA)? == [0] {
+                meter.clause(&mut fuel)?;
+            }
+            Ok(())
+        }
+    }
+    let (mut m, translation) = memory(MmuFormat::MaliLpae);
+    let terms = Terms {
+        translation,
+        groups: [8, 1, 1],
+        budget: Budget {
+            warp: 1 << 30,
+            job: 1 << 20,
+        },
+        progress: None,
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let done: Dispatched<Untraced> = pool.install(|| dispatch(&mut m, terms, || Spin));
+    assert_eq!((done.stop, done.stats.clauses), (None, 0));
+}
+
+#[test]
+fn a_job_that_nobody_wants_ends_soon() {
+    struct Forever(Progress);
+    impl<T: Trace> WorkgroupRunner<T> for Forever {
+        fn run(&mut self, _: [u32; 3], _: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
+            let mut fuel = meter.fuel();
+            self.0.cancel();
+            loop {
+                meter.clause(&mut fuel)?;
+            }
+        }
+    }
+    let (mut m, translation) = memory(MmuFormat::MaliLpae);
+    let progress = Progress::new();
+    let terms = Terms {
+        translation,
+        groups: [u32::MAX, 1, 1],
+        budget: Budget {
+            warp: u64::MAX,
+            job: u64::MAX,
+        },
+        progress: Some(&progress),
+    };
+    let done: Dispatched<Untraced> = dispatch(&mut m, terms, || Forever(progress.clone()));
+    assert_eq!(done.stop, Some(([0, 0, 0], Stop::Cancelled)));
+}
+
+#[test]
+fn the_last_writer_of_a_word_is_known() {
+    let programs: Vec<Vec<Op>> = (0..64)
+        .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(4096 + n / 4), Op::Add(8192, 1)])
+        .collect();
+    for threads in [1, 4] {
+        let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
+        let of = |page: u64, at: u64| done.trace.of(frame(4 + page).0 + at).map(|w| (w.group[0], w.pc));
+        assert_eq!(of(0, 0), Some((0, 0)));
+        assert_eq!(of(0, 63 * 4 + 3), Some((63, 0)));
+        assert_eq!(of(0, 64 * 4), None);
+        assert_eq!(of(1, 0), Some((15, 1)));
+        assert_eq!(of(1, 15), Some((63, 1)));
+        assert_eq!(of(2, 0), Some((63, 2)));
+        assert_eq!(of(3, 0), None);
+    }
+}
+
+#[test]
+fn a_spent_budget_ends_a_job_at_the_same_clause() {
+    let programs: Vec<Vec<Op>> = (0..40u64)
+        .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(n + 4096)])
+        .collect();
+    for job in (0..82).step_by(3) {
+        same(&programs, [40, 1, 1], 100, Budget { job, warp: 1 << 40 });
+    }
+    same(&programs, [40, 1, 1], 100, Budget { job: 1 << 40, warp: 1 });
+}

@@ -1,0 +1,101 @@
+//! The translations that a chunk of workgroups keeps, and the walk that finds them in memory as the chunk sees it.
+
+use super::overlay::{FrameMap, Slot};
+use crate::memory::ArenaMemory;
+use std::cell::Cell;
+use trace_core::PhysAddr;
+use trace_core::mmu::{LEVELS, PhysMemory};
+use trace_core::recording::{Page, ZERO_PAGE};
+
+/// Translations kept; a page has its place by its number.
+const ENTRIES: usize = 256;
+/// No page has this number: addresses have 64 bits.
+const NONE: u64 = u64::MAX;
+
+/// A page that was translated before.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'m> {
+    /// Number of the page (address / 4096) when loads may take it, else [`NONE`].
+    pub load: u64,
+    /// The same for stores: the chunk has its copy. A page that holds tables is none: writing there ends translations.
+    pub store: u64,
+    /// The page as it was before the chunk.
+    pub image: &'m Page,
+    /// Its place among the touched pages.
+    pub slot: u32,
+}
+
+/// The translations of a chunk.
+pub(crate) struct Tlb<'m>([Entry<'m>; ENTRIES]);
+
+impl<'m> Tlb<'m> {
+    pub fn new() -> Self {
+        Self(
+            [Entry {
+                load: NONE,
+                store: NONE,
+                image: &ZERO_PAGE,
+                slot: u32::MAX,
+            }; ENTRIES],
+        )
+    }
+
+    /// The place of a page, whether or not it is what stands there.
+    #[inline(always)]
+    pub fn at(&self, page: u64) -> &Entry<'m> {
+        &self.0[page as usize % ENTRIES]
+    }
+
+    pub fn put(&mut self, page: u64, entry: Entry<'m>) {
+        self.0[page as usize % ENTRIES] = entry;
+    }
+
+    /// Forgets everything.
+    pub fn flush(&mut self) {
+        *self = Self::new();
+    }
+}
+
+/// Memory as a chunk sees it, for a walk. It remembers which entries the walk read.
+pub(crate) struct Seen<'a> {
+    pub memory: &'a ArenaMemory,
+    pub slots: &'a [Slot],
+    pub by_frame: &'a FrameMap<u32>,
+    read: [Cell<Option<PhysAddr>>; LEVELS as usize],
+    count: Cell<usize>,
+}
+
+impl<'a> Seen<'a> {
+    pub fn new(memory: &'a ArenaMemory, slots: &'a [Slot], by_frame: &'a FrameMap<u32>) -> Self {
+        Self {
+            memory,
+            slots,
+            by_frame,
+            read: Default::default(),
+            count: Cell::new(0),
+        }
+    }
+
+    /// The entries that were read.
+    pub fn entries(self) -> [Option<PhysAddr>; LEVELS as usize] {
+        self.read.map(Cell::into_inner)
+    }
+}
+
+impl PhysMemory for Seen<'_> {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let base = self.memory.frame(at.frame())?;
+        if let Some(place) = self.read.get(self.count.get()) {
+            place.set(Some(at));
+            self.count.set(self.count.get() + 1);
+        }
+        let own = self
+            .by_frame
+            .get(&at.frame())
+            .and_then(|n| self.slots.get(*n as usize))
+            .and_then(|s| s.copy.as_ref());
+        let page = own.map_or(base, |c| &c.bytes);
+        let bytes = page.get(at.in_page()..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+}

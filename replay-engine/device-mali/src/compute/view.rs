@@ -1,0 +1,547 @@
+//! Memory as one chunk of workgroups sees it: GPU addresses, rights, and the chunk's own writes over the memory that
+//! all chunks share.
+//!
+//! Nothing that a chunk writes is seen by another one before its turn: see [`super::dispatch`].
+
+use super::overlay::{FrameMap, PageCopy, Slot};
+use super::stop::Stop;
+use super::tlb::{Entry, Seen, Tlb};
+use super::trace::{Touched, Trace, Untraced, Who};
+use crate::address_space::{Access, MmuFault, Translation};
+use crate::chain::Fault;
+use crate::memory::ArenaMemory;
+use crate::registers::exception;
+use trace_core::recording::Page;
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+const IN_PAGE: u64 = PAGE_SIZE as u64 - 1;
+
+/// How a chunk may use memory that it has not touched before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It runs ahead of its turn, and may touch this many pages. More, or a write for which the device lacks memory,
+    /// ends it: it runs again when its turn comes.
+    Ahead {
+        /// Pages.
+        pages: usize,
+    },
+    /// Everything before it is in memory. It may touch what it likes, and what it meets is real.
+    Now,
+}
+
+/// In its turn a chunk drops pages that it only read once it has touched this many.
+const SWEEP: usize = 1 << 14;
+
+/// What a chunk left behind.
+#[derive(Debug)]
+pub(crate) struct Left<T> {
+    /// The pages that it touched.
+    pub slots: Vec<Slot>,
+    /// What it told of its accesses.
+    pub trace: T,
+    /// Accesses outside the device's memory.
+    pub outside: u64,
+    /// Writes refused because the device may keep no more memory.
+    pub refused: u64,
+}
+
+/// Memory as a chunk sees it.
+///
+/// Addresses are GPU addresses, words little-endian. An access that spans two pages checks both before it does
+/// anything. A stop says why an access could not be made; it must be handed on and ends the workgroup.
+pub(crate) struct View<'m, T: Trace = Untraced> {
+    memory: &'m ArenaMemory,
+    translation: Translation,
+    turn: Turn,
+    tlb: Tlb<'m>,
+    slots: Vec<Slot>,
+    by_frame: FrameMap<u32>,
+    /// Pages touched at which those that were only read are dropped.
+    sweep_at: usize,
+    /// Frames that may yet come to hold something.
+    room: usize,
+    outside: u64,
+    refused: u64,
+    trace: T,
+    who: Who,
+}
+
+impl<'m, T: Trace> View<'m, T> {
+    /// A view that saw nothing yet.
+    pub(crate) fn new(memory: &'m ArenaMemory, translation: Translation, turn: Turn) -> Self {
+        Self {
+            memory,
+            translation,
+            turn,
+            tlb: Tlb::new(),
+            slots: Vec::new(),
+            by_frame: FrameMap::default(),
+            sweep_at: SWEEP,
+            room: memory.room(),
+            outside: 0,
+            refused: 0,
+            trace: T::default(),
+            who: Who::default(),
+        }
+    }
+
+    /// Says who makes the accesses that follow. Only a trace asks; call it where [`Trace::ON`].
+    #[inline(always)]
+    pub(crate) fn by(&mut self, who: Who) {
+        if T::ON {
+            self.who = who;
+        }
+    }
+
+    /// Ends the view.
+    pub(crate) fn finish(self) -> Left<T> {
+        Left {
+            slots: self.slots,
+            trace: self.trace,
+            outside: self.outside,
+            refused: self.refused,
+        }
+    }
+
+    // Words.
+
+    /// Loads `N` words, 1 to 4. The fast case is an aligned address in a page that was loaded from before.
+    #[inline(always)]
+    pub(crate) fn load<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+        const { assert!(N >= 1 && N <= 4) };
+        let entry = self.tlb.at(va >> 12);
+        let at = (va & IN_PAGE) as usize;
+        if entry.load == va >> 12
+            && at.is_multiple_of(4)
+            && let Some(slot) = self.slots.get_mut(entry.slot as usize)
+        {
+            let word = at / 4;
+            let image = match &slot.copy {
+                None => entry.image,
+                Some(copy) => &*copy.bytes,
+            };
+            if let Some(from) = image.as_chunks::<4>().0.get(word..word + N) {
+                let words = std::array::from_fn(|i| from.get(i).map_or(0, |b| u32::from_le_bytes(*b)));
+                // What the chunk wrote itself depends on nobody.
+                if slot.copy.as_ref().is_none_or(|c| !c.covers(at, 4 * N)) {
+                    slot.mark_read(word, N);
+                }
+                if T::ON {
+                    let pa = (slot.frame << 12) + at as u64;
+                    let bytes = 4 * N as u32;
+                    self.trace.read(Touched { va, pa, bytes }, &self.who);
+                }
+                return Ok(words);
+            }
+        }
+        self.load_slowly(va)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_slowly<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+        let mut bytes = [0; 16];
+        self.read(va, bytes.get_mut(..4 * N).unwrap_or(&mut []))?;
+        let words = bytes.as_chunks::<4>().0;
+        Ok(std::array::from_fn(|i| {
+            words.get(i).map_or(0, |b| u32::from_le_bytes(*b))
+        }))
+    }
+
+    /// Stores `N` words, 1 to 4. The fast case is an aligned address in a page that was stored to before.
+    #[inline(always)]
+    pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+        const { assert!(N >= 1 && N <= 4) };
+        let entry = self.tlb.at(va >> 12);
+        let at = (va & IN_PAGE) as usize;
+        if entry.store == va >> 12
+            && at.is_multiple_of(4)
+            && let Some(slot) = self.slots.get_mut(entry.slot as usize)
+            && let Some(copy) = &mut slot.copy
+            && let Some(to) = copy.bytes.as_chunks_mut::<4>().0.get_mut(at / 4..at / 4 + N)
+        {
+            for (to, word) in to.iter_mut().zip(words) {
+                *to = word.to_le_bytes();
+            }
+            copy.mark(at, 4 * N);
+            if T::ON {
+                let pa = (slot.frame << 12) + at as u64;
+                let bytes = 4 * N as u32;
+                self.trace.wrote(Touched { va, pa, bytes }, &self.who);
+            }
+            return Ok(());
+        }
+        self.store_slowly(va, words)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_slowly<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+        let mut bytes = [0; 16];
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        self.write(va, bytes.get(..4 * N).unwrap_or(&[]))
+    }
+
+    // Less than a word.
+
+    /// Loads a byte.
+    #[inline]
+    pub(crate) fn load_u8(&mut self, va: u64) -> Result<u8, Stop> {
+        self.load_part(va).map(|[b]| b)
+    }
+
+    /// Loads two bytes.
+    #[inline]
+    pub(crate) fn load_u16(&mut self, va: u64) -> Result<u16, Stop> {
+        self.load_part(va).map(u16::from_le_bytes)
+    }
+
+    /// Stores a byte.
+    #[inline]
+    pub(crate) fn store_u8(&mut self, va: u64, value: u8) -> Result<(), Stop> {
+        self.store_part(va, [value])
+    }
+
+    /// Stores two bytes.
+    #[inline]
+    pub(crate) fn store_u16(&mut self, va: u64, value: u16) -> Result<(), Stop> {
+        self.store_part(va, value.to_le_bytes())
+    }
+
+    #[inline]
+    fn load_part<const N: usize>(&mut self, va: u64) -> Result<[u8; N], Stop> {
+        let entry = self.tlb.at(va >> 12);
+        let at = (va & IN_PAGE) as usize;
+        if entry.load == va >> 12
+            && at.is_multiple_of(N)
+            && let Some(slot) = self.slots.get_mut(entry.slot as usize)
+        {
+            let image = match &slot.copy {
+                None => entry.image,
+                Some(copy) => &*copy.bytes,
+            };
+            if let Some(from) = image.get(at..).and_then(|b| b.first_chunk::<N>()) {
+                let bytes = *from;
+                if slot.copy.as_ref().is_none_or(|c| !c.covers(at, N)) {
+                    slot.mark_read(at / 4, 1);
+                }
+                if T::ON {
+                    let pa = (slot.frame << 12) + at as u64;
+                    let bytes = N as u32;
+                    self.trace.read(Touched { va, pa, bytes }, &self.who);
+                }
+                return Ok(bytes);
+            }
+        }
+        let mut bytes = [0; N];
+        self.read(va, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn store_part<const N: usize>(&mut self, va: u64, bytes: [u8; N]) -> Result<(), Stop> {
+        let entry = self.tlb.at(va >> 12);
+        let at = (va & IN_PAGE) as usize;
+        if entry.store == va >> 12
+            && at.is_multiple_of(N)
+            && let Some(slot) = self.slots.get_mut(entry.slot as usize)
+            && let Some(copy) = &mut slot.copy
+            && let Some(to) = copy.bytes.get_mut(at..).and_then(|b| b.first_chunk_mut::<N>())
+        {
+            *to = bytes;
+            copy.mark(at, N);
+            if T::ON {
+                let pa = (slot.frame << 12) + at as u64;
+                let bytes = N as u32;
+                self.trace.wrote(Touched { va, pa, bytes }, &self.who);
+            }
+            return Ok(());
+        }
+        self.write(va, &bytes)
+    }
+
+    // Both at once.
+
+    /// Replaces a word by what `change` makes of it and gives the old one. Exact as if the workgroups ran one after
+    /// another.
+    #[inline]
+    pub(crate) fn atomic(&mut self, va: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, Stop> {
+        let [old] = self.load_for_atomic::<1>(va)?;
+        self.store(va, [change(old)])?;
+        Ok(old)
+    }
+
+    /// [`View::atomic`] on two words.
+    #[inline]
+    pub(crate) fn atomic64(&mut self, va: u64, change: impl FnOnce(u64) -> u64) -> Result<u64, Stop> {
+        let [low, high] = self.load_for_atomic::<2>(va)?;
+        let old = u64::from(low) | u64::from(high) << 32;
+        let new = change(old);
+        self.store(va, [new as u32, (new >> 32) as u32])?;
+        Ok(old)
+    }
+
+    /// Loads words that will be stored to: a fault tells an atomic access, and none comes after the load.
+    #[inline]
+    fn load_for_atomic<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+        let entry = self.tlb.at(va >> 12);
+        let within = va & IN_PAGE <= IN_PAGE + 1 - 4 * N as u64;
+        if !(entry.store == va >> 12 && entry.load == va >> 12 && within) {
+            self.check(va, 4 * N, Access::Atomic)?;
+        }
+        self.load(va)
+    }
+
+    // Code.
+
+    /// Fetches sixteen bytes of code at a multiple of 16.
+    pub(crate) fn fetch(&mut self, va: u64) -> Result<[u8; 16], Stop> {
+        let mut bytes = [0; 16];
+        self.each_page(va, 16, Access::Execute, |view, slot, image, at, from, len| {
+            view.copy_out(slot, image, at, bytes.get_mut(from..from + len).unwrap_or(&mut []));
+        })?;
+        Ok(bytes)
+    }
+
+    // Any bytes.
+
+    /// Reads bytes from anywhere.
+    pub(crate) fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
+        self.each_page(va, out.len(), Access::Read, |view, slot, image, at, from, len| {
+            view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
+            if T::ON {
+                view.tell(va + from as u64, slot, at, len, false);
+            }
+        })
+    }
+
+    /// Writes bytes to anywhere.
+    pub(crate) fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Stop> {
+        let mut tables = false;
+        self.each_page(va, bytes.len(), Access::Write, |view, slot, _, at, from, len| {
+            if T::ON {
+                view.tell(va + from as u64, slot, at, len, true);
+            }
+            let Some(slot) = view.slots.get_mut(slot) else { return };
+            tables |= slot.table;
+            let (Some(copy), Some(bytes)) = (&mut slot.copy, bytes.get(from..from + len)) else {
+                return;
+            };
+            if let Some(to) = copy.bytes.get_mut(at..at + len) {
+                to.copy_from_slice(bytes);
+            }
+            for i in (0..len).step_by(64) {
+                copy.mark(at + i, (len - i).min(64));
+            }
+        })?;
+        if tables {
+            self.tlb.flush();
+        }
+        Ok(())
+    }
+
+    /// Translates every page of a range, and when all of them may be accessed calls `each` for each of them with the
+    /// page's slot, its image from before the chunk, the place in the page, the place in the range, the length.
+    fn each_page(
+        &mut self,
+        va: u64,
+        bytes: usize,
+        access: Access,
+        mut each: impl FnMut(&mut Self, usize, &'m Page, usize, usize, usize),
+    ) -> Result<(), Stop> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let first = (PAGE_SIZE - (va & IN_PAGE) as usize).min(bytes);
+        if first == bytes {
+            let (slot, image) = self.touch(va, access)?;
+            each(self, slot, image, (va & IN_PAGE) as usize, 0, bytes);
+            return Ok(());
+        }
+        self.check(va, bytes, access)?;
+        let mut from = 0;
+        while from < bytes {
+            // The sum was checked; a page found before is found again.
+            let here = va.wrapping_add(from as u64);
+            let (slot, image) = self.touch(here, access)?;
+            let at = (here & IN_PAGE) as usize;
+            let len = (PAGE_SIZE - at).min(bytes - from);
+            each(self, slot, image, at, from, len);
+            from += len;
+        }
+        Ok(())
+    }
+
+    /// Whether all of a range may be accessed.
+    fn check(&mut self, va: u64, bytes: usize, access: Access) -> Result<(), Stop> {
+        let mut from = 0;
+        while from < bytes {
+            let here = va.checked_add(from as u64).ok_or(Stop::Fault(Fault::Mmu(MmuFault {
+                code: exception::ADDRESS_SIZE,
+                va,
+                access,
+                bus: false,
+            })))?;
+            self.touch(here, access)?;
+            from += PAGE_SIZE - (here & IN_PAGE) as usize;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes of a page out, and marks their words as read where the chunk has not written them.
+    fn copy_out(&mut self, slot: usize, image: &'m Page, at: usize, out: &mut [u8]) {
+        let Some(slot) = self.slots.get_mut(slot) else { return };
+        let page = slot.copy.as_ref().map_or(image, |c| &*c.bytes);
+        if let Some(from) = page.get(at..at + out.len()) {
+            out.copy_from_slice(from);
+        }
+        if out.is_empty() {
+            return;
+        }
+        for word in at / 4..=(at + out.len() - 1) / 4 {
+            let begin = (word * 4).max(at);
+            let bytes = (word * 4 + 4).min(at + out.len()) - begin;
+            if slot.copy.as_ref().is_none_or(|c| !c.covers(begin, bytes)) {
+                slot.mark_read(word, 1);
+            }
+        }
+    }
+
+    fn tell(&mut self, va: u64, slot: usize, at: usize, len: usize, wrote: bool) {
+        let Some(slot) = self.slots.get(slot) else { return };
+        let what = Touched {
+            va,
+            pa: (slot.frame << 12) + at as u64,
+            bytes: len as u32,
+        };
+        if wrote {
+            self.trace.wrote(what, &self.who);
+        } else {
+            self.trace.read(what, &self.who);
+        }
+    }
+
+    // Pages.
+
+    /// Translates the page of an address, checks its rights, and gives its slot, with a copy when it is to be written,
+    /// and its image from before the chunk.
+    fn touch(&mut self, va: u64, access: Access) -> Result<(usize, &'m Page), Stop> {
+        let seen = Seen::new(self.memory, &self.slots, &self.by_frame);
+        let found = self.translation.find(va, access, &seen);
+        let entries = seen.entries();
+        self.sweep_when_due();
+        // A translation, and a fault too, depends on the entries that it read.
+        for at in entries.into_iter().flatten() {
+            self.touch_table(at)?;
+        }
+        let found = found.map_err(Fault::Mmu)?;
+        if !access.allowed(found.rights) {
+            return Err(Fault::Mmu(found.refused(va, access)).into());
+        }
+        let frame = found.pa.frame();
+        let Some(image) = self.memory.frame(frame) else {
+            self.outside += 1;
+            return Err(Stop::Fault(Fault::Bus {
+                address: found.pa.0,
+                va,
+                access,
+            }));
+        };
+        let n = self.slot_of(frame)?;
+        if matches!(access, Access::Write | Access::Atomic) {
+            self.own(n, image, found.pa, va, access)?;
+        }
+        let ready = self.slots.get(n).is_some_and(|s| s.copy.is_some() && !s.table);
+        let page = va >> 12;
+        let place = |may: bool| if may { page } else { u64::MAX };
+        self.tlb.put(
+            page,
+            Entry {
+                load: place(found.rights.read),
+                store: place(found.rights.write && ready),
+                image,
+                slot: n as u32,
+            },
+        );
+        Ok((n, image))
+    }
+
+    /// Marks a table entry as read, and its page as one that holds tables.
+    fn touch_table(&mut self, at: PhysAddr) -> Result<(), Stop> {
+        let n = self.slot_of(at.frame())?;
+        let Some(slot) = self.slots.get_mut(n) else {
+            return Ok(());
+        };
+        if !slot.table {
+            slot.table = true;
+            // It may stand there as one that can be stored to.
+            self.tlb.flush();
+        }
+        if slot.copy.as_ref().is_none_or(|c| !c.covers(at.in_page(), 8)) {
+            slot.mark_read(at.in_page() / 4, 2);
+        }
+        Ok(())
+    }
+
+    /// The slot of a frame.
+    fn slot_of(&mut self, frame: u64) -> Result<usize, Stop> {
+        if let Some(n) = self.by_frame.get(&frame) {
+            return Ok(*n as usize);
+        }
+        let n = self.slots.len();
+        if let Turn::Ahead { pages } = self.turn
+            && n >= pages
+        {
+            return Err(Stop::Retry);
+        }
+        self.slots.push(Slot {
+            frame,
+            read: [0; 16],
+            copy: None,
+            table: false,
+        });
+        self.by_frame.insert(frame, n as u32);
+        Ok(n)
+    }
+
+    /// Gives a slot its copy.
+    fn own(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: u64, access: Access) -> Result<(), Stop> {
+        let Some(slot) = self.slots.get_mut(n).filter(|s| s.copy.is_none()) else {
+            return Ok(());
+        };
+        if !self.memory.is_backed(slot.frame) {
+            if self.room == 0 {
+                if self.turn != Turn::Now {
+                    return Err(Stop::Retry);
+                }
+                self.refused += 1;
+                return Err(Stop::Fault(Fault::Bus {
+                    address: pa.0,
+                    va,
+                    access,
+                }));
+            }
+            self.room -= 1;
+        }
+        slot.copy = Some(Box::new(PageCopy {
+            bytes: Box::new(*image),
+            written: [0; 64],
+        }));
+        Ok(())
+    }
+
+    /// In its turn, a chunk need not remember what it only read.
+    fn sweep_when_due(&mut self) {
+        if self.turn != Turn::Now || self.slots.len() < self.sweep_at {
+            return;
+        }
+        self.slots.retain(|s| s.copy.is_some());
+        self.by_frame = (0..).zip(&self.slots).map(|(n, s)| (s.frame, n)).collect();
+        self.slots.iter_mut().for_each(|s| s.table = false);
+        self.tlb.flush();
+        // What is left was written and stays; room for as much again keeps sweeps rare.
+        self.sweep_at = SWEEP.max(self.slots.len().saturating_mul(2));
+    }
+}
