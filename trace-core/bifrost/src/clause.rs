@@ -289,6 +289,13 @@ const POSITIONS: [(usize, usize); 15] = [
     (5, 6),
 ];
 
+/// Position of a word whose constants go to `at` and behind, in a clause of so many tuples; `None` when it cannot
+/// have them.
+pub(crate) fn constant_positions(at: usize, tuples: usize) -> Option<u8> {
+    let found = POSITIONS.iter().position(|p| *p == (at, tuples))?;
+    u8::try_from(found).ok()
+}
+
 /// What two four-bit marks say of a pair of constants; `None` when they say nothing that exists.
 fn relative(m1: u32, m2: u32) -> Option<(PcRelative, PcRelative)> {
     use PcRelative::{High, Low, LowAndHigh, None as No};

@@ -7,6 +7,7 @@
 mod clause;
 mod modifier;
 mod op;
+pub mod pack;
 mod registers;
 mod table;
 mod text;

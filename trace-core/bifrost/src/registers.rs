@@ -98,7 +98,7 @@ pub struct Registers {
 }
 
 /// What the two ports do by control value; those that are missing are reserved.
-const fn ports(control: u32) -> Option<(Port2, Port3)> {
+pub(crate) const fn ports(control: u32) -> Option<(Port2, Port3)> {
     use WriteHalf::{Full, High, Low};
     let idle = Port2::Idle;
     let write = Port2::WriteFma;

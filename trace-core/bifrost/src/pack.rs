@@ -1,0 +1,419 @@
+//! Puts clauses together: the inverse of what [`Clause::decode`] and [`Registers::decode`] take apart.
+//!
+//! It makes words from register blocks, bits of operations and constants, and decides nothing: which operation
+//! stands where, which register is read at which port and in what order constants stand is the caller's.
+
+use crate::clause::{Clause, Constant, Header, PcRelative, constant_positions};
+use crate::registers::{Port2, Registers, ports};
+use crate::{MAX_TUPLES, WORD_BYTES};
+
+/// What could not be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PackError {
+    /// No or too many tuples.
+    #[error("a clause has one to eight tuples, not {tuples}")]
+    Tuples {
+        /// Tuples that were asked for.
+        tuples: usize,
+    },
+    /// More constants than the format of so many tuples has room for.
+    #[error("{constants} constants do not fit a clause of {tuples} tuples")]
+    TooManyConstants {
+        /// Tuples of the clause.
+        tuples: usize,
+        /// Constants that were asked for.
+        constants: usize,
+    },
+    /// A constant and the one beside it would be read as others than they are. A pair is told to be relative by the
+    /// difference of its upper bits: the other order always fits two constants of which none is relative.
+    #[error("constant {index} does not fit beside its neighbour in this order")]
+    ConstantPair {
+        /// Number of the first of the pair.
+        index: usize,
+    },
+    /// A constant has one of its low four bits, which stand in the uniform selector.
+    #[error("constant {index} has bits among the low four, which the uniform selector gives")]
+    ConstantLow {
+        /// Its number.
+        index: usize,
+    },
+    /// A register block in no mode that can be written.
+    #[error("the register block of tuple {tuple} is in no mode: {why}")]
+    Block {
+        /// Number of the tuple.
+        tuple: usize,
+        /// What does not fit.
+        why: &'static str,
+    },
+    /// An operation has more bits than its unit takes.
+    #[error("an operation of tuple {tuple} has more bits than its unit takes")]
+    Bits {
+        /// Number of the tuple.
+        tuple: usize,
+    },
+}
+
+/// A tuple to be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The register block. What the ports that are off would name does not matter.
+    pub registers: Registers,
+    /// The 23 bits of the FMA operation.
+    pub fma: u32,
+    /// The 20 bits of the ADD operation.
+    pub add: u32,
+}
+
+impl Registers {
+    /// A block that reads nothing, writes nothing and selects zero.
+    #[must_use]
+    pub const fn idle() -> Self {
+        Self {
+            uniform: 0,
+            port0: None,
+            field0: 0,
+            port1: None,
+            field1: 0,
+            register2: 0,
+            port2: Port2::Idle,
+            register3: 0,
+            port3: crate::Port3::Idle,
+            sound: true,
+        }
+    }
+
+    /// The 35 bits of the block; `first` for the first tuple of a clause. Decoding them gives the same reads and
+    /// writes.
+    ///
+    /// # Errors
+    /// Why the block cannot be written: ports 0 and 1 must name registers in rising order, port 1 is read only
+    /// together with port 0, and not every pair of what ports 2 and 3 do exists.
+    pub fn encode(&self, first: bool) -> Result<u64, &'static str> {
+        let (mode, register2, register3) = self.mode(first)?;
+        let control = if first {
+            // The fifth bit of the mode stands where the fourth would.
+            u64::from(mode & 7 | (mode & 16) >> 1)
+        } else {
+            u64::from(mode & 15)
+        };
+        let (reg0, reg1, control) = match (self.port0, self.port1) {
+            (None, Some(_)) => return Err("port 1 is read without port 0"),
+            (Some(a), Some(b)) => {
+                if a > 63 || b > 63 {
+                    return Err("a register beyond 63");
+                }
+                let (low, high) = (a <= 31 && a <= b, a > 31 && a < b);
+                match (low, high) {
+                    (true, _) => (a, b, control),
+                    (_, true) => (63 - a, 63 - b, control),
+                    _ => return Err("ports 0 and 1 are not in rising order"),
+                }
+            }
+            (port0, None) => {
+                let register = port0.unwrap_or(self.field0);
+                if register > 63 {
+                    return Err("a register beyond 63");
+                }
+                let off = u8::from(port0.is_none()) << 1;
+                (register & 31, (control as u8) << 2 | off | register >> 5, 0)
+            }
+        };
+        let at = |value: u8, bit: u32| u64::from(value) << bit;
+        let registers = at(register3, 8) | at(register2, 14) | at(reg0, 20) | at(reg1, 25);
+        Ok(u64::from(self.uniform) | registers | control << 31)
+    }
+
+    /// The mode, and the numbers that ports 2 and 3 must have for it.
+    fn mode(&self, first: bool) -> Result<(u32, u8, u8), &'static str> {
+        let (a, b) = (self.register2, self.register3);
+        if a > 63 || b > 63 {
+            return Err("a register beyond 63");
+        }
+        // Elsewhere than in a first tuple the fifth bit of the mode is whether both numbers are the same. The greater
+        // of two modes that do the same is the usual one.
+        let fits = |mode: &u32| match first {
+            true => mode & 8 == 0,
+            false => *mode != 16,
+        };
+        let modes = (1..28)
+            .rev()
+            .filter(|m| ports(*m) == Some((self.port2, self.port3)) && fits(m));
+        let idle2 = self.port2 == Port2::Idle;
+        let idle3 = self.port3 == crate::Port3::Idle;
+        let mut why = "ports 2 and 3 do what no mode has";
+        for mode in modes {
+            if first {
+                // A block that does not need two numbers has the same twice.
+                return Ok(match (idle2, idle3) {
+                    (true, _) => (mode, b, b),
+                    (_, true) => (mode, a, a),
+                    _ => (mode, a, b),
+                });
+            }
+            match (mode & 16 != 0, a == b) {
+                (true, true) | (false, false) => return Ok((mode, a, b)),
+                (true, false) if idle2 => return Ok((mode, b, b)),
+                (true, false) if idle3 => return Ok((mode, a, a)),
+                (true, false) => why = "ports 2 and 3 must name the same register",
+                (false, true) => why = "ports 2 and 3 name the same register",
+            }
+        }
+        Err(why)
+    }
+}
+
+/// How much is added to the upper four bits of the first of two constants, and to bits 31 to 28, to say which is
+/// relative.
+fn marks(a: PcRelative, b: PcRelative) -> Option<(u64, u64)> {
+    use PcRelative::{High, Low, LowAndHigh, None as No};
+    Some(match (a, b) {
+        (No, No) => (0, 0),
+        (Low, No) => (1, 0),
+        (Low, Low) => (2, 0),
+        (High, No) => (4, 0),
+        (High, High) => (5, 0),
+        (LowAndHigh, No) => (7, 0),
+        (LowAndHigh, High) => (7, 1),
+        (LowAndHigh, LowAndHigh) => (7, 2),
+        _ => return None,
+    })
+}
+
+/// The four bits from bit `at` on.
+fn nibble(bits: u64, at: u32) -> u64 {
+    bits >> at & 15
+}
+
+/// The two constants of a word as they stand in it, `None` when this pair cannot be told apart in this order.
+fn pair(a: Constant, b: Constant) -> Option<(u64, u64)> {
+    let (m1, m2) = marks(a.relative, b.relative)?;
+    let mut first = a.bits;
+    if a.relative == PcRelative::None {
+        let difference = nibble(a.bits, 60).wrapping_sub(nibble(b.bits, 60)) & 15;
+        (difference == 0 || difference >= 8).then_some((first, b.bits))
+    } else {
+        // The upper four bits of a relative word mean nothing, so that they are free to mark it.
+        let set = |bits: u64, at: u32, to: u64| bits & !(15 << at) | (to & 15) << at;
+        first = set(first, 60, nibble(b.bits, 60) + m1);
+        if a.relative == PcRelative::LowAndHigh {
+            first = set(first, 28, nibble(b.bits, 28) + m2);
+        }
+        Some((first, b.bits))
+    }
+}
+
+/// The word that marks the one constant among tuples as relative, `None` when it cannot be.
+fn embedded(relative: PcRelative) -> Option<u128> {
+    let (m1, m2) = marks(relative, PcRelative::None)?;
+    Some(u128::from(m1) << 68 | u128::from(m2) << 72)
+}
+
+/// The bits of one tuple: block, FMA operation, ADD operation.
+#[derive(Clone, Copy, Default)]
+struct Bits {
+    registers: u128,
+    fma: u128,
+    add: u128,
+}
+
+impl Bits {
+    /// The lower 75 of the 78 bits at the place where most words have them.
+    fn whole(self) -> u128 {
+        self.registers << 8 | self.fma << 43 | (self.add & 0x1_ffff) << 66
+    }
+
+    /// The upper three bits.
+    fn upper(self) -> u128 {
+        self.add >> 17
+    }
+
+    /// The lower 45 bits, where a word has those of its second tuple.
+    fn begin(self) -> u128 {
+        (self.registers & 0x1fff) << 83 | (self.registers >> 13) << 96 | (self.fma & 0x3ff) << 118
+    }
+
+    /// The next 30 bits, in the word behind.
+    fn rest(self) -> u128 {
+        (self.fma >> 10) << 83 | (self.add & 0x1_ffff) << 96
+    }
+}
+
+/// Packs a clause into its words.
+///
+/// `constants` are those of the clause in the order in which uniform selectors name them; their low four bits are
+/// zero. Clauses of three, five, six and eight tuples have room for one among the tuples, which is relative only
+/// when there are three or six.
+///
+/// # Errors
+/// [`PackError`] says what does not fit.
+pub fn clause(header: Header, tuples: &[Slots], constants: &[Constant]) -> Result<Vec<[u8; WORD_BYTES]>, PackError> {
+    let count = tuples.len();
+    let t = gather(tuples)?;
+    if let Some(index) = constants.iter().position(|c| c.bits & 15 != 0) {
+        return Err(PackError::ConstantLow { index });
+    }
+    let room = matches!(count, 3 | 5 | 6 | 8);
+    let constant = |n: usize| constants.get(n).copied().unwrap_or_default();
+    let ec0 = u128::from(constant(0).bits >> 4);
+    let mark = || match (room, count) {
+        (true, 3 | 6) => embedded(constant(0).relative).ok_or(PackError::ConstantPair { index: 0 }),
+        (true, _) if constant(0).relative != PcRelative::None => Err(PackError::ConstantPair { index: 0 }),
+        _ => Ok(0),
+    };
+    let mark = mark()?;
+    let header = u128::from(header.bits & ((1 << 45) - 1)) << 83;
+    let start = |kind: u128| kind << 3 | t[0].upper() | t[0].whole() | header;
+    // What words 1, 2, ... have by count of tuples. `two` is a whole tuple and the rest of the one before it.
+    let two = |whole: usize, tag: u128| {
+        t[whole].whole() | t[whole - 1].rest() | t[whole].upper() << 122 | t[whole - 1].upper() << 125 | tag
+    };
+    let begin = |whole: usize, stop: u128| t[whole].whole() | t[whole + 1].begin() | 4 << 3 | stop | t[whole].upper();
+    let alone = |part: usize, tag: u128| ec0 << 8 | mark | t[part].rest() | t[part].upper() << 125 | tag;
+    let split = |whole: usize, stop: u128| {
+        let tag = 0x80 | stop | t[whole].upper() << 3 | t[whole - 1].upper();
+        t[whole].whole() | t[whole - 1].rest() | (ec0 & 0x7fff) << 113 | tag
+    };
+    let last = |whole: usize, kind: u128| t[whole].whole() | (ec0 >> 15) << 83 | kind << 3 | t[whole].upper();
+    let stop = 0x40;
+    let mut words = match count {
+        1 => vec![start(1)],
+        2 => vec![start(5), t[1].whole() | t[1].upper() << 125 | 3],
+        3 => vec![start(5), begin(1, 0), alone(2, 4)],
+        4 => vec![start(5), begin(1, 0), two(3, 5)],
+        5 => vec![start(5), begin(1, 0), split(3, 0), last(4, 2)],
+        6 => vec![start(5), begin(1, 0), two(3, 1), begin(4, stop), alone(5, 6)],
+        7 => vec![start(5), begin(1, 0), two(3, 1), begin(4, stop), two(6, 7)],
+        _ => vec![
+            start(5),
+            begin(1, 0),
+            two(3, 1),
+            begin(4, stop),
+            split(6, stop),
+            last(7, 3),
+        ],
+    };
+    let mut at = usize::from(room);
+    while at < constants.len() {
+        let position = constant_positions(at, count).ok_or(PackError::TooManyConstants {
+            tuples: count,
+            constants: constants.len(),
+        })?;
+        if at + 1 == constants.len() {
+            words.push(single(constant(at), position).ok_or(PackError::ConstantPair { index: at })?);
+        } else {
+            let (a, b) = pair(constant(at), constant(at + 1)).ok_or(PackError::ConstantPair { index: at })?;
+            words.push(constant_word(a, b, position));
+        }
+        at += 2;
+    }
+    // All formats that may be the last mark it in the same bit.
+    if let Some(word) = words.last_mut() {
+        *word |= stop;
+    }
+    Ok(words.into_iter().map(u128::to_le_bytes).collect())
+}
+
+fn constant_word(a: u64, b: u64, position: u8) -> u128 {
+    u128::from(a >> 4) << 8 | u128::from(b >> 4) << 68 | 6 << 3 | u128::from(position)
+}
+
+/// A word with one constant. What stands beside it is zero, or where that would mark it as relative, has its upper
+/// four bits.
+fn single(a: Constant, position: u8) -> Option<u128> {
+    let beside = |bits| Constant {
+        bits,
+        relative: PcRelative::None,
+    };
+    let (a, b) = pair(a, beside(0)).or_else(|| pair(a, beside(a.bits & 15 << 60)))?;
+    Some(constant_word(a, b, position))
+}
+
+fn gather(tuples: &[Slots]) -> Result<[Bits; MAX_TUPLES], PackError> {
+    let mut bits = [Bits::default(); MAX_TUPLES];
+    if tuples.is_empty() || tuples.len() > MAX_TUPLES {
+        return Err(PackError::Tuples { tuples: tuples.len() });
+    }
+    for (tuple, (to, from)) in bits.iter_mut().zip(tuples).enumerate() {
+        if from.fma >> 23 != 0 || from.add >> 20 != 0 {
+            return Err(PackError::Bits { tuple });
+        }
+        let registers = from.registers.encode(tuple == 0);
+        *to = Bits {
+            registers: u128::from(registers.map_err(|why| PackError::Block { tuple, why })?),
+            fma: u128::from(from.fma),
+            add: u128::from(from.add),
+        };
+    }
+    Ok(bits)
+}
+
+impl Clause {
+    /// Packs the clause again: for code that was changed by hand. Constants that are zero at the end are left out.
+    ///
+    /// # Errors
+    /// When it is not one that [`clause`] can pack.
+    pub fn pack(&self) -> Result<Vec<[u8; WORD_BYTES]>, PackError> {
+        let slots = |t: &crate::Tuple| Slots {
+            registers: t.registers,
+            fma: t.fma_bits,
+            add: t.add_bits,
+        };
+        let tuples: Vec<Slots> = self.tuples.iter().map(slots).collect();
+        let used = self.constants.iter().rposition(|c| *c != Constant::default());
+        let constants = self.constants.get(..used.map_or(0, |n| n + 1)).unwrap_or_default();
+        clause(self.header, &tuples, constants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Port3, WriteHalf};
+
+    #[test]
+    fn a_block_with_both_ports_keeps_registers_beyond_31() {
+        let block = Registers {
+            port0: Some(60),
+            port1: Some(61),
+            register3: 7,
+            port3: Port3::WriteFma(WriteHalf::Full),
+            ..Registers::idle()
+        };
+        let bits = block.encode(false).unwrap();
+        let back = Registers::decode(bits, false);
+        assert_eq!((back.port0, back.port1), (Some(60), Some(61)));
+        assert_eq!((back.port2, back.port3, back.register3), (block.port2, block.port3, 7));
+    }
+
+    #[test]
+    fn what_no_mode_has_is_refused_with_the_reason() {
+        let block = Registers {
+            port2: Port2::Read,
+            register2: 3,
+            register3: 3,
+            port3: Port3::WriteFma(WriteHalf::Full),
+            ..Registers::idle()
+        };
+        assert_eq!(block.encode(false), Err("ports 2 and 3 name the same register"));
+        assert!(block.encode(true).is_ok());
+        let both = Registers {
+            port0: Some(5),
+            port1: Some(4),
+            ..Registers::idle()
+        };
+        assert_eq!(both.encode(true), Err("ports 0 and 1 are not in rising order"));
+    }
+
+    #[test]
+    fn two_plain_constants_fit_in_one_of_the_orders() {
+        for a in 0..16u64 {
+            for b in 0..16u64 {
+                let c = |n: u64| Constant {
+                    bits: n << 60,
+                    relative: PcRelative::None,
+                };
+                assert!(pair(c(a), c(b)).is_some() || pair(c(b), c(a)).is_some());
+            }
+        }
+    }
+}
