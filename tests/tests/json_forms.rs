@@ -130,6 +130,30 @@ fn jobs() {
 }
 
 #[test]
+fn shader() {
+    let report = json(&["shader", &sample("matmul.kine")], 0);
+    form(&report, "operations:n unknown_operations:n unknown:a shaders:a");
+    each(
+        &report["shaders"],
+        "shader_va:h address_space:n stage:s bytes:n operations:n unknown_operations:n whole:b end:s jobs:a clauses:a",
+    );
+    for shader in report["shaders"].as_array().unwrap() {
+        each(&shader["jobs"], "job:n position:n va:h type:s");
+        each(
+            &shader["clauses"],
+            "va:h label:s header:s bytes:n reached:b targets:a indirect:b tuples:a",
+        );
+        for clause in shader["clauses"].as_array().unwrap() {
+            each(&clause["tuples"], "fma:o add:o");
+            for tuple in clause["tuples"].as_array().unwrap() {
+                form(&tuple["fma"], "text:s bits:h known:b");
+                form(&tuple["add"], "text:s bits:h known:b");
+            }
+        }
+    }
+}
+
+#[test]
 fn map() {
     let file = sample("vecadd.kine");
     each(

@@ -21,6 +21,7 @@ mod outputs;
 mod pair;
 mod plan;
 mod replay;
+mod shader;
 mod source;
 mod stats;
 mod stop;
@@ -54,6 +55,7 @@ pub const VERBS: &[Verb] = &[
     events::VERB,
     stats::VERB,
     jobs::VERB,
+    shader::VERB,
     map::VERB,
     memory::VERB,
     check::VERB,

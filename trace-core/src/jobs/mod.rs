@@ -1,10 +1,11 @@
-//! Job descriptors of Mali job-manager GPUs: headers, chains, payloads.
+//! Job descriptors of Mali job-manager GPUs: headers, chains, payloads, and the code of the shaders that they name.
 //!
 //! Everything here is read through [`GpuMemory`], so it works on a recording, on a plan and inside a software GPU.
 
 mod chain;
 mod header;
 mod payload;
+mod shader;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
 pub use payload::{
     CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
 };
+pub use shader::{Code, CodeClause, CodeEnd, MAX_CODE, Stage, Unknown, code, shaders};
 pub use space::{address_spaces, memory_at_submits};
 
 use crate::recording::GpuVa;

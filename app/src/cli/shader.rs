@@ -1,0 +1,335 @@
+//! `shader`: the code of every job's shaders as clauses, with what of it is unknown.
+
+use super::out::counted;
+use super::source::{Opened, Source};
+use super::{Exit, Failure, Out, Verb, hex};
+use bifrost::{Clause, Unit, header_text};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trace_core::GpuVa;
+use trace_core::jobs::{self, Code, CodeClause, CodeEnd, JobType, Stage, Unknown};
+
+pub const VERB: Verb = Verb {
+    name: "shader",
+    about: "The shaders of jobs as clauses, unknown encodings marked and counted",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// Arguments of the verb.
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Only the shaders of this job, by its index in `jobs`
+    #[arg(long, value_name = "N")]
+    job: Option<u32>,
+}
+
+/// A job that runs a shader.
+struct Runs {
+    job: u32,
+    position: usize,
+    va: GpuVa,
+    kind: Option<JobType>,
+    stage: Stage,
+}
+
+/// A shader and who runs it.
+struct Found {
+    /// Number of the address space.
+    space: u8,
+    code: Code,
+    by: Vec<Runs>,
+}
+
+/// The different shaders of a recording, in the order in which jobs run them.
+fn find(opened: &Opened, only: Option<u32>) -> Result<Vec<Found>, Failure> {
+    let timeline = opened.timeline()?;
+    if let Some(n) = only
+        && timeline.jobs.iter().all(|j| j.index != n)
+    {
+        let has = counted(timeline.jobs.len() as u64, "job");
+        return Err(Failure::usage(format!(
+            "job {n} does not exist (the recording has {has}, counted from 0)"
+        )));
+    }
+    let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    let memory = opened
+        .map
+        .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
+        .unwrap_or_default();
+    let mut found: Vec<Found> = Vec::new();
+    let mut by_entry: BTreeMap<(u64, GpuVa), Vec<usize>> = BTreeMap::new();
+    for (span, memory) in timeline.jobs.iter().zip(&memory) {
+        let Some(memory) = memory.as_ref().filter(|_| only.is_none_or(|n| n == span.index)) else {
+            continue;
+        };
+        let chain = jobs::chain(memory, span.head_va);
+        for (position, job) in chain.jobs.iter().enumerate() {
+            for (stage, entry) in jobs::shaders(job) {
+                let runs = Runs {
+                    job: span.index,
+                    position,
+                    va: job.va,
+                    kind: job.kind(),
+                    stage,
+                };
+                let code = jobs::code(memory, entry);
+                let known = by_entry.entry((memory.space().root.0, entry)).or_default();
+                let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
+                match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {
+                    Some(f) => f.by.push(runs),
+                    None => {
+                        known.push(found.len());
+                        found.push(Found {
+                            space: memory.space().number,
+                            code,
+                            by: vec![runs],
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[derive(Serialize)]
+struct Report {
+    operations: u64,
+    unknown_operations: u64,
+    unknown: Vec<UnknownRow>,
+    shaders: Vec<ShaderRow>,
+}
+
+#[derive(Serialize)]
+struct UnknownRow {
+    unit: &'static str,
+    bits: String,
+    count: u64,
+    shaders: u64,
+}
+
+#[derive(Serialize)]
+struct ShaderRow {
+    shader_va: String,
+    address_space: u8,
+    stage: &'static str,
+    bytes: u64,
+    operations: u64,
+    unknown_operations: u64,
+    whole: bool,
+    end: String,
+    jobs: Vec<JobRow>,
+    clauses: Vec<ClauseRow>,
+}
+
+#[derive(Serialize)]
+struct JobRow {
+    job: u32,
+    position: usize,
+    va: String,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ClauseRow {
+    va: String,
+    label: String,
+    header: String,
+    bytes: u64,
+    reached: bool,
+    targets: Vec<String>,
+    indirect: bool,
+    tuples: Vec<TupleRow>,
+}
+
+#[derive(Serialize)]
+struct TupleRow {
+    fma: OperationRow,
+    add: OperationRow,
+}
+
+#[derive(Serialize)]
+struct OperationRow {
+    text: String,
+    bits: String,
+    known: bool,
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Fma => "FMA",
+        Unit::Add => "ADD",
+    }
+}
+
+/// How the text of a shader names a clause.
+fn label(c: &Clause, entry: GpuVa) -> String {
+    format!(
+        "clause_{}",
+        c.address.wrapping_sub(entry.0) / bifrost::WORD_BYTES as u64
+    )
+}
+
+fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
+    let clause = &c.clause;
+    let operation = |n: usize, unit: Unit, bits: u32, known: bool| OperationRow {
+        text: clause.instruction_text(n, unit, entry.0),
+        bits: hex(u64::from(bits)),
+        known,
+    };
+    let tuple = |(n, t): (usize, &bifrost::Tuple)| TupleRow {
+        fma: operation(n, Unit::Fma, t.fma_bits, t.fma.is_some()),
+        add: operation(n, Unit::Add, t.add_bits, t.add.is_some()),
+    };
+    ClauseRow {
+        va: hex(clause.address),
+        label: label(clause, entry),
+        header: header_text(clause.header),
+        bytes: clause.bytes(),
+        reached: c.reached,
+        targets: c.targets.iter().map(|t| hex(t.0)).collect(),
+        indirect: c.indirect,
+        tuples: clause.tuples.iter().enumerate().map(tuple).collect(),
+    }
+}
+
+fn shader_row(f: &Found) -> ShaderRow {
+    let code = &f.code;
+    ShaderRow {
+        shader_va: hex(code.entry.0),
+        address_space: f.space,
+        stage: f.by.first().map_or("", |r| r.stage.name()),
+        bytes: code.bytes(),
+        operations: code.operations(),
+        unknown_operations: code.unknown().values().sum(),
+        whole: code.end.is_whole(),
+        end: code.end.words(),
+        jobs: f.by.iter().map(job_row).collect(),
+        clauses: code.clauses.iter().map(|c| clause_row(c, code.entry)).collect(),
+    }
+}
+
+fn job_row(r: &Runs) -> JobRow {
+    JobRow {
+        job: r.job,
+        position: r.position,
+        va: hex(r.va.0),
+        kind: r.kind.map(JobType::name),
+    }
+}
+
+/// Unknown encodings over all shaders: how often, in how many of them.
+fn unknown(found: &[Found]) -> Vec<(Unknown, u64, u64)> {
+    let mut all: BTreeMap<Unknown, (u64, u64)> = BTreeMap::new();
+    for (bits, n) in found.iter().flat_map(|f| f.code.unknown()) {
+        let (count, shaders) = all.entry(bits).or_default();
+        *count += n;
+        *shaders += 1;
+    }
+    let mut list: Vec<_> = all.into_iter().map(|(u, (n, s))| (u, n, s)).collect();
+    list.sort_by_key(|(u, n, _)| (std::cmp::Reverse(*n), *u));
+    list
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let found = find(&opened, arguments.job)?;
+    let unknown = unknown(&found);
+    let operations: u64 = found.iter().map(|f| f.code.operations()).sum();
+    let unknown_operations: u64 = unknown.iter().map(|(_, n, _)| n).sum();
+    if out.json() {
+        let row = |(u, count, shaders): &(Unknown, u64, u64)| UnknownRow {
+            unit: unit_name(u.unit()),
+            bits: hex(u64::from(u.bits)),
+            count: *count,
+            shaders: *shaders,
+        };
+        out.value(&Report {
+            operations,
+            unknown_operations,
+            unknown: unknown.iter().map(row).collect(),
+            shaders: found.iter().map(shader_row).collect(),
+        })?;
+        return Ok(Exit::Good);
+    }
+    if found.is_empty() {
+        out.line("no job has a shader")?;
+        return Ok(Exit::Good);
+    }
+    for f in &found {
+        text(f, out)?;
+    }
+    let shaders = counted(found.len() as u64, "shader");
+    out.line(format_args!(
+        "{shaders}, {}, {unknown_operations} of them unknown",
+        counted(operations, "operation")
+    ))?;
+    if !unknown.is_empty() {
+        let mut rows = vec![["Unit", "Bits", "Count", "Shaders"].map(str::to_owned).to_vec()];
+        for (u, n, s) in unknown {
+            let width = 2 + u.unit().bits().div_ceil(4) as usize;
+            let bits = format!("{:#0width$x}", u.bits);
+            rows.push(vec![unit_name(u.unit()).to_owned(), bits, n.to_string(), s.to_string()]);
+        }
+        out.table(&rows)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Most jobs of a shader that its text names.
+const JOBS_NAMED: usize = 8;
+
+fn text(f: &Found, out: &mut Out) -> Result<(), Failure> {
+    let code = &f.code;
+    let stage = f.by.first().map_or("", |r| r.stage.name());
+    let named = |r: &Runs| match r.position {
+        0 => r.job.to_string(),
+        n => format!("{} (chain {n})", r.job),
+    };
+    let mut jobs: Vec<String> = f.by.iter().take(JOBS_NAMED).map(named).collect();
+    if f.by.len() > JOBS_NAMED {
+        jobs.push(format!("{} more", f.by.len() - JOBS_NAMED));
+    }
+    let word = if f.by.len() == 1 { "job" } else { "jobs" };
+    let unknown: u64 = code.unknown().values().sum();
+    let told = if unknown == 0 {
+        String::new()
+    } else {
+        format!(", {unknown} of them unknown")
+    };
+    out.line(format_args!(
+        "{stage} shader {:#x}: {word} {}; {}, {} bytes, {}{told}",
+        code.entry.0,
+        jobs.join(", "),
+        counted(code.clauses.len() as u64, "clause"),
+        code.bytes(),
+        counted(code.operations(), "operation"),
+    ))?;
+    for c in &code.clauses {
+        let clause = &c.clause;
+        let reached = if c.reached { "" } else { "  (nothing leads here)" };
+        out.line("")?;
+        out.line(format_args!(
+            "{}:  {:#x}{reached}",
+            label(clause, code.entry),
+            clause.address
+        ))?;
+        out.line(header_text(clause.header))?;
+        for n in 0..clause.tuples.len() {
+            for unit in [Unit::Fma, Unit::Add] {
+                out.line(format_args!("    {}", clause.instruction_text(n, unit, code.entry.0)))?;
+            }
+        }
+    }
+    if !matches!(code.end, CodeEnd::Padding | CodeEnd::Last) {
+        out.line("")?;
+        out.line(format_args!("the code ends early: {}", code.end.words()))?;
+    }
+    out.line("")?;
+    Ok(())
+}

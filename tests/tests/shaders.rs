@@ -1,0 +1,146 @@
+//! The shaders of recordings through the command line.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use whole_program_tests::{Ended, recordings, root, run};
+
+fn sample(name: &str) -> PathBuf {
+    root().join("sample-traces").join(name)
+}
+
+fn shader(file: &Path, more: &[&str]) -> Ended {
+    let base = ["shader".as_ref(), file.as_os_str()];
+    run(base.into_iter().chain(more.iter().map(|m| m.as_ref())))
+}
+
+fn json(file: &Path, more: &[&str]) -> Value {
+    let all: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
+    let ended = shader(file, &all);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.json()
+}
+
+#[test]
+fn a_shader_is_told_clause_by_clause() {
+    let ended = shader(&sample("vecadd.kine"), &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told = "compute shader 0xf7ffc000: job 0; 3 clauses, 160 bytes, 26 operations\n\n\
+                clause_0:  0xf7ffc000\n\
+                ds(0) nbb load ncph next_load dwb(0)\n    \
+                *LSHIFT_OR.i32 r0:t0, r60, #0, 0x00000002 /* 0.000000 */\n    \
+                +NOP t1\n    \
+                *NOP t0\n    \
+                +IADD.s32 r1:t1, u0.w0, t0\n";
+    assert!(ended.out.starts_with(told), "{}", ended.out);
+    let end = "    +STORE.i32 t1, r0, t1, @r1\n\n1 shader, 26 operations, 0 of them unknown\n";
+    assert!(ended.out.ends_with(end), "{}", ended.out);
+}
+
+#[test]
+fn branches_lead_to_clauses_of_the_shader_and_all_of_it_is_reached() {
+    let report = json(&sample("matmul.kine"), &[]);
+    let shader = &report["shaders"][0];
+    let clauses = shader["clauses"].as_array().unwrap();
+    let places: BTreeSet<&str> = clauses.iter().map(|c| c["va"].as_str().unwrap()).collect();
+    let targets: Vec<&str> = clauses
+        .iter()
+        .flat_map(|c| c["targets"].as_array().unwrap())
+        .map(|t| t.as_str().unwrap())
+        .collect();
+    // The loop over the sum is entered or passed, left or gone on with.
+    assert!(targets.len() >= 2, "{shader}");
+    for t in targets {
+        assert!(places.contains(t), "{t}: {shader}");
+    }
+    assert!(clauses.iter().all(|c| c["reached"] == true && c["indirect"] == false));
+    assert_eq!((&shader["whole"], &shader["end"]), (&true.into(), &"padding".into()));
+}
+
+#[test]
+fn every_shader_of_the_samples_is_known_and_whole() {
+    let mut shaders = 0;
+    for entry in std::fs::read_dir(root().join("sample-traces")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "kine") {
+            continue;
+        }
+        let report = json(&path, &[]);
+        assert_eq!(report["unknown_operations"], 0, "{}", path.display());
+        for s in report["shaders"].as_array().unwrap() {
+            assert_eq!(s["whole"], true, "{}: {s}", path.display());
+            shaders += 1;
+        }
+    }
+    assert!(shaders > 12, "{shaders}");
+}
+
+#[test]
+fn one_job_can_be_asked_for() {
+    let file = sample("twopass.kine");
+    let all = json(&file, &[]);
+    let entry = |s: &Value| s["shader_va"].as_str().unwrap().to_owned();
+    let shaders: Vec<String> = all["shaders"].as_array().unwrap().iter().map(entry).collect();
+    let mut one_by_one = Vec::new();
+    for job in ["0", "1"] {
+        let report = json(&file, &["--job", job]);
+        let found = report["shaders"].as_array().unwrap();
+        assert_eq!(found.len(), 1, "{report}");
+        assert_eq!(found[0]["jobs"][0]["job"].to_string(), job);
+        one_by_one.push(entry(&found[0]));
+    }
+    assert_eq!(one_by_one, shaders);
+    let ended = shader(&file, &["--job", "2"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.err.contains("job 2 does not exist (the recording has 2 jobs"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_recording_without_shaders_says_so() {
+    let ended = shader(&sample("write-value.kine"), &[]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "no job has a shader\n"));
+}
+
+#[test]
+fn what_arms_compiler_made_is_told_with_its_unknown_encodings() {
+    let Some(folder) = recordings() else { return };
+    let report = json(&folder.join("gpureplay/mnist"), &[]);
+    let shaders = report["shaders"].as_array().unwrap();
+    assert_eq!(shaders.len(), 23);
+    assert_eq!(
+        (report["operations"].as_u64(), report["unknown_operations"].as_u64()),
+        (Some(7218), Some(307))
+    );
+    let unknown = report["unknown"].as_array().unwrap();
+    assert_eq!(unknown.len(), 97);
+    let sum: u64 = unknown.iter().map(|u| u["count"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 307);
+    for s in shaders {
+        assert!(
+            s["whole"] == true && s["unknown_operations"].as_u64().unwrap() > 0,
+            "{s}"
+        );
+        let marked = s["clauses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|c| c["tuples"].as_array().unwrap())
+            .flat_map(|t| [&t["fma"], &t["add"]])
+            .filter(|o| o["known"] == false)
+            .inspect(|o| assert!(o["text"].as_str().unwrap().contains("unknown"), "{o}"))
+            .count();
+        assert_eq!(s["unknown_operations"], marked);
+    }
+}
