@@ -153,6 +153,7 @@ def last_commit(data):
 
 # kind: name, struct format of a row, may be constant
 COLUMN_KINDS = {
+    0x001: ("host-writes", "QII", False),
     0x101: ("event-kind", "B", False),
     0x102: ("event-space", "B", True),
     0x103: ("event-time", "Q", True),
@@ -405,7 +406,7 @@ DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 1): read_timeline}
 
 # Events.
 
-EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit"}
+EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write"}
 
 
 def events(columns, marks):
@@ -426,6 +427,8 @@ def events(columns, marks):
             event.update(text=marks[row])
         elif kind == 5:
             event.update(zip(("head_va", "address_space", "slot"), columns[0x401][row]))
+        elif kind == 6:
+            event.update(zip(("at", "bytes", "image"), columns[0x001][row]))
         yield event
 
 

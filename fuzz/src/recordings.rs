@@ -89,6 +89,7 @@ fn read_all(recording: &Recording) {
             events.access(i),
             events.interrupt(i),
             events.submits.get(payload),
+            events.host_write(i).and_then(|w| w.piece()),
         );
     }
     for id in 0..=memory.pages.len().min(5_000) as u32 {

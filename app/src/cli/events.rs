@@ -159,6 +159,12 @@ fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl 
                 event.value = Some(hex(row.head_va));
                 event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
             }
+            Some(EventKind::HostWrite) => {
+                let row = events.host_write(at)?;
+                event.kind = "host-write";
+                event.value = Some(hex(row.at));
+                event.means = Some(format!("{} bytes", row.bytes));
+            }
             None => {}
         }
         if let Some(text) = &wanted.register

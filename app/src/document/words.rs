@@ -25,6 +25,12 @@ pub fn means(doc: &Document, event: u64) -> String {
             let row = events.payload.get(at).unwrap_or(0) as usize;
             return events.marks.get(row).cloned().unwrap_or_default();
         }
+        Some(EventKind::HostWrite) => {
+            return events
+                .host_write(at)
+                .map(|w| format!("{} bytes at {:#x}", w.bytes, w.at))
+                .unwrap_or_default();
+        }
         _ => {}
     }
     let Some(a) = events.access(at) else {
@@ -67,6 +73,7 @@ pub fn line(doc: &Document, event: u64) -> String {
             Some(EventKind::Interrupt) => "interrupt".into(),
             Some(EventKind::Mark) => "note of the recorder".into(),
             Some(EventKind::Submit) => "submit".into(),
+            Some(EventKind::HostWrite) => "write of the CPU to memory".into(),
             _ => "event of an unknown kind".into(),
         },
     };

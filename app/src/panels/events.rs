@@ -349,6 +349,7 @@ fn draw_row(
                 Some(EventKind::Interrupt) => ("interrupt", p.interrupt),
                 Some(EventKind::Submit) => ("submit", p.job),
                 Some(EventKind::Mark) => ("note", p.quiet),
+                Some(EventKind::HostWrite) => ("CPU write", p.write),
                 _ => ("unknown", p.warning),
             };
             ui.painter().rect_filled(mark, 4.0, colour);

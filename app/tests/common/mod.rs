@@ -62,6 +62,7 @@ pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
                 b.access(time, 0, a);
             }
             EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
             EventKind::Mark | EventKind::Submit => {}
         }
     }
@@ -93,6 +94,7 @@ pub fn busy(folder: &Path) -> PathBuf {
                 }
             }
             EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
+            EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
             EventKind::Mark | EventKind::Submit => {}
         }
     }

@@ -4,8 +4,8 @@ use super::Add;
 use crate::parts;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AddressSpace, EventsBuilder, Facts, FrameRole, InterruptRow, MemoryBuilder, MmuFormat, Space, SpaceKind,
-    SubmitRow,
+    Access, AddressSpace, EventsBuilder, Facts, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, MmuFormat, Space,
+    SpaceKind, SubmitRow,
 };
 use trace_core::timeline::Pyramid;
 use trace_core::{PhysAddr, Recording, container, mmu};
@@ -197,6 +197,12 @@ pub fn recording() -> Recording {
         },
     );
     events.mark(40, "a note");
+    let row = HostWriteRow {
+        at: PAGE + 8,
+        bytes: 16,
+        page: 1,
+    };
+    events.host_write(50, 1, row);
     let mut memory = MemoryBuilder::new();
     let mut frames = Vec::new();
     let page_of = |bytes: &[u8]| {

@@ -6,9 +6,7 @@ use crate::offsets::{self as reg, js, mmu as as_reg};
 use crate::recorder::Recorder;
 use replay_engine::device::{Board, DeviceInfo};
 use trace_core::mmu;
-use trace_core::recording::{
-    self, Buffer, Clock, Facts, InterruptLine, MemoryBuilder, MmuFormat, Region, Space, SpaceKind,
-};
+use trace_core::recording::{self, Buffer, Clock, Facts, InterruptLine, MmuFormat, Region, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording};
 
@@ -36,7 +34,11 @@ const CLEAN_INV_CACHES: u32 = 8;
 /// Address-space commands.
 const AS_UPDATE: u32 = 1;
 const AS_LOCK: u32 = 2;
+const AS_FLUSH_PT: u32 = 4;
 const AS_FLUSH_MEM: u32 = 5;
+
+/// Logarithm of the smallest range that can be locked, in bytes.
+const LOCK_LEAST: u32 = 15;
 
 /// Coherency with the rest of the system: none.
 const COHERENCY_NONE: u32 = 31;
@@ -57,6 +59,13 @@ fn memattr(format: MmuFormat) -> u64 {
 /// Address space in bits 3 to 0, both caches flushed before and after, flush reduction, priority 8.
 fn config(space: u8, flag: bool) -> u32 {
     0x0008_7300 | u32::from(space & 0xf) | u32::from(flag) << 11
+}
+
+/// The lock register for a range: the smallest aligned power of two around it, the logarithm less one in the low bits.
+fn lock_region(va: GpuVa, bytes: u64) -> u64 {
+    let last = va.0.saturating_add(bytes.saturating_sub(1));
+    let log2 = (u64::BITS - (va.0 ^ last).leading_zeros()).max(LOCK_LEAST);
+    va.0 & (u64::MAX.checked_shl(log2).unwrap_or(0)) | u64::from(log2 - 1)
 }
 
 /// A chain that was handed to the GPU.
@@ -84,7 +93,11 @@ impl JobEnd {
     }
 }
 
-/// A booted GPU with what was laid out in its memory. Memory is laid out before the first submit.
+/// A booted GPU with what was laid out in its memory.
+///
+/// The CPU may change memory at any time, mappings while no chain is under way that uses them. What it writes between
+/// two submits is recorded as host writes, page tables included, at a cost by the pages that it touches; what jobs
+/// write is not among them.
 pub struct Driver<'d> {
     pub(crate) board: &'d mut dyn Board,
     pub(crate) recorder: Recorder,
@@ -102,10 +115,8 @@ pub struct Driver<'d> {
     pub(crate) counting: bool,
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) regions: Vec<Region>,
-    pub(crate) memory: MemoryBuilder,
     pub(crate) source_pages: u64,
     pub(crate) source_zero_pages: u64,
-    pub(crate) begun: bool,
 }
 
 impl<'d> Driver<'d> {
@@ -131,10 +142,8 @@ impl<'d> Driver<'d> {
             counting: false,
             buffers: Vec::new(),
             regions: Vec::new(),
-            memory: MemoryBuilder::new(),
             source_pages: 0,
             source_zero_pages: 0,
-            begun: false,
         };
         this.identify()?;
         this.reset()?;
@@ -143,7 +152,7 @@ impl<'d> Driver<'d> {
         Ok(this)
     }
 
-    fn read(&mut self, offset: u32) -> Result<u32, DriverError> {
+    fn read_reg(&mut self, offset: u32) -> Result<u32, DriverError> {
         self.recorder.read(self.board, offset)
     }
 
@@ -158,13 +167,13 @@ impl<'d> Driver<'d> {
     }
 
     fn read_pair(&mut self, offset: u32) -> Result<u64, DriverError> {
-        let low = self.read(offset)?;
-        Ok(u64::from(low) | u64::from(self.read(offset + 4)?) << 32)
+        let low = self.read_reg(offset)?;
+        Ok(u64::from(low) | u64::from(self.read_reg(offset + 4)?) << 32)
     }
 
     fn identify(&mut self) -> Result<(), DriverError> {
         for offset in reg::IDENTITY {
-            let value = self.read(*offset)?;
+            let value = self.read_reg(*offset)?;
             match *offset {
                 reg::GPU_ID if RegisterMap::for_gpu(value).is_none() => {
                     return Err(DriverError::UnknownGpu { gpu_id: value });
@@ -179,7 +188,7 @@ impl<'d> Driver<'d> {
                 _ => {}
             }
         }
-        self.read(reg::COHERENCY_FEATURES)?;
+        self.read_reg(reg::COHERENCY_FEATURES)?;
         Ok(())
     }
 
@@ -187,7 +196,7 @@ impl<'d> Driver<'d> {
     fn gpu_interrupt(&mut self, bit: u32, what: &'static str) -> Result<(), DriverError> {
         self.recorder
             .wait(self.board, 1 << InterruptLine::Gpu as u32, INTERRUPT_NS, what)?;
-        let status = self.read(reg::GPU_IRQ_STATUS)?;
+        let status = self.read_reg(reg::GPU_IRQ_STATUS)?;
         self.write_reg(reg::GPU_IRQ_CLEAR, status)?;
         if status & bit == 0 {
             return Err(DriverError::WrongInterrupt { what, status });
@@ -200,9 +209,9 @@ impl<'d> Driver<'d> {
         self.write_reg(reg::GPU_COMMAND, SOFT_RESET)?;
         self.write_reg(reg::GPU_IRQ_MASK, RESET_COMPLETED)?;
         self.gpu_interrupt(RESET_COMPLETED, "the reset")?;
-        self.read(reg::COHERENCY_FEATURES)?;
+        self.read_reg(reg::COHERENCY_FEATURES)?;
         self.write_reg(reg::COHERENCY_ENABLE, COHERENCY_NONE)?;
-        self.read(reg::GPU_STATUS)?;
+        self.read_reg(reg::GPU_STATUS)?;
         Ok(())
     }
 
@@ -288,7 +297,7 @@ impl<'d> Driver<'d> {
 
     fn space_idle(&mut self, number: u8) -> Result<(), DriverError> {
         for _ in 0..POLL_READS {
-            if self.read(reg::space(number) + as_reg::STATUS)? & 1 == 0 {
+            if self.read_reg(reg::space(number) + as_reg::STATUS)? & 1 == 0 {
                 return Ok(());
             }
             let pause = self.board.pause(POLL_NS);
@@ -302,6 +311,17 @@ impl<'d> Driver<'d> {
             number,
             reads: POLL_READS,
         })
+    }
+
+    /// Tells the hardware to forget what it knows of a range of an address space: its tables changed.
+    pub(crate) fn forget(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
+        if !self.space(space)?.programmed {
+            return Ok(());
+        }
+        self.write_pair(reg::space(space.0) + as_reg::LOCKADDR_LO, lock_region(va, bytes))?;
+        self.space_command(space.0, AS_LOCK)?;
+        self.space_command(space.0, AS_FLUSH_PT)?;
+        self.space_idle(space.0)
     }
 
     /// Tells the hardware of an address space, or takes it away again.
@@ -321,7 +341,10 @@ impl<'d> Driver<'d> {
         self.space_command(number, AS_UPDATE)
     }
 
-    /// Hands a chain to a slot. The slot must be free. The first submit ends the laying out of memory.
+    /// Hands a chain to a slot. The slot must be free.
+    ///
+    /// Memory as it is at the first submit is what a replay begins with; what the CPU changes later are events of the
+    /// recording, and become changes of the replay at the same point.
     ///
     /// # Errors
     /// When the slot or the address space is none, or the device fails.
@@ -333,10 +356,9 @@ impl<'d> Driver<'d> {
             let s = self.space(space)?;
             (s.format, mmu::root_register(s.format, s.root), s.programmed)
         };
-        if !self.begun {
+        if !self.recorder.has_begun() {
             // The CPU alone wrote memory up to here, so that this is how a replay must lay it out.
-            self.take_snapshot(0)?;
-            self.begun = true;
+            self.take_snapshot()?;
         }
         if !programmed {
             self.program(space.0, format, Some(root))?;
@@ -344,7 +366,7 @@ impl<'d> Driver<'d> {
                 s.programmed = true;
             }
         }
-        let flush_id = self.read(reg::LATEST_FLUSH)?;
+        let flush_id = self.read_reg(reg::LATEST_FLUSH)?;
         let base = reg::slot(slot);
         self.write_pair(base + js::HEAD_NEXT_LO, head.0)?;
         self.write_pair(base + js::AFFINITY_NEXT_LO, self.shader_present)?;
@@ -363,10 +385,10 @@ impl<'d> Driver<'d> {
     pub fn wait(&mut self, submitted: Submitted) -> Result<JobEnd, DriverError> {
         let (job, mmu) = (1 << InterruptLine::Job as u32, 1 << InterruptLine::Mmu as u32);
         let lines = self.recorder.wait(self.board, job, INTERRUPT_NS, "a job")?;
-        let status = self.read(reg::JOB_IRQ_STATUS)?;
+        let status = self.read_reg(reg::JOB_IRQ_STATUS)?;
         self.write_reg(reg::JOB_IRQ_CLEAR, status)?;
-        self.read(reg::JOB_IRQ_JS_STATE)?;
-        self.read(reg::JOB_IRQ_RAWSTAT)?;
+        self.read_reg(reg::JOB_IRQ_JS_STATE)?;
+        self.read_reg(reg::JOB_IRQ_RAWSTAT)?;
         if status & 1 << submitted.slot != 0 {
             return Ok(JobEnd {
                 status: 1,
@@ -377,14 +399,14 @@ impl<'d> Driver<'d> {
             return Err(DriverError::WrongInterrupt { what: "a job", status });
         }
         let base = reg::slot(submitted.slot);
-        let code = self.read(base + js::STATUS)?;
+        let code = self.read_reg(base + js::STATUS)?;
         self.read_pair(base + js::HEAD_LO)?;
         self.read_pair(base + js::TAIL_LO)?;
         let mut fault_address = None;
         if lines & mmu != 0 {
-            let bits = self.read(reg::MMU_IRQ_STATUS)?;
+            let bits = self.read_reg(reg::MMU_IRQ_STATUS)?;
             let base = reg::space(submitted.space.0);
-            self.read(base + as_reg::FAULTSTATUS)?;
+            self.read_reg(base + as_reg::FAULTSTATUS)?;
             fault_address = Some(GpuVa(self.read_pair(base + as_reg::FAULTADDRESS_LO)?));
             self.write_reg(reg::MMU_IRQ_CLEAR, bits)?;
         }
@@ -416,8 +438,8 @@ impl<'d> Driver<'d> {
     /// # Errors
     /// When the device fails.
     pub fn finish(mut self) -> Result<Recording, DriverError> {
-        if !self.begun {
-            self.take_snapshot(0)?;
+        if !self.recorder.has_begun() {
+            self.take_snapshot()?;
         }
         if self.counting {
             self.write_reg(reg::GPU_COMMAND, CYCLE_COUNT_STOP)?;
@@ -440,13 +462,12 @@ impl<'d> Driver<'d> {
         }
         self.switch_off()?;
         self.listen(0, 0)?;
-        let events = self.recorder.len() as u64;
-        self.take_snapshot(events)?;
+        self.take_snapshot()?;
         self.into_recording()
     }
 
     fn into_recording(self) -> Result<Recording, DriverError> {
-        let (mut identity, events) = self.recorder.finish();
+        let (mut identity, events, memory) = self.recorder.finish();
         identity.gpu_name = self.info.gpu_name;
         identity.driver = format!("driver-mali {}", env!("CARGO_PKG_VERSION"));
         identity.board = self.info.name;
@@ -483,7 +504,7 @@ impl<'d> Driver<'d> {
         Ok(Recording {
             facts,
             events,
-            memory: self.memory.finish(),
+            memory,
             ..Recording::default()
         })
     }

@@ -17,6 +17,16 @@ pub enum DriverError {
         /// What the device said.
         error: DeviceError,
     },
+    /// A word of the device's memory could not be reached.
+    #[error("the {what} of memory at {offset:#x} failed: {error:?}")]
+    MemoryAccess {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Offset from the start of the arena.
+        offset: u64,
+        /// What the device said.
+        error: DeviceError,
+    },
     /// Memory of the device could not be reached.
     #[error(transparent)]
     Board(#[from] BoardError),
@@ -86,10 +96,6 @@ pub enum DriverError {
         /// Number of the address space.
         number: u8,
     },
-    /// Memory was to be changed after work had begun. A recording holds memory as it was laid out before its first
-    /// job, so that a replay can lay it out again.
-    #[error("memory is laid out before the first job; it cannot be changed after it")]
-    WorkBegun,
     /// A job failed where it was to succeed.
     #[error("the chain at {head} failed with status {status:#x}")]
     JobFailed {

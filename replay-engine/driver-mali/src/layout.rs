@@ -1,10 +1,12 @@
 //! Memory of the device: which frames are taken, page tables in either format, what is mapped where.
 
 use crate::error::DriverError;
-use replay_engine::device::{Arena, Board};
-use std::collections::BTreeMap;
+use crate::recorder::Recorder;
+use replay_engine::device::{Arena, Board, space};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use trace_core::mmu::{self, EntryKind, INVALID, Rights};
-use trace_core::recording::{FrameRole, MmuFormat, Page, ZERO_PAGE};
+use trace_core::recording::{FrameRole, MmuFormat, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -21,13 +23,17 @@ impl SpaceId {
     }
 }
 
-/// Frames of the arena, given out one after another.
+/// Frames of the arena, given out one after another, and again once nothing maps them any more.
 #[derive(Debug)]
 pub(crate) struct Frames {
     arena: Arena,
     next: u64,
-    /// Every frame given out, by what it is for.
+    /// Every frame ever given out, by what it is for: that never changes.
     taken: BTreeMap<u64, FrameRole>,
+    /// Frames of data that nothing maps any more; they hold what was left in them.
+    free: Vec<u64>,
+    /// How often a frame of data is mapped beyond the first time.
+    shared: HashMap<u64, u32>,
 }
 
 impl Frames {
@@ -36,7 +42,20 @@ impl Frames {
             arena,
             next: arena.base.frame(),
             taken: BTreeMap::new(),
+            free: Vec::new(),
+            shared: HashMap::new(),
         }
+    }
+
+    /// Whether `pages` further frames of data could be given out.
+    fn room(&self, pages: u64) -> Result<(), DriverError> {
+        let left = (self.arena.end() / PAGE).saturating_sub(self.next);
+        if pages > left.saturating_add(self.free.len() as u64) {
+            return Err(DriverError::OutOfMemory {
+                pages: self.arena.pages,
+            });
+        }
+        Ok(())
     }
 
     fn take(&mut self, role: FrameRole) -> Result<u64, DriverError> {
@@ -51,13 +70,101 @@ impl Frames {
         Ok(frame)
     }
 
+    fn share(&mut self, frame: u64) {
+        *self.shared.entry(frame).or_insert(0) += 1;
+    }
+
+    fn give_back(&mut self, frame: u64) {
+        match self.shared.get_mut(&frame) {
+            Some(more) if *more > 1 => *more -= 1,
+            Some(_) => {
+                self.shared.remove(&frame);
+            }
+            None => self.free.push(frame),
+        }
+    }
+
     /// Frames given out so far, with what they are for, in rising order.
     pub(crate) fn taken(&self) -> impl Iterator<Item = (u64, FrameRole)> + '_ {
         self.taken.iter().map(|(f, r)| (*f, *r))
     }
 }
 
-/// A run of pages with one kind of rights.
+/// The CPU's side of memory: what it writes is seen by the recorder.
+pub(crate) struct Host<'a> {
+    pub board: &'a mut dyn Board,
+    pub recorder: &'a mut Recorder,
+    pub frames: &'a mut Frames,
+}
+
+impl Host<'_> {
+    /// A word of the table in a frame.
+    fn entry(&mut self, table: u64, index: u16) -> Result<u64, DriverError> {
+        let offset = self.offset(table, usize::from(index) * 8);
+        self.board
+            .read(space::ARENA, offset, 8)
+            .map_err(|error| memory_access("read", offset, error))
+    }
+
+    fn set_entry(&mut self, table: u64, index: u16, value: u64) -> Result<(), DriverError> {
+        let at = usize::from(index) * 8;
+        let offset = self.offset(table, at);
+        self.board
+            .write(space::ARENA, offset, 8, value)
+            .map_err(|error| memory_access("write", offset, error))?;
+        self.recorder.host_wrote(table, FrameRole::Table, at..at + 8);
+        Ok(())
+    }
+
+    /// Distance of a byte from the start of the arena.
+    fn offset(&self, frame: u64, at: usize) -> u64 {
+        (frame.saturating_mul(PAGE) | at as u64).saturating_sub(self.frames.arena.base.0)
+    }
+
+    fn new_table(&mut self) -> Result<u64, DriverError> {
+        let frame = self.frames.take(FrameRole::Table)?;
+        let mut page = ZERO_PAGE;
+        for entry in page.as_chunks_mut::<8>().0 {
+            *entry = INVALID.to_le_bytes();
+        }
+        self.board.store_page(frame, &page)?;
+        self.recorder.host_wrote(frame, FrameRole::Table, 0..PAGE_SIZE);
+        Ok(frame)
+    }
+
+    /// A frame of zeros.
+    fn new_data(&mut self) -> Result<u64, DriverError> {
+        let Some(frame) = self.frames.free.pop() else {
+            let frame = self.frames.take(FrameRole::Data)?;
+            self.recorder.host_wrote(frame, FrameRole::Data, 0..0);
+            return Ok(frame);
+        };
+        // Whatever a job left there is not to be found by the next.
+        self.board.store_page(frame, &ZERO_PAGE)?;
+        self.recorder.host_wrote(frame, FrameRole::Data, 0..PAGE_SIZE);
+        Ok(frame)
+    }
+
+    /// Puts bytes into a part of a frame of data. A whole page is not read before.
+    pub(crate) fn patch(&mut self, frame: u64, part: Range<usize>, bytes: &[u8]) -> Result<(), DriverError> {
+        let mut page = ZERO_PAGE;
+        if part.len() < PAGE_SIZE {
+            self.board.load_page(frame, &mut page)?;
+        }
+        if let Some(to) = page.get_mut(part.clone()).filter(|to| to.len() == bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        self.board.store_page(frame, &page)?;
+        self.recorder.host_wrote(frame, FrameRole::Data, part);
+        Ok(())
+    }
+}
+
+fn memory_access(what: &'static str, offset: u64, error: replay_core::DeviceError) -> DriverError {
+    DriverError::MemoryAccess { what, offset, error }
+}
+
+/// A mapped page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapped {
     pub frame: u64,
@@ -75,33 +182,9 @@ pub(crate) struct AddressSpace {
     pub programmed: bool,
 }
 
-fn entry(page: &Page, index: u16) -> u64 {
-    let at = usize::from(index) * 8;
-    page.get(at..at + 8)
-        .and_then(|b| b.try_into().ok())
-        .map_or(INVALID, u64::from_le_bytes)
-}
-
-fn set_entry(page: &mut Page, index: u16, value: u64) {
-    let at = usize::from(index) * 8;
-    if let Some(to) = page.get_mut(at..at + 8) {
-        to.copy_from_slice(&value.to_le_bytes());
-    }
-}
-
 impl AddressSpace {
-    fn new_table(frames: &mut Frames, board: &mut dyn Board) -> Result<u64, DriverError> {
-        let frame = frames.take(FrameRole::Table)?;
-        let mut page = ZERO_PAGE;
-        for index in 0..512 {
-            set_entry(&mut page, index, INVALID);
-        }
-        board.store_page(frame, &page)?;
-        Ok(frame)
-    }
-
-    pub(crate) fn new(format: MmuFormat, frames: &mut Frames, board: &mut dyn Board) -> Result<Self, DriverError> {
-        let root = PhysAddr(Self::new_table(frames, board)? * PAGE);
+    pub(crate) fn new(format: MmuFormat, host: &mut Host<'_>) -> Result<Self, DriverError> {
+        let root = PhysAddr(host.new_table()? * PAGE);
         Ok(Self {
             format,
             root,
@@ -111,32 +194,39 @@ impl AddressSpace {
     }
 
     /// Puts one page into the tables, making those that are missing.
-    fn insert(&mut self, va: u64, to: Mapped, frames: &mut Frames, board: &mut dyn Board) -> Result<(), DriverError> {
+    fn insert(&mut self, va: u64, to: Mapped, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
-        let mut page = ZERO_PAGE;
         for level in 0..3 {
-            board.load_page(table, &mut page)?;
             let index = mmu::index_at(level, va);
-            table = match mmu::entry_kind(self.format, level, entry(&page, index)) {
+            table = match mmu::entry_kind(self.format, level, host.entry(table, index)?) {
                 EntryKind::Table(at) => at.frame(),
                 _ => {
-                    let below = Self::new_table(frames, board)?;
-                    set_entry(&mut page, index, mmu::encode_table(self.format, PhysAddr(below * PAGE)));
-                    board.store_page(table, &page)?;
+                    let below = host.new_table()?;
+                    host.set_entry(table, index, mmu::encode_table(self.format, PhysAddr(below * PAGE)))?;
                     below
                 }
             };
         }
-        board.load_page(table, &mut page)?;
         let leaf = mmu::encode_leaf(self.format, PhysAddr(to.frame * PAGE), to.rights, 0);
-        set_entry(&mut page, mmu::index_at(3, va), leaf);
-        board.store_page(table, &page)?;
+        host.set_entry(table, mmu::index_at(3, va), leaf)?;
         self.pages.insert(va / PAGE, to);
         Ok(())
     }
 
-    /// Checks that a range can be mapped and gives its page numbers.
-    pub(crate) fn free_range(&self, va: GpuVa, bytes: u64) -> Result<std::ops::Range<u64>, DriverError> {
+    /// Takes one page out of the tables, which stay.
+    fn remove(&mut self, va: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
+        let mut table = self.root.frame();
+        for level in 0..3 {
+            let raw = host.entry(table, mmu::index_at(level, va))?;
+            match mmu::entry_kind(self.format, level, raw) {
+                EntryKind::Table(at) => table = at.frame(),
+                _ => return Ok(()),
+            }
+        }
+        host.set_entry(table, mmu::index_at(3, va), INVALID)
+    }
+
+    fn range(va: GpuVa, bytes: u64) -> Result<Range<u64>, DriverError> {
         let bad = |reason| DriverError::BadRange { va, bytes, reason };
         if bytes == 0 || va.in_page() != 0 {
             return Err(bad("it is empty or does not begin at a page"));
@@ -145,9 +235,18 @@ impl AddressSpace {
             va.0.checked_add(bytes)
                 .filter(|e| *e <= 1 << mmu::VA_BITS)
                 .ok_or(bad("it is out of reach"))?;
-        let pages = va.page()..end.div_ceil(PAGE);
+        Ok(va.page()..end.div_ceil(PAGE))
+    }
+
+    /// Checks that a range can be mapped and gives its page numbers.
+    pub(crate) fn free_range(&self, va: GpuVa, bytes: u64) -> Result<Range<u64>, DriverError> {
+        let pages = Self::range(va, bytes)?;
         if self.pages.range(pages.clone()).next().is_some() {
-            return Err(bad("it is mapped already"));
+            return Err(DriverError::BadRange {
+                va,
+                bytes,
+                reason: "it is mapped already",
+            });
         }
         Ok(pages)
     }
@@ -158,32 +257,49 @@ impl AddressSpace {
         va: GpuVa,
         bytes: u64,
         rights: Rights,
-        frames: &mut Frames,
-        board: &mut dyn Board,
+        host: &mut Host<'_>,
     ) -> Result<(), DriverError> {
-        for page in self.free_range(va, bytes)? {
-            let frame = frames.take(FrameRole::Data)?;
-            self.insert(page * PAGE, Mapped { frame, rights }, frames, board)?;
+        let pages = self.free_range(va, bytes)?;
+        host.frames.room(pages.end - pages.start)?;
+        for page in pages {
+            let frame = host.new_data()?;
+            self.insert(page * PAGE, Mapped { frame, rights }, host)?;
         }
         Ok(())
     }
 
     /// Maps the frames that another address space has at the same addresses.
-    pub(crate) fn share(
-        &mut self,
-        from: &Self,
-        va: GpuVa,
-        bytes: u64,
-        frames: &mut Frames,
-        board: &mut dyn Board,
-    ) -> Result<(), DriverError> {
-        for page in self.free_range(va, bytes)? {
-            let to = *from.pages.get(&page).ok_or(DriverError::BadRange {
+    pub(crate) fn share(&mut self, from: &Self, va: GpuVa, bytes: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
+        let pages = self.free_range(va, bytes)?;
+        if from.pages.range(pages.clone()).count() as u64 != pages.end - pages.start {
+            return Err(DriverError::BadRange {
                 va,
                 bytes,
                 reason: "it is not mapped in the address space that it is shared from",
-            })?;
-            self.insert(page * PAGE, to, frames, board)?;
+            });
+        }
+        for (page, to) in from.pages.range(pages) {
+            self.insert(page * PAGE, *to, host)?;
+            host.frames.share(to.frame);
+        }
+        Ok(())
+    }
+
+    /// Takes away what a range maps; all of it must be mapped.
+    pub(crate) fn unmap(&mut self, va: GpuVa, bytes: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
+        let pages = Self::range(va, bytes)?;
+        if self.pages.range(pages.clone()).count() as u64 != pages.end - pages.start {
+            return Err(DriverError::BadRange {
+                va,
+                bytes,
+                reason: "not all of it is mapped",
+            });
+        }
+        for page in pages {
+            self.remove(page * PAGE, host)?;
+            if let Some(was) = self.pages.remove(&page) {
+                host.frames.give_back(was.frame);
+            }
         }
         Ok(())
     }

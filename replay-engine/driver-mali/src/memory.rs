@@ -2,13 +2,16 @@
 
 use crate::driver::Driver;
 use crate::error::DriverError;
-use crate::layout::{AddressSpace, SpaceId};
+use crate::layout::{AddressSpace, Host, SpaceId};
+use std::ops::Range;
 use trace_core::mmu::Rights;
-use trace_core::recording::{Buffer, BufferRole, ElementType, FrameRole, MmuFormat, Page, PageId, Region, ZERO_PAGE};
+use trace_core::recording::{Buffer, BufferRole, ElementType, FrameRole, MmuFormat, Region, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Bytes left free between two allocations, and their alignment.
 const GUARD_BYTES: u64 = 0x1_0000;
+/// Bytes of the words that [`Driver::update`] compares.
+const WORD: usize = 4;
 
 impl Driver<'_> {
     /// A new address space with empty tables. The hardware learns of it at the first submit into it.
@@ -16,14 +19,33 @@ impl Driver<'_> {
     /// # Errors
     /// When the hardware has no further one, or memory is used up.
     pub fn new_space(&mut self, format: MmuFormat) -> Result<SpaceId, DriverError> {
-        self.before_work()?;
         let number = self.spaces.len();
         if number >= 16 || self.as_present >> number & 1 == 0 {
             return Err(DriverError::NoSpace { number });
         }
-        self.spaces
-            .push(AddressSpace::new(format, &mut self.frames, self.board)?);
+        let space = AddressSpace::new(format, &mut self.host())?;
+        self.spaces.push(space);
         Ok(SpaceId(number as u8))
+    }
+
+    fn host(&mut self) -> Host<'_> {
+        Host {
+            board: self.board,
+            recorder: &mut self.recorder,
+            frames: &mut self.frames,
+        }
+    }
+
+    /// An address space, and everything that it takes to change it.
+    fn space_and_host(&mut self, id: SpaceId) -> Result<(&mut AddressSpace, Host<'_>), DriverError> {
+        let number = usize::from(id.0);
+        let space = self.spaces.get_mut(number).ok_or(DriverError::NoSpace { number })?;
+        let host = Host {
+            board: self.board,
+            recorder: &mut self.recorder,
+            frames: &mut self.frames,
+        };
+        Ok((space, host))
     }
 
     pub(crate) fn space(&self, id: SpaceId) -> Result<&AddressSpace, DriverError> {
@@ -32,36 +54,23 @@ impl Driver<'_> {
         })
     }
 
-    fn before_work(&self) -> Result<(), DriverError> {
-        if self.begun {
-            Err(DriverError::WorkBegun)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Maps fresh zeroed memory at an address.
+    /// Maps fresh zeroed memory at an address. The hardware is told to forget what it knew of the range.
     ///
     /// # Errors
-    /// When the range cannot be mapped, memory is used up, or work has begun.
+    /// When the range cannot be mapped, memory is used up, or the device fails.
     pub fn map(&mut self, space: SpaceId, va: GpuVa, bytes: u64, rights: Rights) -> Result<(), DriverError> {
-        self.before_work()?;
-        let missing = DriverError::NoSpace {
-            number: usize::from(space.0),
-        };
-        let to = self.spaces.get_mut(usize::from(space.0)).ok_or(missing)?;
-        to.map(va, bytes, rights, &mut self.frames, self.board)?;
+        let (to, mut host) = self.space_and_host(space)?;
+        to.map(va, bytes, rights, &mut host)?;
         self.region(space, va, bytes);
-        Ok(())
+        self.forget(space, va, bytes)
     }
 
     /// Maps in `to` the memory that `from` has at the same addresses: what work in one leaves there, work in the
     /// other finds.
     ///
     /// # Errors
-    /// When the range is not mapped in `from` or cannot be mapped in `to`, or work has begun.
+    /// When the range is not mapped in `from` or cannot be mapped in `to`, or the device fails.
     pub fn share(&mut self, from: SpaceId, to: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
-        self.before_work()?;
         let at = usize::from(to.0);
         if from == to || at >= self.spaces.len() {
             return Err(DriverError::NoSpace { number: at });
@@ -69,15 +78,31 @@ impl Driver<'_> {
         self.space(from)?;
         let mut target = self.spaces.remove(at);
         let from_at = usize::from(from.0);
+        let mut host = Host {
+            board: self.board,
+            recorder: &mut self.recorder,
+            frames: &mut self.frames,
+        };
         let source = self.spaces.get(if from_at > at { from_at - 1 } else { from_at });
         let result = match source {
-            Some(source) => target.share(source, va, bytes, &mut self.frames, self.board),
+            Some(source) => target.share(source, va, bytes, &mut host),
             None => Err(DriverError::NoSpace { number: from_at }),
         };
         self.spaces.insert(at, target);
         result?;
         self.region(to, va, bytes);
-        Ok(())
+        self.forget(to, va, bytes)
+    }
+
+    /// Takes away what a range maps. Memory that nothing maps any more is used again. No chain that reaches the range
+    /// may be under way.
+    ///
+    /// # Errors
+    /// When not all of the range is mapped, or the device fails.
+    pub fn unmap(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
+        let (from, mut host) = self.space_and_host(space)?;
+        from.unmap(va, bytes, &mut host)?;
+        self.forget(space, va, bytes)
     }
 
     fn region(&mut self, space: SpaceId, va: GpuVa, bytes: u64) {
@@ -131,28 +156,51 @@ impl Driver<'_> {
         Ok(pieces)
     }
 
-    /// Puts bytes into mapped memory, whatever the GPU may do there.
+    /// Puts bytes into mapped memory, whatever the GPU may do there. Once work has begun they become host writes of the
+    /// recording, all of them: a replay puts them there at this point, and nothing beside them.
     ///
     /// # Errors
-    /// When the range is not mapped, or work has begun.
+    /// When the range is not mapped; then nothing is written.
     pub fn write(&mut self, space: SpaceId, va: GpuVa, bytes: &[u8]) -> Result<(), DriverError> {
-        self.before_work()?;
-        let mut page = ZERO_PAGE;
         for p in self.pieces(space, va, bytes.len())? {
-            self.board.load_page(p.frame, &mut page)?;
-            if let (Some(to), Some(from)) = (page.get_mut(p.in_page()), bytes.get(p.in_range())) {
-                to.copy_from_slice(from);
-            }
-            self.board.store_page(p.frame, &page)?;
+            let from = bytes.get(p.in_range()).unwrap_or_default();
+            self.host().patch(p.frame, p.in_page(), from)?;
         }
         Ok(())
+    }
+
+    /// Makes mapped memory hold these bytes, and writes only the 32-bit words in which it differs: for a caller that
+    /// knows what memory is to hold, and not what wrote it. Gives the number of bytes written.
+    ///
+    /// # Errors
+    /// When the range is not mapped; then nothing is written.
+    pub fn update(&mut self, space: SpaceId, va: GpuVa, bytes: &[u8]) -> Result<u64, DriverError> {
+        let mut page = ZERO_PAGE;
+        let mut written = 0;
+        for p in self.pieces(space, va, bytes.len())? {
+            self.board.load_page(p.frame, &mut page)?;
+            let (Some(now), Some(to)) = (page.get_mut(p.in_page()), bytes.get(p.in_range())) else {
+                continue;
+            };
+            let runs = differing(now, to, p.start);
+            if runs.is_empty() {
+                continue;
+            }
+            now.copy_from_slice(to);
+            self.board.store_page(p.frame, &page)?;
+            for run in runs {
+                written += run.len() as u64;
+                self.recorder.host_wrote(p.frame, FrameRole::Data, run);
+            }
+        }
+        Ok(written)
     }
 
     /// Takes bytes out of mapped memory as they are now.
     ///
     /// # Errors
     /// When the range is not mapped.
-    pub fn read_back(&mut self, space: SpaceId, va: GpuVa, out: &mut [u8]) -> Result<(), DriverError> {
+    pub fn read(&mut self, space: SpaceId, va: GpuVa, out: &mut [u8]) -> Result<(), DriverError> {
         let mut page = ZERO_PAGE;
         for p in self.pieces(space, va, out.len())? {
             self.board.load_page(p.frame, &mut page)?;
@@ -184,22 +232,33 @@ impl Driver<'_> {
         });
     }
 
-    /// Takes down what is in every frame given out, as it is before an event.
-    pub(crate) fn take_snapshot(&mut self, event: u64) -> Result<(), DriverError> {
-        let mut frames: Vec<(u64, PageId, FrameRole)> = Vec::new();
-        let mut page: Page = ZERO_PAGE;
-        for (frame, role) in self.frames.taken() {
-            self.board.load_page(frame, &mut page)?;
-            frames.push((frame, self.memory.add_page(&page), role));
+    /// Takes down what is in every frame given out, as it is before the next event.
+    pub(crate) fn take_snapshot(&mut self) -> Result<(), DriverError> {
+        let first = !self.recorder.has_begun();
+        let (frames, zeros) = self.recorder.take_snapshot(self.board, self.frames.taken())?;
+        if first {
+            (self.source_pages, self.source_zero_pages) = (frames, zeros);
         }
-        if event == 0 {
-            let data = || frames.iter().filter(|f| f.2 == FrameRole::Data);
-            self.source_pages = data().count() as u64;
-            self.source_zero_pages = data().filter(|f| f.1 == PageId::ZERO).count() as u64;
-        }
-        self.memory.add_snapshot(event, frames);
         Ok(())
     }
+}
+
+/// Parts in which two equally long pieces of a page differ, as whole aligned words of the page; `start` is the place
+/// of the first byte in the page.
+fn differing(now: &[u8], to: &[u8], start: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    while at < to.len() {
+        let end = ((start + at) / WORD * WORD + WORD - start).min(to.len());
+        if now.get(at..end) != to.get(at..end) {
+            match runs.last_mut() {
+                Some(last) if last.end == start + at => last.end = start + end,
+                _ => runs.push(start + at..start + end),
+            }
+        }
+        at = end;
+    }
+    runs
 }
 
 struct Piece {
@@ -210,11 +269,11 @@ struct Piece {
 }
 
 impl Piece {
-    fn in_page(&self) -> std::ops::Range<usize> {
+    fn in_page(&self) -> Range<usize> {
         self.start..self.start + self.len
     }
 
-    fn in_range(&self) -> std::ops::Range<usize> {
+    fn in_range(&self) -> Range<usize> {
         self.from..self.from + self.len
     }
 }

@@ -1,9 +1,15 @@
-//! Takes down every register access with the device's time, and makes a recording of it.
+//! Takes down every register access with the device's time and every write of the CPU to memory, and makes a recording
+//! of it.
 
 use crate::error::DriverError;
 use replay_core::WaitResult;
 use replay_engine::device::{Board, space};
-use trace_core::recording::{Access, Events, EventsBuilder, Identity};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::{
+    Access, Events, EventsBuilder, FrameRole, HostWriteRow, Identity, Memory, MemoryBuilder, PageId, ZERO_PAGE,
+};
 
 /// Thread that the driver's accesses are recorded under.
 const THREAD: u32 = 1;
@@ -13,6 +19,34 @@ const THREAD: u32 = 1;
 pub struct Recorder {
     identity: Identity,
     events: EventsBuilder,
+    memory: MemoryBuilder,
+    /// Whether the memory that a replay begins with was taken down.
+    begun: bool,
+    /// What the CPU wrote since the latest event.
+    written: BTreeMap<u64, Written>,
+}
+
+/// Parts of a frame that the CPU wrote, in order and apart.
+#[derive(Debug)]
+struct Written {
+    role: FrameRole,
+    parts: Vec<Range<usize>>,
+}
+
+impl Written {
+    /// Adds a part, and joins those that touch.
+    fn add(&mut self, part: Range<usize>) {
+        if part.is_empty() {
+            return;
+        }
+        let from = self.parts.partition_point(|p| p.end < part.start);
+        let to = self.parts.partition_point(|p| p.start <= part.end);
+        let joined = match (self.parts.get(from), to.checked_sub(1).and_then(|l| self.parts.get(l))) {
+            (Some(first), Some(last)) if from < to => first.start.min(part.start)..last.end.max(part.end),
+            _ => part,
+        };
+        self.parts.splice(from..to.max(from), [joined]);
+    }
 }
 
 impl Recorder {
@@ -25,7 +59,7 @@ impl Recorder {
                 tool,
                 ..Identity::default()
             },
-            events: EventsBuilder::new(),
+            ..Self::default()
         }
     }
 
@@ -34,12 +68,81 @@ impl Recorder {
         &mut self.identity
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.events.len()
+    /// Whether the memory that a replay begins with was taken down.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
     }
 
-    pub(crate) fn finish(self) -> (Identity, Events) {
-        (self.identity, self.events.finish())
+    /// The CPU wrote a part of a frame, or, where the part is empty, took the frame into use. Before the first
+    /// snapshot there is nothing to tell: the snapshot does.
+    pub(crate) fn host_wrote(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {
+        if self.begun {
+            let written = self.written.entry(frame);
+            written
+                .or_insert_with(|| Written {
+                    role,
+                    parts: Vec::new(),
+                })
+                .add(part);
+        }
+    }
+
+    /// Makes events of what the CPU wrote since the latest one.
+    fn settle(&mut self, board: &mut dyn Board) -> Result<(), DriverError> {
+        if self.written.is_empty() {
+            return Ok(());
+        }
+        let time = board.now_ns();
+        let mut frames = Vec::with_capacity(self.written.len());
+        let mut page = ZERO_PAGE;
+        for (frame, written) in std::mem::take(&mut self.written) {
+            board.load_page(frame, &mut page)?;
+            let id = self.memory.add_page(&page);
+            frames.push((frame, id, written.role));
+            for part in written.parts {
+                let row = HostWriteRow {
+                    at: frame * PAGE_SIZE as u64 + part.start as u64,
+                    bytes: part.len() as u32,
+                    page: id.0,
+                };
+                self.events.host_write(time, THREAD, row);
+            }
+        }
+        self.memory.add_changes(self.events.len() as u64, frames);
+        Ok(())
+    }
+
+    /// Takes down all of memory as it is before the next event; the first time at the recording's start, whatever came
+    /// before it. Gives how many frames hold data, and how many of these are zero.
+    pub(crate) fn take_snapshot(
+        &mut self,
+        board: &mut dyn Board,
+        taken: impl Iterator<Item = (u64, FrameRole)>,
+    ) -> Result<(u64, u64), DriverError> {
+        self.settle(board)?;
+        let mut frames = Vec::new();
+        let mut page = ZERO_PAGE;
+        let (mut data, mut zeros) = (0, 0);
+        for (frame, role) in taken {
+            board.load_page(frame, &mut page)?;
+            let id = self.memory.add_page(&page);
+            if role == FrameRole::Data {
+                data += 1;
+                zeros += u64::from(id == PageId::ZERO);
+            }
+            frames.push((frame, id, role));
+        }
+        let event = if std::mem::replace(&mut self.begun, true) {
+            self.events.len() as u64
+        } else {
+            0
+        };
+        self.memory.add_snapshot(event, frames);
+        Ok((data, zeros))
+    }
+
+    pub(crate) fn finish(self) -> (Identity, Events, Memory) {
+        (self.identity, self.events.finish(), self.memory.finish())
     }
 
     fn take(&mut self, board: &mut dyn Board, write: bool, offset: u32, value: u64) {
@@ -54,6 +157,7 @@ impl Recorder {
     }
 
     pub(crate) fn read(&mut self, board: &mut dyn Board, offset: u32) -> Result<u32, DriverError> {
+        self.settle(board)?;
         let value = board
             .read(space::REGISTERS, u64::from(offset), 4)
             .map_err(|error| DriverError::Access {
@@ -66,6 +170,7 @@ impl Recorder {
     }
 
     pub(crate) fn write(&mut self, board: &mut dyn Board, offset: u32, value: u32) -> Result<(), DriverError> {
+        self.settle(board)?;
         board
             .write(space::REGISTERS, u64::from(offset), 4, u64::from(value))
             .map_err(|error| DriverError::Access {
@@ -85,6 +190,8 @@ impl Recorder {
         limit_ns: u64,
         what: &'static str,
     ) -> Result<u32, DriverError> {
+        // What a job writes meanwhile the CPU did not.
+        self.settle(board)?;
         match board.wait_interrupt(lines, limit_ns) {
             Ok(WaitResult::Raised { lines }) => Ok(lines),
             Ok(WaitResult::TimedOut) => Err(DriverError::NoInterrupt { what, limit_ns }),

@@ -108,7 +108,9 @@ impl<'a> Translation<'a> {
                 }
                 // What interrupts were is told by the reads of their handlers; marks are for people.
                 Some(EventKind::Interrupt | EventKind::Mark) => {}
-                Some(EventKind::Submit) | None => return Err(CompileError::EventKind { event: at as u64 }),
+                Some(EventKind::Submit | EventKind::HostWrite) | None => {
+                    return Err(CompileError::EventKind { event: at as u64 });
+                }
             }
         }
         Ok(())

@@ -164,6 +164,13 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
                     meaning = Some(format!("slot {}, address space {}", row.slot, row.address_space));
                 }
             }
+            Some(EventKind::HostWrite) => {
+                kind = "host-write";
+                if let Some(row) = events.host_writes.get(payload) {
+                    value = Some(row.at);
+                    meaning = Some(format!("{} bytes", row.bytes));
+                }
+            }
             None => {}
         }
         kinds.push(kind);

@@ -59,6 +59,8 @@ pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SectionKind {
+    /// Host writes: physical address (eight bytes), number of bytes, page (four each). Never constant.
+    HostWrites = 0x001,
     /// Events: what each is, one byte. Never constant, so that the number of events is bounded by the file's size.
     EventKind = 0x101,
     /// Events: space, one byte.
@@ -97,7 +99,8 @@ pub enum SectionKind {
 
 impl SectionKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
+        Self::HostWrites,
         Self::EventKind,
         Self::EventSpace,
         Self::EventTime,
@@ -127,6 +130,7 @@ impl SectionKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::HostWrites => "host-writes",
             Self::EventKind => "event-kind",
             Self::EventSpace => "event-space",
             Self::EventTime => "event-time",
@@ -154,7 +158,7 @@ impl SectionKind {
             Self::EventKind | Self::EventSpace | Self::AccessWidth => 1,
             Self::EventThread | Self::EventPayload | Self::AccessOffset => 4,
             Self::EventTime | Self::AccessValue | Self::Interrupts => 8,
-            Self::Submits => 16,
+            Self::Submits | Self::HostWrites => 16,
             Self::PageDigests => 32,
             Self::PageImages => 4096,
             Self::Facts | Self::Snapshots | Self::Marks | Self::Extra | Self::Derived => return None,
@@ -418,8 +422,8 @@ mod tests {
         assert_eq!(
             numbers,
             [
-                0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601, 0x602,
-                0x603, 0x701, 0x801
+                0x001, 0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601,
+                0x602, 0x603, 0x701, 0x801
             ]
         );
         for k in SectionKind::ALL {

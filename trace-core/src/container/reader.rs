@@ -331,6 +331,7 @@ impl KineFile {
             value: self.column(K::AccessValue, bytes)?,
             interrupts: self.column(K::Interrupts, bytes)?,
             submits: self.column(K::Submits, bytes)?,
+            host_writes: self.column(K::HostWrites, bytes)?,
             marks: Vec::new(),
         })
     }

@@ -143,6 +143,7 @@ impl<S: Sink> Writer<S> {
         self.column(K::AccessValue, &e.value)?;
         self.column(K::Interrupts, &e.interrupts)?;
         self.column(K::Submits, &e.submits)?;
+        self.column(K::HostWrites, &e.host_writes)?;
         let marks = usize::try_from(self.rows(K::Marks)).unwrap_or(usize::MAX);
         self.marks(e.marks.get(marks..).ok_or_else(|| fewer(K::Marks))?)?;
         self.new_pages(recording)?;

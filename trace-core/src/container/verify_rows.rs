@@ -5,7 +5,7 @@ use super::layout::{Encoding, SectionKind, digest};
 use super::reader::KineFile;
 use super::verify::VerifyReport;
 use crate::progress::Progress;
-use crate::recording::{Column, EventKind, Events, Facts, PageId, PageStore, SharedBytes};
+use crate::recording::{Column, EventKind, Events, Facts, HostWriteRow, PageId, PageStore, SharedBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -95,6 +95,7 @@ fn rows(
         events.interrupts.len() as u64,
         marks,
         events.submits.len() as u64,
+        events.host_writes.len() as u64,
     ];
     let kinds = events.kind.iter().zip(events.payload.iter()).zip(events.space.iter());
     for (row, ((raw, payload), space)) in kinds.enumerate() {
@@ -124,7 +125,42 @@ fn rows(
             });
         }
     }
-    widths(file, &events.width, &events.value, progress, report)
+    widths(file, &events.width, &events.value, progress, report)?;
+    host_writes(file, &events.host_writes, progress, report)
+}
+
+/// Host writes are of at least one byte, of one page, and name a page that is there.
+fn host_writes(
+    file: &KineFile,
+    rows: &Column<HostWriteRow>,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    let pages: u64 = file.of_kind(SectionKind::PageDigests).map(|e| e.rows).sum();
+    for (row, w) in rows.iter().enumerate() {
+        if row % STEP == 0 {
+            progress.check()?;
+        }
+        let place = || byte_of(file, SectionKind::HostWrites, row);
+        if w.piece().is_none() {
+            report.add_with(|| {
+                let what = format!(
+                    "host write {row} of {} bytes at {:#x} is not of one page",
+                    w.bytes, w.at
+                );
+                (place(), what)
+            });
+        }
+        if u64::from(w.page) > pages {
+            report.add_with(|| {
+                (
+                    place(),
+                    format!("host write {row} names page {}, there are {pages}", w.page),
+                )
+            });
+        }
+    }
+    Ok(())
 }
 
 fn widths(

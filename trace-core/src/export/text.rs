@@ -54,6 +54,13 @@ fn rows<'a>(
                     .get(payload)
                     .map(|s| format!("slot {} head {:#x}", s.slot, s.head_va)),
             ),
+            Some(EventKind::HostWrite) => (
+                "host-write",
+                events
+                    .host_writes
+                    .get(payload)
+                    .map(|w| format!("{} bytes at {:#x}", w.bytes, w.at)),
+            ),
             None => ("unknown", None),
         };
         let described = || register.zip(access).map(|(r, a)| r.describe(a.value));

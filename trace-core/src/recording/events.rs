@@ -1,6 +1,7 @@
 //! The event table: one narrow row an event, accesses in columns of their own, every other kind in a side table.
 
 use super::column::{Column, ColumnBuilder};
+use super::ids::PhysAddr;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub enum EventKind {
     Mark = 4,
     /// Work handed to the GPU where the recording has no register accesses; a row of [`Events::submits`].
     Submit = 5,
+    /// The CPU wrote memory, a piece of one page; a row of [`Events::host_writes`].
+    HostWrite = 6,
 }
 
 impl EventKind {
@@ -30,6 +33,7 @@ impl EventKind {
             3 => Self::Interrupt,
             4 => Self::Mark,
             5 => Self::Submit,
+            6 => Self::HostWrite,
             _ => return None,
         })
     }
@@ -55,6 +59,35 @@ pub struct SubmitRow {
     pub address_space: u32,
     /// Job slot.
     pub slot: u32,
+}
+
+/// A row of the table of host writes: bytes of one page that the CPU wrote between two other events. What stands
+/// beside them in the page the CPU did not touch: a job may have written it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct HostWriteRow {
+    /// Physical address of the first byte.
+    pub at: u64,
+    /// Number of bytes, at least 1; the last one lies in the same 4 KiB page as the first.
+    pub bytes: u32,
+    /// [`super::PageId`] of an image of the page after the write; the bytes stand in it where they stand in the page.
+    pub page: u32,
+}
+
+impl HostWriteRow {
+    /// The range of bytes in the page, unless it is empty or leaves the page.
+    #[must_use]
+    pub fn piece(&self) -> Option<std::ops::Range<usize>> {
+        let from = PhysAddr(self.at).in_page();
+        let to = from.checked_add(usize::try_from(self.bytes).ok()?)?;
+        (from < to && to <= crate::PAGE_SIZE).then_some(from..to)
+    }
+
+    /// Number of the page frame that it lies in.
+    #[must_use]
+    pub fn frame(&self) -> u64 {
+        PhysAddr(self.at).frame()
+    }
 }
 
 /// An access, put together from its columns.
@@ -95,6 +128,8 @@ pub struct Events {
     pub interrupts: Column<InterruptRow>,
     /// Submits of recordings without register accesses.
     pub submits: Column<SubmitRow>,
+    /// Pieces of memory that the CPU wrote.
+    pub host_writes: Column<HostWriteRow>,
     /// Texts of marks.
     pub marks: Vec<String>,
 }
@@ -191,6 +226,15 @@ impl Events {
             _ => None,
         }
     }
+
+    /// The piece of memory that the CPU wrote at an event, if it is one at which it did.
+    #[must_use]
+    pub fn host_write(&self, event: usize) -> Option<HostWriteRow> {
+        match self.kind(event)? {
+            EventKind::HostWrite => self.host_writes.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
 }
 
 /// Collects events one by one, in memory. For millions of events give whole columns to [`Events`] instead.
@@ -206,6 +250,7 @@ pub struct EventsBuilder {
     value: Vec<u64>,
     interrupts: Vec<InterruptRow>,
     submits: Vec<SubmitRow>,
+    host_writes: Vec<HostWriteRow>,
     marks: Vec<String>,
 }
 
@@ -261,6 +306,12 @@ impl EventsBuilder {
         self.submits.push(row);
     }
 
+    /// Adds a piece of memory that the CPU wrote.
+    pub fn host_write(&mut self, time: u64, thread: u32, row: HostWriteRow) {
+        self.row(EventKind::HostWrite, 0, time, thread, self.host_writes.len());
+        self.host_writes.push(row);
+    }
+
     /// Adds a note.
     pub fn mark(&mut self, time: u64, text: impl Into<String>) {
         self.row(EventKind::Mark, 0, time, 0, self.marks.len());
@@ -291,6 +342,7 @@ impl EventsBuilder {
             value: self.value.into(),
             interrupts: self.interrupts.into(),
             submits: self.submits.into(),
+            host_writes: self.host_writes.into(),
             marks: self.marks,
         }
     }

@@ -265,6 +265,13 @@ pub struct MemoryBuilder {
     snapshots: Vec<Snapshot>,
 }
 
+impl std::fmt::Debug for MemoryBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pages, snapshots) = (self.pages.len(), self.snapshots.len());
+        write!(f, "MemoryBuilder({pages} pages, {snapshots} snapshots)")
+    }
+}
+
 impl MemoryBuilder {
     /// No pages yet.
     #[must_use]
@@ -300,6 +307,38 @@ impl MemoryBuilder {
             event,
             parent: None,
             runs: runs.finish(),
+        });
+    }
+
+    /// Adds a snapshot of what changed since the one added before, of an event that is not before that one's. Frames
+    /// come in any order; the last one given for a frame counts.
+    ///
+    /// Costs by the frames that changed, not by those that there are: the parent of snapshot n is the one whose number
+    /// is n without its lowest bit, so that a look-up passes as many parents as n has bits and every change is told in
+    /// as many snapshots at most. The changes since that parent are those of the snapshots between.
+    pub fn add_changes(&mut self, event: u64, frames: impl IntoIterator<Item = (u64, PageId, FrameRole)>) {
+        let number = self.snapshots.len();
+        self.add_snapshot(event, frames);
+        let Some(before) = number.checked_sub(1) else { return };
+        // Numbers count from the last full snapshot on, so that others may stand before it.
+        let full = self.snapshots.iter().take(number).rposition(|s| s.parent.is_none());
+        let base = full.unwrap_or(0);
+        let own = number - base;
+        let parent = base + (own & (own - 1));
+        let mut runs = self.snapshots.pop().map(|s| s.runs).unwrap_or_default();
+        let mut at = before;
+        while at != parent {
+            let Some(s) = self.snapshots.get(at) else { break };
+            runs = overlay(&runs, &s.runs);
+            match s.parent {
+                Some(p) => at = p as usize,
+                None => break,
+            }
+        }
+        self.snapshots.push(Snapshot {
+            event,
+            parent: u32::try_from(parent).ok(),
+            runs,
         });
     }
 
@@ -343,6 +382,42 @@ mod tests {
         assert_eq!(m.at(0).page_id(106), None);
         assert_eq!(m.at(0).read_u64(PhysAddr(101 * 4096 + 8)), Some(0x0202_0202_0202_0202));
         assert_eq!(m.pages.len(), 3);
+    }
+
+    #[test]
+    fn changes_are_told_to_any_number_and_cost_what_changed() {
+        let mut b = MemoryBuilder::new();
+        let blank = b.add_page(&[0xff; PAGE_SIZE]);
+        let frames = 1000u64;
+        b.add_snapshot(0, (0..frames).map(|f| (f, blank, FrameRole::Data)));
+        let mut pages = Vec::new();
+        for n in 1..=500u64 {
+            let id = b.add_page(&[(n % 250) as u8; PAGE_SIZE]);
+            pages.push((n * 7 % frames, id));
+            b.add_changes(n, [(n * 7 % frames, id, FrameRole::Data)]);
+        }
+        let m = b.finish();
+        let most = m.snapshots.iter().skip(1).map(|s| s.runs.len()).sum::<usize>();
+        assert!(most <= 500 * 10, "{most} runs");
+        for at in [0, 1, 2, 3, 63, 64, 65, 127, 255, 256, 257, 499, 500u64] {
+            let view = m.at(at);
+            for f in 0..frames {
+                let latest = pages.iter().take(at as usize).rev().find(|p| p.0 == f);
+                assert_eq!(
+                    view.page_id(f),
+                    Some(latest.map_or(blank, |p| p.1)),
+                    "frame {f} at {at}"
+                );
+            }
+        }
+        let parents = |mut n: usize| {
+            let mut count = 0;
+            while let Some(p) = m.snapshots[n].parent {
+                (n, count) = (p as usize, count + 1);
+            }
+            count
+        };
+        assert!((0..=500).map(parents).max() <= Some(9));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod memory;
 mod runs;
 
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
-pub use events::{Access, EventKind, Events, EventsBuilder, InterruptRow, SubmitRow};
+pub use events::{Access, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow};
 pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,
     Space, SpaceKind,

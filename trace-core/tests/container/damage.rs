@@ -39,6 +39,7 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
             EventKind::Read | EventKind::Write => b.access(time, e.thread.get(i).unwrap(), e.access(i).unwrap()),
             EventKind::Interrupt => b.interrupt(time, e.interrupts.get(row).unwrap()),
             EventKind::Submit => b.submit(time, e.submits.get(row).unwrap()),
+            EventKind::HostWrite => b.host_write(time, e.thread.get(i).unwrap(), e.host_writes.get(row).unwrap()),
             EventKind::Mark => b.mark(time, e.marks[row].clone()),
         }
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    Access, AddressSpace, Buffer, BufferRole, Clock, ElementType, EventsBuilder, Facts, FrameRole, Identity,
-    InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space, SpaceKind, SubmitRow,
+    Access, AddressSpace, Buffer, BufferRole, Clock, ElementType, EventsBuilder, Facts, FrameRole, HostWriteRow,
+    Identity, InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space, SpaceKind,
+    SubmitRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
@@ -102,6 +103,15 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                     slot: n.below(3) as u32,
                 },
             ),
+            3 => {
+                let in_page = n.below(4000);
+                let row = HostWriteRow {
+                    at: 0x64000 + in_page,
+                    bytes: 1 + n.below(4096 - in_page) as u32,
+                    page: n.below(3) as u32,
+                };
+                b.host_write(time, 77, row);
+            }
             _ => {
                 let access = Access {
                     space: 0,
@@ -167,7 +177,17 @@ pub fn assert_same(a: &Recording, b: &Recording) {
         )*};
     }
     column!(
-        kind, space, time, thread, payload, offset, width, value, interrupts, submits
+        kind,
+        space,
+        time,
+        thread,
+        payload,
+        offset,
+        width,
+        value,
+        interrupts,
+        submits,
+        host_writes
     );
     for i in 0..a.events.len() {
         assert_eq!(a.events.access(i), b.events.access(i), "event {i}");

@@ -13,7 +13,7 @@ use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, S
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, EventKind, EventsBuilder, FrameRole, InterruptRow, MemoryBuilder, SubmitRow, ZERO_PAGE,
+    Access, EventKind, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, SubmitRow, ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
@@ -109,6 +109,82 @@ fn golden_file_of_version_1_stays_readable_and_is_made_again_to_the_byte() {
         std::fs::read(golden()).unwrap() == tiny(),
         "today's writer makes other bytes than the frozen file"
     );
+}
+
+/// The frozen file with host writes, which came to the format later: a table of their own.
+fn golden_host_writes() -> PathBuf {
+    golden().with_file_name("v1-host-writes.kine")
+}
+
+/// A write to a register, two host writes, and another write to a register.
+fn changed_recording() -> Recording {
+    let mut m = MemoryBuilder::new();
+    let mut page = [0; PAGE_SIZE];
+    page[..4].copy_from_slice(b"then");
+    let before = m.add_page(&page);
+    m.add_snapshot(0, [(0x10, before, FrameRole::Data), (0x11, before, FrameRole::Table)]);
+    page[8..12].copy_from_slice(b"host");
+    let after = m.add_page(&page);
+    m.add_changes(3, [(0x10, after, FrameRole::Data), (0x12, after, FrameRole::Data)]);
+    let mut b = EventsBuilder::new();
+    let access = |value| Access {
+        space: 0,
+        write: true,
+        offset: 0x1860,
+        width: 4,
+        value,
+    };
+    b.access(100, 1, access(1));
+    for at in [0x1_0008, 0x1_2000] {
+        let row = HostWriteRow {
+            at,
+            bytes: 4,
+            page: after.0,
+        };
+        b.host_write(200, 1, row);
+    }
+    b.access(300, 1, access(1));
+    Recording {
+        facts: facts(),
+        events: b.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    }
+}
+
+#[test]
+fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
+    let made = container::to_bytes(&changed_recording()).unwrap();
+    if bless() {
+        std::fs::write(golden_host_writes(), &made).unwrap();
+    }
+    let read = container::open(&golden_host_writes()).unwrap();
+    assert_same(&changed_recording(), &read);
+    assert_eq!(read.events.host_write(1).and_then(|w| w.piece()), Some(8..12));
+    assert_eq!(container::verify(&golden_host_writes()).unwrap().problems, vec![]);
+    assert!(
+        std::fs::read(golden_host_writes()).unwrap() == made,
+        "today's writer makes other bytes than the frozen file"
+    );
+    compare_with_python(&golden_host_writes());
+}
+
+#[test]
+fn host_writes_over_the_end_of_a_page_or_of_pages_that_are_not_there_are_problems() {
+    for (at, bytes, page, said) in [
+        (0x1_0ffe, 4, 1, "is not of one page"),
+        (0x1_0000, 0, 1, "is not of one page"),
+        (0x1_0000, 4097, 1, "is not of one page"),
+        (0x1_0000, 4, 9, "names page 9, there are 2"),
+    ] {
+        let mut r = changed_recording();
+        let mut rows: Vec<HostWriteRow> = r.events.host_writes.iter().collect();
+        rows[1] = HostWriteRow { at, bytes, page };
+        r.events.host_writes = rows.into();
+        let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
+        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+        assert!(report.problems[0].message.contains(said), "{:?}", report.problems);
+    }
 }
 
 /// What the dump says beside each line of 16 bytes, by the line's place.
@@ -281,6 +357,7 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Interrupt => "interrupt",
         EventKind::Mark => "mark",
         EventKind::Submit => "submit",
+        EventKind::HostWrite => "host-write",
     }
 }
 
@@ -309,6 +386,10 @@ fn event_as_json(r: &Recording, i: usize) -> Value {
         EventKind::Submit => {
             let s = e.submits.get(row).unwrap();
             serde_json::json!({ "head_va": s.head_va, "address_space": s.address_space, "slot": s.slot })
+        }
+        EventKind::HostWrite => {
+            let w = e.host_writes.get(row).unwrap();
+            serde_json::json!({ "at": w.at, "bytes": w.bytes, "image": w.page })
         }
     };
     v.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

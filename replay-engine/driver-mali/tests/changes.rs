@@ -1,0 +1,233 @@
+//! Memory that the CPU changes after work has begun: what is recorded of it, and what becomes of it in a replay.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
+use replay_engine::device::Board;
+use trace_core::jobs::WriteKind;
+use trace_core::mmu::{self, Rights};
+use trace_core::recording::{BufferRole, ElementType, EventKind, FrameRole, HostWriteRow, MemoryView, MmuFormat};
+use trace_core::{GpuVa, Recording, container};
+
+const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
+
+fn board() -> Box<dyn Board> {
+    device_mali::factory("mali-g71").unwrap()
+}
+
+/// A job that writes eight bytes.
+fn put(to: GpuVa, value: u64) -> JobSpec {
+    JobSpec::WriteValue {
+        to,
+        kind: WriteKind::Immediate { bytes: 8 },
+        value,
+    }
+}
+
+/// Writes a chain and waits until it is done.
+fn run(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, jobs: &[JobSpec]) {
+    let chain = jobs.iter().fold(ChainBuilder::new(), |c, j| c.job(*j));
+    d.write(space, at, &chain.build(at)).unwrap();
+    d.run_chain(space, 1, at).unwrap();
+}
+
+fn bytes_at(r: &Recording, view: &MemoryView<'_>, space: usize, va: GpuVa, len: u64) -> Option<Vec<u8>> {
+    let space = &r.facts.address_spaces[space];
+    (0..len)
+        .map(|at| {
+            let va = GpuVa(va.0 + at);
+            let pa = mmu::translate(space.format, space.root, va, view).ok()?.target(va)?;
+            Some(view.frame(pa.frame())?[pa.in_page()])
+        })
+        .collect()
+}
+
+fn words(r: &Recording, event: u64, va: GpuVa, count: u64) -> Option<Vec<u64>> {
+    let bytes = bytes_at(r, &r.memory.at(event), 0, va, count * 8)?;
+    Some(
+        bytes
+            .chunks(8)
+            .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+            .collect(),
+    )
+}
+
+/// The host writes of a recording: event and row.
+fn host_writes(r: &Recording) -> Vec<(u64, HostWriteRow)> {
+    let events = &r.events;
+    (0..events.len())
+        .filter_map(|e| Some((e as u64, events.host_write(e)?)))
+        .collect()
+}
+
+/// The bytes that a host write carries.
+fn carried(r: &Recording, w: &HostWriteRow) -> Vec<u8> {
+    let page = r.memory.pages.page(trace_core::recording::PageId(w.page)).unwrap();
+    page[w.piece().unwrap()].to_vec()
+}
+
+#[test]
+fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() {
+    for format in FORMATS {
+        let mut b = board();
+        let mut d = Driver::boot(&mut *b, Recorder::new("changes")).unwrap();
+        let space = d.new_space(format).unwrap();
+        let data = d.alloc(space, 0x3000, Rights::RW).unwrap();
+        let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
+        d.name_buffer("data", BufferRole::Output, space, data, 0x3000, ElementType::U64);
+        d.write(space, data, &[1; 16]).unwrap();
+        run(&mut d, space, chains, &[put(GpuVa(data.0 + 32), 7)]);
+        let mut got = [0; 8];
+        d.read(space, GpuVa(data.0 + 32), &mut got).unwrap();
+        assert_eq!(u64::from_le_bytes(got), 7);
+        // Twice into one place, over the end of a page, and once what a job wrote.
+        d.write(space, GpuVa(data.0 + 64), &[3; 8]).unwrap();
+        d.write(space, GpuVa(data.0 + 68), &[4; 8]).unwrap();
+        d.write(space, GpuVa(data.0 + 0xffc), &[5; 8]).unwrap();
+        assert_eq!(d.update(space, data, &[1; 16]).unwrap(), 0);
+        let mut now = [0; 0x100];
+        d.read(space, data, &mut now).unwrap();
+        now[100] = 9;
+        assert_eq!(d.update(space, data, &now).unwrap(), 4);
+        let second = GpuVa(chains.0 + 0x400);
+        run(&mut d, space, second, &[put(GpuVa(data.0 + 40), 8)]);
+        let r = d.finish().unwrap();
+
+        let writes = host_writes(&r);
+        let page = GpuVa(data.0).page();
+        let told: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at & 0xfff, w.bytes)).collect();
+        // The second chain's first write is part of the same run.
+        assert_eq!(told[..4], [(64, 12), (100, 4), (0xffc, 4), (0, 4)], "{page:#x}");
+        assert_eq!(told[4].0, 0x400);
+        assert_eq!(told.len(), 5);
+        assert_eq!(carried(&r, &writes[0].1), [[3; 4].as_slice(), &[4; 8]].concat());
+        assert!(
+            writes.windows(2).all(|w| w[1].0 == w[0].0 + 1),
+            "they follow one another"
+        );
+        // Memory as it stood before, and behind them: what the first job wrote is there, the second's is not yet.
+        let (first, behind) = (writes[0].0, writes[4].0 + 1);
+        assert_eq!(words(&r, first, data, 9).unwrap()[8], 0);
+        let after = words(&r, behind, data, 9).unwrap();
+        assert_eq!((after[4], after[5], after[8]), (7, 0, 0x0404_0404_0303_0303));
+        let last = words(&r, u64::MAX, data, 9).unwrap();
+        assert_eq!((last[4], last[5]), (7, 8));
+        // Snapshots: the start, the one change, the end; a change costs the pages that it touches.
+        let runs: Vec<usize> = r.memory.snapshots.iter().map(|s| s.runs.len()).collect();
+        assert_eq!(runs.len(), 3);
+        assert!(runs[1] <= 3, "{runs:?}");
+        assert_eq!(r.memory.snapshots[1].parent, Some(0));
+        // The file says the same, and is sound.
+        let bytes = container::to_bytes(&r).unwrap();
+        assert_eq!(container::verify_bytes(bytes.clone()).unwrap().problems, vec![]);
+        let again = container::from_bytes(bytes).unwrap();
+        assert_eq!(host_writes(&again), writes);
+    }
+}
+
+#[test]
+fn memory_is_mapped_and_unmapped_between_submits_and_the_hardware_is_told() {
+    for format in FORMATS {
+        let mut b = board();
+        let mut d = Driver::boot(&mut *b, Recorder::new("mappings")).unwrap();
+        let space = d.new_space(format).unwrap();
+        let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
+        let first = d.alloc(space, 0x1000, Rights::RW).unwrap();
+        run(&mut d, space, chains, &[put(first, 1)]);
+        // Far away, so that tables are made too.
+        let far = GpuVa(0x7f_0000_0000);
+        d.map(space, far, 0x2000, Rights::RW).unwrap();
+        d.write(space, far, &[2; 8]).unwrap();
+        run(&mut d, space, chains, &[put(GpuVa(far.0 + 8), 3)]);
+        d.unmap(space, first, 0x1000).unwrap();
+        assert!(matches!(
+            d.write(space, first, &[0]),
+            Err(DriverError::NotMapped { .. })
+        ));
+        let again = d.unmap(space, first, 0x1000);
+        assert!(matches!(again, Err(DriverError::BadRange { .. })), "{again:?}");
+        // A job finds the mapping gone.
+        let chain = ChainBuilder::new().job(put(first, 4)).build(chains);
+        d.write(space, chains, &chain).unwrap();
+        let submitted = d.submit_chain(space, 1, chains).unwrap();
+        assert_eq!(d.wait(submitted).unwrap().fault_address, Some(first));
+        // The frame is used again, without what was in it.
+        let second = d.alloc(space, 0x1000, Rights::RW).unwrap();
+        let mut word = [1; 8];
+        d.read(space, second, &mut word).unwrap();
+        assert_eq!(word, [0; 8]);
+        run(&mut d, space, chains, &[put(GpuVa(second.0 + 8), 5)]);
+        let r = d.finish().unwrap();
+
+        assert_eq!(words(&r, u64::MAX, far, 2), Some(vec![0x0202_0202_0202_0202, 3]));
+        assert_eq!(words(&r, u64::MAX, second, 2), Some(vec![0, 5]));
+        assert_eq!(words(&r, u64::MAX, first, 1), None);
+        assert_eq!(words(&r, 0, first, 1), Some(vec![0]));
+        assert_eq!(words(&r, 0, far, 1), None);
+        // Page tables are host writes of their own, and lie where the snapshots say that tables lie.
+        let role = |frame: u64| {
+            let runs = r.memory.last().runs();
+            runs.iter().find(|run| run.page(frame).is_some()).map(|run| run.role)
+        };
+        let tables = host_writes(&r)
+            .iter()
+            .filter(|(_, w)| role(w.frame()) == Some(FrameRole::Table))
+            .count();
+        assert!(tables >= 4, "{tables}");
+        // Every change of tables is followed by a lock, a flush of the tables, and a poll.
+        let commands: Vec<u64> = (0..r.events.len())
+            .filter_map(|e| r.events.access(e))
+            .filter(|a| a.write && a.offset == 0x2418)
+            .map(|a| a.value)
+            .collect();
+        assert_eq!(commands, [1, 2, 4, 2, 4, 2, 4, 2, 5, 1]);
+        assert!((0..r.events.len()).any(|e| r.events.kind(e) == Some(EventKind::HostWrite)));
+    }
+}
+
+#[test]
+fn shared_memory_stays_until_nobody_maps_it() {
+    let mut b = board();
+    let mut d = Driver::boot(&mut *b, Recorder::new("sharing")).unwrap();
+    let one = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let chain_one = d.alloc(one, 0x1000, Rights::RW).unwrap();
+    run(&mut d, one, chain_one, &[JobSpec::Null]);
+    // A second address space, after work has begun.
+    let two = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let data = d.alloc(one, 0x1000, Rights::RW).unwrap();
+    d.share(one, two, data, 0x1000).unwrap();
+    let chain_two = d.alloc(two, 0x1000, Rights::RW).unwrap();
+    run(&mut d, two, chain_two, &[put(data, 6)]);
+    d.unmap(one, data, 0x1000).unwrap();
+    let other = d.alloc(one, 0x1000, Rights::RW).unwrap();
+    d.write(one, other, &[9; 8]).unwrap();
+    let mut word = [0; 8];
+    d.read(two, data, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 6);
+    let r = d.finish().unwrap();
+    assert_eq!(r.facts.address_spaces.len(), 2);
+}
+
+#[test]
+fn a_change_costs_what_it_touches_not_what_there_is() {
+    let mut b = board();
+    let mut d = Driver::boot(&mut *b, Recorder::new("cost")).unwrap();
+    let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
+    let large = d.alloc(space, 1 << 24, Rights::RW).unwrap();
+    // Every second page has content, so that the frames do not fold into a run.
+    for page in (0..4096u64).step_by(2) {
+        d.write(space, GpuVa(large.0 + page * 4096), &page.to_le_bytes())
+            .unwrap();
+    }
+    run(&mut d, space, chains, &[JobSpec::Null]);
+    for n in 0..200u64 {
+        d.write(space, GpuVa(large.0 + n * 8 * 4096), &[n as u8; 8]).unwrap();
+        d.run_chain(space, 1, chains).unwrap();
+    }
+    let r = d.finish().unwrap();
+    let changes = &r.memory.snapshots[1..r.memory.snapshots.len() - 1];
+    assert_eq!(changes.len(), 200);
+    let runs: usize = changes.iter().map(|s| s.runs.len()).sum();
+    assert!(runs <= 200 * 8, "{runs}");
+    assert_eq!(host_writes(&r).len(), 200);
+}
