@@ -23,6 +23,7 @@ mod registers;
 mod window;
 
 pub use anomalies::Anomalies;
+pub use compute::stop::Budget;
 pub use device::{SoftwareMali, factory};
 pub use memory::ArenaMemory;
 pub use model::{Model, ModelData};

@@ -1,5 +1,7 @@
 //! What tells one GPU from another: identity and feature registers, and a few reset values.
 
+use crate::compute::stop::Budget;
+
 /// A GPU that this crate knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
@@ -7,16 +9,27 @@ pub enum Model {
     G71,
     /// Mali-G52. Only what a driver cannot do without; see [`ModelData::guessed`].
     G52,
+    /// Mali-G72. Its product number and what it shares with the G71.
+    G72,
+    /// Mali-G51. Its product number and what it shares with the G52.
+    G51,
+    /// Mali-G76. Its product number and what it shares with the G52.
+    G76,
+    /// Mali-G31. Its product number and what it shares with the G52.
+    G31,
 }
 
 impl Model {
-    /// All models, in the order in which a person is offered them.
+    /// The models that recordings are known of, in the order in which a person is offered them.
     pub const ALL: [Self; 2] = [Self::G71, Self::G52];
+
+    /// All models, those too of which next to everything is guessed: they are there for who asks by name.
+    pub const KNOWN: [Self; 6] = [Self::G71, Self::G52, Self::G72, Self::G51, Self::G76, Self::G31];
 
     /// The model with this device name (`mali-g71`).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|m| m.data().name == name)
+        Self::KNOWN.into_iter().find(|m| m.data().name == name)
     }
 
     /// The model's values.
@@ -25,6 +38,10 @@ impl Model {
         match self {
             Self::G71 => &G71,
             Self::G52 => &G52,
+            Self::G72 => &G72,
+            Self::G51 => &G51,
+            Self::G76 => &G76,
+            Self::G31 => &G31,
         }
     }
 }
@@ -40,6 +57,12 @@ pub struct ModelData {
     pub description: &'static str,
     /// The GPU id register.
     pub gpu_id: u32,
+    /// Major version of the architecture: 6 or 7. It is also the upper four bits of the GPU id.
+    pub architecture: u8,
+    /// Threads that execute a clause together, which is what a shader sees as its subgroup.
+    pub warp_width: u8,
+    /// What a job may execute.
+    pub budget: Budget,
     /// Shader cores there are, a bit each.
     pub shader_present: u64,
     /// Tilers there are.
@@ -71,11 +94,39 @@ pub struct ModelData {
     pub guessed: &'static str,
 }
 
-static G71: ModelData = ModelData {
+impl ModelData {
+    /// A feature register's value; 0 where there is none.
+    #[must_use]
+    pub fn feature(&self, offset: u32) -> u32 {
+        let at = self.features.binary_search_by_key(&offset, |f| f.0);
+        at.ok().and_then(|n| self.features.get(n)).map_or(0, |f| f.1)
+    }
+
+    /// Most threads of a workgroup.
+    #[must_use]
+    pub fn threads_of_group(&self) -> u32 {
+        self.feature(MAX_WORKGROUP_SIZE)
+    }
+}
+
+/// Offset of the register that tells the most threads of a workgroup.
+const MAX_WORKGROUP_SIZE: u32 = 0x0a4;
+
+/// A real driver gives a job half a second or a few. What one warp executes in that time, and what all of them do on a
+/// large GPU, is less than this by an order of magnitude.
+const BUDGET: Budget = Budget {
+    warp: 1 << 25,
+    job: 1 << 34,
+};
+
+const G71_DATA: ModelData = ModelData {
     name: "mali-g71",
     gpu_name: "Mali-G71",
     description: "Software Mali-G71 with eight cores; jobs with shaders complete without running them",
     gpu_id: 0x60a0_0002,
+    architecture: 6,
+    warp_width: 4,
+    budget: BUDGET,
     shader_present: 0xff,
     tiler_present: 1,
     l2_present: 1,
@@ -106,11 +157,14 @@ static G71: ModelData = ModelData {
     guessed: "core clock",
 };
 
-static G52: ModelData = ModelData {
+const G52_DATA: ModelData = ModelData {
     name: "mali-g52",
     gpu_name: "Mali-G52",
     description: "Software Mali-G52 with two cores; jobs with shaders complete without running them",
     gpu_id: 0x7212_0000,
+    architecture: 7,
+    warp_width: 8,
+    budget: BUDGET,
     shader_present: 0x3,
     tiler_present: 1,
     l2_present: 1,
@@ -141,15 +195,64 @@ static G52: ModelData = ModelData {
     guessed: "everything but the product number, the tiler features and the width of addresses",
 };
 
+static G71: ModelData = G71_DATA;
+static G52: ModelData = G52_DATA;
+
+// Product numbers and the width of subgroups as Mesa's tables have them (src/panfrost/lib/pan_props.c, Copyright 2019
+// Collabora, Ltd., MIT). The number of cores is that of a common chip.
+
+static G72: ModelData = ModelData {
+    name: "mali-g72",
+    gpu_name: "Mali-G72",
+    description: "Software Mali-G72 with twelve cores; jobs with shaders complete without running them",
+    gpu_id: 0x6221_0000,
+    shader_present: 0xfff,
+    guessed: OTHERS,
+    ..G71_DATA
+};
+
+static G51: ModelData = ModelData {
+    name: "mali-g51",
+    gpu_name: "Mali-G51",
+    description: "Software Mali-G51 with four cores; jobs with shaders complete without running them",
+    gpu_id: 0x7090_0000,
+    shader_present: 0xf,
+    guessed: OTHERS,
+    ..G52_DATA
+};
+
+static G76: ModelData = ModelData {
+    name: "mali-g76",
+    gpu_name: "Mali-G76",
+    description: "Software Mali-G76 with ten cores; jobs with shaders complete without running them",
+    gpu_id: 0x7211_0000,
+    shader_present: 0x3ff,
+    guessed: OTHERS,
+    ..G52_DATA
+};
+
+static G31: ModelData = ModelData {
+    name: "mali-g31",
+    gpu_name: "Mali-G31",
+    description: "Software Mali-G31 with two cores; jobs with shaders complete without running them",
+    gpu_id: 0x7093_0000,
+    guessed: OTHERS,
+    ..G52_DATA
+};
+
+const OTHERS: &str = "everything but the product number and the width of subgroups";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_find_their_model_and_features_are_sorted() {
-        for m in Model::ALL {
+        for m in Model::KNOWN {
             assert_eq!(Model::from_name(m.data().name), Some(m));
             assert!(m.data().features.windows(2).all(|w| w[0].0 < w[1].0));
+            assert_eq!(u32::from(m.data().architecture), m.data().gpu_id >> 28);
+            assert_eq!(m.data().threads_of_group(), 384);
             assert!(m.data().as_present < 1 << 16 && m.data().js_present < 1 << 16);
         }
         assert_eq!(Model::from_name("mali-t880"), None);

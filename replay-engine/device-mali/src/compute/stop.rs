@@ -48,7 +48,7 @@ impl std::ops::AddAssign for Stats {
 
 /// What a job may execute. The numbers are clauses and never times, so that a job ends at the same one every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub struct Budget {
     /// Clauses of one warp.
     pub warp: u64,
     /// Clauses of all warps of a job.

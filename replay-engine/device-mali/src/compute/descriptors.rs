@@ -1,0 +1,486 @@
+//! The descriptors of a compute job, read from memory through the page tables.
+//!
+//! Layout of the descriptors as in Mesa's tables for the architectures 6 and 7 (src/panfrost/lib/genxml/v6.xml and
+//! v7.xml, Copyright 2019 Collabora, Ltd., MIT), which agree in everything that compute uses but the register
+//! allocation. A job reads them once, at its start.
+
+use super::stop::Stop;
+use super::trace::Trace;
+use super::view::View;
+use crate::chain::Fault;
+use crate::model::ModelData;
+use crate::registers::exception;
+use trace_core::jobs::{Dispatch, HEADER_BYTES};
+
+/// Bytes of the draw descriptor, which stands 64 bytes behind the start of the job.
+const DRAW_BYTES: usize = 128;
+const DRAW_OFFSET: u64 = 64;
+const STATE_BYTES: usize = 64;
+const STORAGE_BYTES: usize = 32;
+/// Registers that are preloaded begin here; bit `n` of the preload set stands for register 48 + `n`.
+const FIRST_PRELOADED: u8 = 48;
+
+/// A value that is put in a register before the shader begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preloaded {
+    /// The low half of the shader's address.
+    Pc,
+    /// Place within the workgroup along x, and along y from bit 16 on.
+    LocalXy,
+    /// Place within the workgroup along z.
+    LocalZ,
+    /// Number of the workgroup along an axis.
+    Group(usize),
+    /// Place within the whole dispatch along an axis.
+    Global(usize),
+}
+
+impl Preloaded {
+    /// By bit of the preload set.
+    const BITS: [(u8, Self); 9] = [
+        (6, Self::Pc),
+        (7, Self::LocalXy),
+        (8, Self::LocalZ),
+        (9, Self::Group(0)),
+        (10, Self::Group(1)),
+        (11, Self::Group(2)),
+        (12, Self::Global(0)),
+        (13, Self::Global(1)),
+        (14, Self::Global(2)),
+    ];
+}
+
+/// A table of descriptors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// GPU address of the first.
+    pub va: u64,
+    /// How many the shader uses.
+    pub count: u32,
+}
+
+/// A uniform buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UniformBuffer {
+    /// GPU address, a multiple of 16.
+    pub va: u64,
+    /// Size; a load beyond it gives zeros. 0 to 65,536 in steps of 16.
+    pub bytes: u32,
+}
+
+/// Storage that the driver gives threads and workgroups.
+///
+/// Real GPUs keep many threads and workgroups in flight and give each its own instance. Here workgroups have one
+/// order, so that a thread uses the instance of its number within the workgroup, and every workgroup the first
+/// instance. Afterwards memory holds what the last workgroup left there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Storage {
+    /// GPU address of the first thread's storage.
+    pub thread_base: u64,
+    /// Bytes of a thread, a power of two from 16 on.
+    pub thread_bytes: u64,
+    /// GPU address of the workgroup's storage.
+    pub group_base: u64,
+    /// Bytes of a workgroup; 0 where there is none, or where they are given in a way that is not known.
+    pub group_bytes: u64,
+}
+
+impl Storage {
+    fn read(words: &[u32; STORAGE_BYTES / 4]) -> Self {
+        let [sizes, group, tls_low, tls_high, wls_low, wls_high, _, _] = *words;
+        // Workgroup storage has a number of instances, of which the highest one means none at all; a base, which
+        // Mesa leaves at 0; and a scale, the logarithm of the size plus one.
+        let (instances, base, scale) = (group & 31, group >> 5 & 3, group >> 8 & 31);
+        let group_bytes = match (instances, base, scale) {
+            (31, _, _) | (_, _, 0) | (_, 1.., _) => 0,
+            (_, 0, scale) => 1 << (scale - 1),
+        };
+        Self {
+            thread_base: long(tls_low, tls_high),
+            thread_bytes: 16 << (sizes & 31),
+            group_base: long(wls_low, wls_high),
+            group_bytes,
+        }
+    }
+
+    /// GPU address of a thread's storage, by its number within its workgroup.
+    pub(crate) fn of_thread(&self, thread: u32) -> u64 {
+        self.thread_base
+            .wrapping_add(self.thread_bytes.wrapping_mul(u64::from(thread)))
+    }
+}
+
+/// A compute job: everything that its shader is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ComputeJob {
+    /// Workgroups, and threads of each.
+    pub dispatch: Dispatch,
+    /// GPU address of the shader's first clause.
+    pub shader: u64,
+    /// Registers that a thread has, 32 or 64.
+    pub registers: u8,
+    /// What is put in which register before the shader begins.
+    pub preload: Vec<(u8, Preloaded)>,
+    /// Uniforms that the shader finds in its fast-access memory.
+    pub push_uniforms: Vec<u64>,
+    /// Uniform buffers by number.
+    pub uniform_buffers: Vec<UniformBuffer>,
+    /// Textures.
+    pub textures: Table,
+    /// Samplers.
+    pub samplers: Table,
+    /// Attributes: images, in a compute shader.
+    pub attributes: Table,
+    /// GPU address of the attribute buffers, which attributes name by number.
+    pub attribute_buffers: u64,
+    /// Whether the shader waits for its whole workgroup somewhere.
+    pub barrier: bool,
+    /// Storage of threads and workgroups.
+    pub storage: Storage,
+}
+
+fn long(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// Reads a descriptor as little-endian words.
+fn words<const N: usize, T: Trace>(view: &mut View<'_, T>, va: u64) -> Result<[u32; N], Stop> {
+    let mut out = [0; N];
+    let mut bytes = vec![0; 4 * N];
+    view.read(va, &mut bytes)?;
+    for (to, from) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *to = u32::from_le_bytes(*from);
+    }
+    Ok(out)
+}
+
+/// Reads a table of 64-bit entries, as long as an 8-bit count allows.
+fn longs<T: Trace>(view: &mut View<'_, T>, va: u64, count: u8) -> Result<Vec<u64>, Stop> {
+    let mut bytes = vec![0; 8 * usize::from(count)];
+    view.read(va, &mut bytes)?;
+    Ok(bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|b| u64::from_le_bytes(*b))
+        .collect())
+}
+
+impl ComputeJob {
+    /// Reads the job whose header stands at `va`.
+    ///
+    /// # Errors
+    /// The fault of a descriptor that cannot be read; `INSTR_INVALID_PC` without a shader; `JOB_CONFIG_FAULT` when a
+    /// workgroup has more threads than the GPU.
+    pub(crate) fn read<T: Trace>(view: &mut View<'_, T>, va: u64, model: &ModelData) -> Result<Self, Stop> {
+        let [sizes, shifts] = words::<2, _>(view, va.wrapping_add(HEADER_BYTES as u64))?;
+        let dispatch = Dispatch::unpack(sizes, shifts);
+        let draw = words::<{ DRAW_BYTES / 4 }, _>(view, va.wrapping_add(DRAW_OFFSET))?;
+        let pointer = |n: usize| {
+            let word = |n: usize| draw.get(n).copied().unwrap_or(0);
+            long(word(n), word(n + 1))
+        };
+        let state = words::<{ STATE_BYTES / 4 }, _>(view, pointer(14))?;
+        let [code_low, code_high, resources, attributes, properties, ..] = state;
+        let preload = state.get(12).copied().unwrap_or(0);
+        let shader = long(code_low, code_high) & !15;
+        if shader == 0 {
+            return Err(Fault::Job(exception::INVALID_PC).into());
+        }
+        let threads = dispatch.size.iter().fold(1u64, |n, s| n.saturating_mul(u64::from(*s)));
+        if threads > u64::from(model.threads_of_group()) {
+            return Err(Fault::Job(exception::CONFIG).into());
+        }
+        let push_count = (preload >> 15 & 127) as u8;
+        let push_uniforms = if push_count > 0 {
+            longs(view, pointer(12), push_count)?
+        } else {
+            Vec::new()
+        };
+        let buffer_count = (properties & 255) as u8;
+        let uniform_buffers = if buffer_count > 0 {
+            longs(view, pointer(6), buffer_count)?
+        } else {
+            Vec::new()
+        };
+        let storage = match pointer(28) {
+            0 => Storage::default(),
+            va => Storage::read(&words::<{ STORAGE_BYTES / 4 }, _>(view, va)?),
+        };
+        Ok(Self {
+            dispatch,
+            shader,
+            registers: if model.architecture >= 7 && properties >> 12 & 3 == 2 {
+                32
+            } else {
+                64
+            },
+            preload: Preloaded::BITS
+                .into_iter()
+                .filter(|(bit, _)| preload >> bit & 1 == 1)
+                .map(|(bit, what)| (FIRST_PRELOADED + bit, what))
+                .collect(),
+            push_uniforms,
+            uniform_buffers: uniform_buffers.into_iter().map(UniformBuffer::unpack).collect(),
+            textures: Table {
+                va: pointer(8),
+                count: resources >> 16,
+            },
+            samplers: Table {
+                va: pointer(10),
+                count: resources & 0xffff,
+            },
+            attributes: Table {
+                va: pointer(18),
+                count: attributes & 0xffff,
+            },
+            attribute_buffers: pointer(16),
+            barrier: properties >> 11 & 1 == 1,
+            storage,
+        })
+    }
+
+    /// Threads of a workgroup.
+    pub(crate) fn threads(&self) -> u32 {
+        self.dispatch.size.iter().product()
+    }
+}
+
+impl UniformBuffer {
+    fn unpack(raw: u64) -> Self {
+        if raw == 0 {
+            return Self::default();
+        }
+        Self {
+            va: (raw >> 12) << 4,
+            bytes: ((raw & 0xfff) as u32 + 1) * 16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Model;
+    use crate::address_space::Translation;
+    use crate::compute::view::Turn;
+    use crate::memory::ArenaMemory;
+    use proptest::prelude::*;
+    use replay_engine::device::Arena;
+    use std::path::{Path, PathBuf};
+    use trace_core::PhysAddr;
+
+    fn memory(pages: u64) -> ArenaMemory {
+        ArenaMemory::new(Arena {
+            base: PhysAddr(0),
+            pages,
+        })
+    }
+
+    fn read(m: &ArenaMemory, va: u64, model: Model) -> Result<ComputeJob, Stop> {
+        let mut v: View<'_> = View::new(m, Translation::Identity, Turn::Now);
+        ComputeJob::read(&mut v, va, model.data())
+    }
+
+    fn put(m: &mut ArenaMemory, va: u64, words: &[u32]) {
+        for (n, w) in (0..).zip(words) {
+            m.write(PhysAddr(va + n * 4), &w.to_le_bytes()).unwrap();
+        }
+    }
+
+    /// A job at 0x1000, its state at 0x2000.
+    fn sound() -> ArenaMemory {
+        let mut m = memory(16);
+        let d = Dispatch {
+            workgroups: [7, 2, 1],
+            size: [8, 4, 2],
+        };
+        let (sizes, shifts) = d.pack(6).unwrap();
+        put(&mut m, 0x1020, &[sizes, shifts]);
+        for (word, value) in [
+            (6, 0x3000),
+            (8, 0x3800),
+            (10, 0x3900),
+            (12, 0x3100),
+            (14, 0x2000),
+            (16, 0x3a00),
+            (18, 0x3b00),
+            (28, 0x3200),
+        ] {
+            put(&mut m, 0x1040 + word * 4, &[value]);
+        }
+        put(
+            &mut m,
+            0x2000,
+            &[0x5007, 1, 2 | 3 << 16, 4 | 5 << 16, 2 | 1 << 11 | 2 << 12],
+        );
+        put(&mut m, 0x2030, &[1 << 7 | 1 << 12 | 1 << 14 | 2 << 15]);
+        put(&mut m, 0x3000, &[0x0004_0001, 0, 0, 0]);
+        put(&mut m, 0x3100, &[1, 2, 3, 4]);
+        put(&mut m, 0x3200, &[2, 3 | 9 << 8, 0x4000, 1, 0x6000, 2]);
+        m
+    }
+
+    #[test]
+    fn every_part_of_a_job_is_read() {
+        let job = read(&sound(), 0x1000, Model::G71).unwrap();
+        let table = |va, count| Table { va, count };
+        assert_eq!(
+            job,
+            ComputeJob {
+                dispatch: Dispatch {
+                    workgroups: [7, 2, 1],
+                    size: [8, 4, 2]
+                },
+                shader: 0x1_0000_5000,
+                registers: 64,
+                preload: vec![
+                    (55, Preloaded::LocalXy),
+                    (60, Preloaded::Global(0)),
+                    (62, Preloaded::Global(2))
+                ],
+                push_uniforms: vec![0x2_0000_0001, 0x4_0000_0003],
+                uniform_buffers: vec![UniformBuffer { va: 0x400, bytes: 32 }, UniformBuffer::default()],
+                textures: table(0x3800, 3),
+                samplers: table(0x3900, 2),
+                attributes: table(0x3b00, 4),
+                attribute_buffers: 0x3a00,
+                barrier: true,
+                storage: Storage {
+                    thread_base: 0x1_0000_4000,
+                    thread_bytes: 64,
+                    group_base: 0x2_0000_6000,
+                    group_bytes: 256
+                },
+            }
+        );
+        assert_eq!((job.threads(), job.storage.of_thread(3)), (64, 0x1_0000_40c0));
+        // The newer architecture has shaders that take half of the registers.
+        assert_eq!(read(&sound(), 0x1000, Model::G52).unwrap().registers, 32);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_run_is_its_exception() {
+        let code = |r: Result<ComputeJob, Stop>| match r {
+            Err(Stop::Fault(f)) => f.code(),
+            other => panic!("{other:?}"),
+        };
+        // A pointer to every part, beyond memory.
+        for word in [6, 12, 14, 28] {
+            let mut m = sound();
+            put(&mut m, 0x1040 + word * 4, &[0x10_0000]);
+            assert_eq!(code(read(&m, 0x1000, Model::G71)), exception::BUS, "word {word}");
+        }
+        let mut m = sound();
+        put(&mut m, 0x2000, &[15, 0]);
+        assert_eq!(code(read(&m, 0x1000, Model::G71)), exception::INVALID_PC);
+        for (sizes, shifts) in [
+            // A workgroup of 2^32 threads, and one of one more than the GPU has.
+            (u32::MAX, 0x0820_8000 | 10 | 21 << 5),
+            Dispatch {
+                workgroups: [1; 3],
+                size: [385, 1, 1],
+            }
+            .pack(6)
+            .unwrap(),
+        ] {
+            put(&mut m, 0x2000, &[0x5000, 0]);
+            put(&mut m, 0x1020, &[sizes, shifts]);
+            assert_eq!(
+                code(read(&m, 0x1000, Model::G71)),
+                exception::CONFIG,
+                "{sizes:#x} {shifts:#x}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_descriptors_are_read_or_refused(seed in proptest::collection::vec(any::<u32>(), 256), small in any::<bool>(), va in 0u64..0x4000) {
+            let mut m = memory(4);
+            for at in 0..16 {
+                let word = |w: &u32| if small { w & 0x3fff } else { *w };
+                put(&mut m, at * 1024, &seed.iter().map(word).collect::<Vec<_>>());
+            }
+            if let Ok(job) = read(&m, va & !63, Model::G52) {
+                prop_assert!((1..=384).contains(&job.threads()));
+                prop_assert!(job.push_uniforms.len() < 128 && job.uniform_buffers.len() < 256);
+            }
+        }
+    }
+
+    #[allow(clippy::print_stdout, reason = "says what it skips")]
+    fn recordings() -> Option<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
+        let folder = std::env::var_os("KINESCOPE_RECORDINGS")
+            .map_or(root, PathBuf::from)
+            .join("panfrost");
+        if !folder.is_dir() {
+            println!("skipped: no recordings at {}", folder.display());
+            return None;
+        }
+        Some(folder)
+    }
+
+    /// Jobs of Mesa's own driver, against an independent walk of the same memory.
+    #[test]
+    fn jobs_of_a_real_driver_are_read_as_their_own_description_says() {
+        let Some(folder) = recordings() else { return };
+        let mut seen = 0;
+        for gpu in ["g71", "g52", "zoo/g71", "zoo/g52"] {
+            let Ok(entries) = std::fs::read_dir(folder.join(gpu)) else {
+                continue;
+            };
+            for program in entries.map(|e| e.unwrap().path()) {
+                let json = |name: &str| -> serde_json::Value {
+                    serde_json::from_slice(&std::fs::read(program.join(name)).unwrap()).unwrap()
+                };
+                let number = |v: &serde_json::Value| {
+                    u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+                };
+                for submit in json("spec.json")["submits"].as_array().unwrap() {
+                    let mut m = memory(1 << 20);
+                    for bo in json(submit["submit"].as_str().unwrap())["bos"].as_array().unwrap() {
+                        let Some(file) = bo["file"].as_str() else { continue };
+                        let bytes = std::fs::read(program.join(file)).unwrap();
+                        for (n, page) in (0..).zip(bytes.chunks(4096)) {
+                            m.write(PhysAddr(number(&bo["va"]) + n * 4096), page).unwrap();
+                        }
+                    }
+                    for told in submit["jobs"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .filter(|j| j["type"] == "compute")
+                    {
+                        let model = if gpu.ends_with("g52") { Model::G52 } else { Model::G71 };
+                        let job = read(&m, number(&told["va"]), model)
+                            .unwrap_or_else(|e| panic!("{}: {e:?}", program.display()));
+                        let (rsd, count) = (&told["rsd"], |v: &serde_json::Value| v.as_u64().unwrap() as usize);
+                        let sizes = |v: &serde_json::Value| {
+                            v.as_array()
+                                .unwrap()
+                                .iter()
+                                .map(|n| n.as_u64().unwrap() as u32)
+                                .collect::<Vec<_>>()
+                        };
+                        assert_eq!(job.dispatch.size.to_vec(), sizes(&told["workgroup_size"]));
+                        assert_eq!(job.dispatch.workgroups.to_vec(), sizes(&told["num_workgroups"]));
+                        assert_eq!(job.shader, number(&rsd["shader"]));
+                        assert_eq!(job.uniform_buffers.len(), count(&rsd["ubo_count"]));
+                        assert_eq!(job.push_uniforms.len(), count(&rsd["push_uniform_count_64bit"]));
+                        assert_eq!(job.textures.count as usize, count(&rsd["texture_count"]));
+                        assert_eq!(job.samplers.count as usize, count(&rsd["sampler_count"]));
+                        assert_eq!(job.attributes.count as usize, count(&rsd["attribute_count"]));
+                        assert_eq!(job.barrier, rsd["barrier"].as_bool().unwrap());
+                        let set = job.preload.iter().fold(0, |s, (r, _)| s | 1u64 << (r - 48));
+                        assert_eq!(set, number(&rsd["preload"]) & 0x7fff);
+                        assert_eq!(job.attribute_buffers, number(&told["attribute_buffers"]));
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen >= 25, "{seen} jobs");
+    }
+}
