@@ -22,6 +22,14 @@ const ADDS: u8 = 1;
 /// Most bytes of the file.
 const MOST: usize = 4 << 20;
 
+/// The kinds by the numbers that parts name them by, which inputs that were found earlier keep: a kind with a lower
+/// number in the format that came later is the last.
+fn kinds() -> impl Iterator<Item = SectionKind> {
+    let later = |k: &SectionKind| *k == SectionKind::HostWrites;
+    let first = SectionKind::ALL.into_iter().filter(move |k| !later(k));
+    first.chain(SectionKind::ALL.into_iter().filter(later))
+}
+
 /// Lays parts out as a file.
 #[must_use]
 pub fn lay_out(parts: &[u8]) -> Vec<u8> {
@@ -97,7 +105,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn known(&self) -> Option<SectionKind> {
-        SectionKind::ALL.get(usize::from(self.kind)).copied()
+        kinds().nth(usize::from(self.kind))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -257,7 +265,7 @@ pub fn take_apart(file: &[u8]) -> Vec<u8> {
 }
 
 fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]) {
-    let kind = SectionKind::ALL.iter().position(|k| *k as u32 == s.number);
+    let kind = kinds().position(|k| k as u32 == s.number);
     // Digests of pages are made again by `lay_out`.
     let kept = match s.kind {
         Some(SectionKind::PageDigests) => 0,
