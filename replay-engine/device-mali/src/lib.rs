@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod power;
 mod registers;
+pub mod texture;
 mod window;
 
 pub use anomalies::Anomalies;
