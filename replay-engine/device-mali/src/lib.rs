@@ -16,11 +16,13 @@ mod device;
 mod gpu_control;
 mod interrupts;
 mod job_slot;
+pub mod lab;
 mod memory;
 mod model;
 mod power;
 mod registers;
-pub mod texture;
+#[allow(dead_code, reason = "wired to jobs with their descriptors")]
+mod shader;
 mod window;
 
 pub use anomalies::Anomalies;

@@ -1,0 +1,242 @@
+//! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
+
+use super::lanes::{CONSTANTS, File, LANES, Vector, run};
+use super::message::{Messages, Sent};
+use super::program::{Program, Way};
+use super::translate::{Given, LANE_ID, Translator, WARP_ID};
+use super::wave::{Group, Wave, spread};
+use crate::compute::descriptors::{ComputeJob, Preloaded};
+use crate::compute::dispatch::WorkgroupRunner;
+use crate::compute::stop::{Meter, Stop};
+use crate::compute::trace::Trace;
+use crate::compute::view::View;
+
+/// What a shader runs with, shared by all that run it.
+pub(crate) struct Running<'j> {
+    pub program: &'j Program,
+    pub job: &'j ComputeJob,
+    /// Lanes of a warp of this GPU.
+    pub warp: u32,
+    /// Counters that a shader can read: nanoseconds, cycles.
+    pub clock: [u64; 2],
+}
+
+/// Runs workgroups of one job, one after another.
+pub(crate) struct Shader<'j> {
+    running: &'j Running<'j>,
+    file: File,
+    arch: pulp::Arch,
+}
+
+impl<'j> Shader<'j> {
+    pub(crate) fn new(running: &'j Running<'j>) -> Self {
+        let mut file = File::new();
+        for (place, word) in (CONSTANTS..).zip(&running.program.constants) {
+            *file.at_mut(place) = [*word; LANES];
+        }
+        Self {
+            running,
+            file,
+            arch: pulp::Arch::new(),
+        }
+    }
+
+    fn wave(&self, first: u32, threads: u32, meter: &Meter<'_>) -> Wave {
+        let count = (threads - first).min(LANES as u32);
+        let lanes = if count == LANES as u32 {
+            u32::MAX
+        } else {
+            (1 << count) - 1
+        };
+        Wave {
+            saved: None,
+            begun: false,
+            first,
+            lanes,
+            ready: vec![Group {
+                at: self.running.program.entry,
+                lanes,
+            }],
+            waiting: Vec::new(),
+            fuel: meter.fuel(),
+        }
+    }
+
+    /// Sets the registers of a wave that begins.
+    fn preload(&mut self, group: [u32; 3], wave: &Wave) {
+        self.file.registers().fill([0; LANES]);
+        let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
+        let local = |i: usize| {
+            let n = wave.first + i as u32;
+            [n % sx, n / sx % sy, n / sx / sy]
+        };
+        for (register, what) in &self.running.job.preload {
+            let to = self.file.at_mut(u16::from(*register) % 64);
+            for (i, word) in to.iter_mut().enumerate() {
+                let [x, y, z] = local(i);
+                let at = |axis: usize| [x, y, z].get(axis).copied().unwrap_or(0);
+                let size = |axis: usize| [sx, sy, sz].get(axis).copied().unwrap_or(1);
+                let number = |axis: usize| group.get(axis).copied().unwrap_or(0);
+                *word = match what {
+                    Preloaded::Pc => self.running.job.shader as u32,
+                    Preloaded::LocalXy => x & 0xffff | y << 16,
+                    Preloaded::LocalZ => z,
+                    Preloaded::Group(axis) => number(*axis),
+                    Preloaded::Global(axis) => number(*axis).wrapping_mul(size(*axis)).wrapping_add(at(*axis)),
+                };
+            }
+        }
+    }
+
+    fn special(&mut self, wave: &Wave) {
+        let warp = self.running.warp.max(1);
+        let thread: Vector = std::array::from_fn(|i| wave.first + i as u32);
+        *self.file.at_mut(LANE_ID) = thread.map(|t| t % warp);
+        *self.file.at_mut(WARP_ID) = thread.map(|t| t / warp);
+    }
+
+    /// Runs a wave until all its lanes ended or wait.
+    fn run_wave<T: Trace>(
+        &mut self,
+        group: [u32; 3],
+        wave: &mut Wave,
+        view: &mut View<'_, T>,
+        meter: &mut Meter<'_>,
+    ) -> Result<(), Stop> {
+        let (program, arch) = (self.running.program, self.arch);
+        let mut lanes = 0;
+        let mut mask = [0; LANES];
+        let mut next = wave.next();
+        while let Some(now) = next {
+            let Some(node) = program.nodes.get(now.at as usize) else {
+                break;
+            };
+            meter.clause(&mut wave.fuel)?;
+            if now.lanes != lanes {
+                lanes = now.lanes;
+                mask = spread(lanes);
+            }
+            meter.lane_ops += u64::from(node.block.operations * lanes.count_ones());
+            let mut sent = Sent::default();
+            for s in &node.block.segments {
+                let file = &mut self.file;
+                arch.dispatch(
+                    #[inline(always)]
+                    || run(file, &s.steps, &mask),
+                );
+                if let Some(m) = &s.message {
+                    let mut messages = Messages {
+                        running: self.running,
+                        file: &mut self.file,
+                        view,
+                        group,
+                        first: wave.first,
+                        lanes,
+                        clause: node.block.address,
+                        tuple: s.tuple,
+                    };
+                    messages.send(m, &mut sent)?;
+                }
+            }
+            let (taken, stay) = (sent.branched & lanes, lanes & !sent.branched);
+            if wave.ready.is_empty() && !sent.barrier && (taken == 0 || stay == 0) {
+                // All lanes go the same way, and there are no others.
+                next = match if taken == 0 { node.through } else { node.branch } {
+                    Way::To(at) => Some(Group { at, lanes }),
+                    Way::End => None,
+                };
+                continue;
+            }
+            let groups = if sent.barrier {
+                &mut wave.waiting
+            } else {
+                &mut wave.ready
+            };
+            for (way, lanes) in [(node.through, stay), (node.branch, taken)] {
+                if let Way::To(at) = way {
+                    Wave::add(groups, at, lanes);
+                }
+            }
+            next = wave.next();
+        }
+        Ok(())
+    }
+}
+
+/// Runs one clause of arithmetic on the registers of up to 32 lanes.
+pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
+    let given = Given {
+        push: push.to_vec(),
+        shared_base: 0,
+    };
+    let mut translator = Translator::new(&given);
+    let clause = bifrost::Clause::from_code(code, 0).map_err(|e| e.to_string())?;
+    let block = translator.clause(&clause).map_err(|all| {
+        let told: Vec<String> = all.into_iter().map(|u| u.what).collect();
+        told.join(", ")
+    })?;
+    let mut file = File::new();
+    for (place, word) in (CONSTANTS..).zip(translator.pool.words()) {
+        *file.at_mut(place) = [*word; LANES];
+    }
+    for (lane, registers) in registers.iter().enumerate().take(LANES) {
+        for (to, word) in file.registers().iter_mut().zip(registers) {
+            to[lane % LANES] = *word;
+        }
+    }
+    *file.at_mut(LANE_ID) = std::array::from_fn(|i| i as u32 % 4);
+    for s in &block.segments {
+        if s.message.is_some() {
+            return Err("it sends a message".to_owned());
+        }
+        let file = &mut file;
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || run(file, &s.steps, &[u32::MAX; LANES]),
+        );
+    }
+    for (lane, registers) in registers.iter_mut().enumerate().take(LANES) {
+        for (word, from) in registers.iter_mut().zip(file.registers().iter()) {
+            *word = from[lane % LANES];
+        }
+    }
+    Ok(())
+}
+
+impl<T: Trace> WorkgroupRunner<T> for Shader<'_> {
+    fn run(&mut self, group: [u32; 3], view: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
+        let threads = self.running.job.threads();
+        let mut waves = Vec::new();
+        let mut first = 0;
+        while first < threads {
+            waves.push(self.wave(first, threads, meter));
+            first += LANES as u32;
+        }
+        let alone = waves.len() == 1;
+        loop {
+            for wave in &mut waves {
+                if wave.ready.is_empty() {
+                    continue;
+                }
+                self.special(wave);
+                match &wave.saved {
+                    Some(registers) => self.file.registers().copy_from_slice(&registers[..]),
+                    None if !wave.begun => self.preload(group, wave),
+                    // The only wave leaves its registers in the file.
+                    None => {}
+                }
+                wave.begun = true;
+                self.run_wave(group, wave, view, meter)?;
+                if !alone && !wave.waiting.is_empty() {
+                    let saved = wave.saved.get_or_insert_with(|| Box::new([[0; LANES]; 64]));
+                    saved.copy_from_slice(self.file.registers());
+                }
+            }
+            // Every wave ended or waits: those that wait go on together.
+            if waves.iter().all(|w| w.waiting.is_empty()) {
+                return Ok(());
+            }
+            waves.iter_mut().for_each(Wave::release);
+        }
+    }
+}

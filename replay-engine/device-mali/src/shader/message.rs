@@ -1,0 +1,393 @@
+//! What a clause sends to other units: loads, stores, atomics, what lanes tell each other, barriers, branches.
+
+use super::group::Running;
+use super::lanes::{File, LANES};
+use super::mods::LaneOp;
+use super::translate::{Atomic, Message, Narrow, Space};
+use super::wave::{Mask, each};
+use crate::compute::stop::Stop;
+use crate::compute::trace::{Trace, Who};
+use crate::compute::view::View;
+
+/// What messages of a clause did to its lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Lanes that took the branch.
+    pub branched: Mask,
+    /// Whether the lanes wait for the workgroup.
+    pub barrier: bool,
+}
+
+/// The sender of messages.
+pub(crate) struct Messages<'r, 'v, 'm, 'j, T: Trace> {
+    pub running: &'r Running<'j>,
+    pub file: &'v mut File,
+    pub view: &'v mut View<'m, T>,
+    pub group: [u32; 3],
+    /// Number of the wave's first thread.
+    pub first: u32,
+    pub lanes: Mask,
+    pub clause: u64,
+    pub tuple: u8,
+}
+
+impl Atomic {
+    fn apply32(self, a: u32, b: u32) -> u32 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::SMin => (a as i32).min(b as i32) as u32,
+            Self::SMax => (a as i32).max(b as i32) as u32,
+            Self::UMin => a.min(b),
+            Self::UMax => a.max(b),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+        }
+    }
+
+    fn apply64(self, a: u64, b: u64) -> u64 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::SMin => (a as i64).min(b as i64) as u64,
+            Self::SMax => (a as i64).max(b as i64) as u64,
+            Self::UMin => a.min(b),
+            Self::UMax => a.max(b),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+        }
+    }
+
+    /// The operand that changes nothing.
+    fn neutral(self) -> u32 {
+        match self {
+            Self::Add | Self::Or | Self::Xor | Self::UMax => 0,
+            Self::And | Self::UMin => u32::MAX,
+            Self::SMin => i32::MAX as u32,
+            Self::SMax => i32::MIN as u32,
+        }
+    }
+}
+
+impl<T: Trace> Messages<'_, '_, '_, '_, T> {
+    /// Sends a message for all lanes, lowest first.
+    pub(crate) fn send(&mut self, message: &Message, sent: &mut Sent) -> Result<(), Stop> {
+        match message {
+            Message::Load {
+                space,
+                words,
+                narrow,
+                address,
+                staging,
+            } => match (narrow, words) {
+                (Some(n), _) => self.load_narrow(*space, *n, *address, *staging),
+                (None, 1) => self.load::<1>(*space, *address, *staging),
+                (None, 2) => self.load::<2>(*space, *address, *staging),
+                (None, 3) => self.load::<3>(*space, *address, *staging),
+                (None, _) => self.load::<4>(*space, *address, *staging),
+            },
+            Message::Store {
+                space,
+                words,
+                narrow,
+                address,
+                staging,
+            } => match (narrow, words) {
+                (Some(n), _) => self.store_narrow(*space, *n, *address, *staging),
+                (None, 1) => self.store::<1>(*space, *address, *staging),
+                (None, 2) => self.store::<2>(*space, *address, *staging),
+                (None, 3) => self.store::<3>(*space, *address, *staging),
+                (None, _) => self.store::<4>(*space, *address, *staging),
+            },
+            Message::Atomic {
+                op,
+                operand,
+                returns,
+                wide,
+                address,
+                staging,
+            } => self.atomic(*op, *operand, *returns, *wide, *address, *staging),
+            Message::Exchange {
+                space,
+                compare,
+                returns,
+                wide,
+                address,
+                staging,
+            } => self.exchange(*space, *compare, *returns, *wide, *address, *staging),
+            Message::Permute {
+                value,
+                lane,
+                op,
+                width,
+                inactive,
+                to,
+            } => {
+                self.permute(*value, *lane, *op, *width, *inactive, *to);
+                Ok(())
+            }
+            Message::Ballot { value, width, to } => {
+                self.ballot(*value, *width, *to);
+                Ok(())
+            }
+            Message::Clock { cycles, staging } => {
+                let [nanoseconds, counted] = self.running.clock;
+                let value = if *cycles { counted } else { nanoseconds };
+                for lane in each(self.lanes) {
+                    self.put(*staging, 0, lane, value as u32);
+                    self.put(*staging, 1, lane, (value >> 32) as u32);
+                }
+                Ok(())
+            }
+            Message::Barrier => {
+                sent.barrier = true;
+                Ok(())
+            }
+            Message::Branch { condition, .. } => {
+                sent.branched = match condition {
+                    None => self.lanes,
+                    Some(place) => {
+                        let words = self.file.at(*place);
+                        let bits = words
+                            .iter()
+                            .enumerate()
+                            .fold(0, |m, (i, w)| m | u32::from(*w != 0) << i);
+                        bits & self.lanes
+                    }
+                };
+                Ok(())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, place: u16, lane: usize) -> u32 {
+        self.file.at(place)[lane % LANES]
+    }
+
+    #[inline(always)]
+    fn put(&mut self, staging: u8, n: u16, lane: usize, word: u32) {
+        self.file.at_mut((u16::from(staging) + n) % 64)[lane % LANES] = word;
+    }
+
+    #[inline(always)]
+    fn staged(&self, staging: u8, n: u16, lane: usize) -> u32 {
+        self.word((u16::from(staging) + n) % 64, lane)
+    }
+
+    /// Tells a trace which lane comes next.
+    #[inline(always)]
+    fn by(&mut self, lane: usize) {
+        if T::ON {
+            let who = Who {
+                group: self.group,
+                thread: self.first + lane as u32,
+                pc: self.clause,
+                tuple: self.tuple,
+            };
+            self.view.by(who);
+        }
+    }
+
+    /// The GPU address of an access; `None` for one beyond a uniform buffer, which reads zeros.
+    #[inline(always)]
+    fn address(&self, space: Space, address: [u16; 2], lane: usize, bytes: u32) -> Option<u64> {
+        let low = self.word(address[0], lane);
+        Some(match space {
+            Space::Global => u64::from(low) | u64::from(self.word(address[1], lane)) << 32,
+            Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)),
+            Space::Local => {
+                let base = self.running.job.storage.of_thread(self.first + lane as u32);
+                base.wrapping_add(u64::from(low))
+            }
+            Space::Uniform => {
+                let number = self.word(address[1], lane) as usize;
+                let buffer = self.running.job.uniform_buffers.get(number)?;
+                let end = low.checked_add(bytes)?;
+                if end > buffer.bytes {
+                    return None;
+                }
+                buffer.va.wrapping_add(u64::from(low))
+            }
+        })
+    }
+
+    fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let words = match self.address(space, address, lane, 4 * N as u32) {
+                Some(va) => self.view.load::<N>(va)?,
+                None => [0; N],
+            };
+            for (n, word) in (0u16..).zip(words) {
+                self.put(staging, n, lane, word);
+            }
+        }
+        Ok(())
+    }
+
+    fn store<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let Some(va) = self.address(space, address, lane, 4 * N as u32) else {
+                continue;
+            };
+            let words = std::array::from_fn(|n| self.staged(staging, n as u16, lane));
+            self.view.store::<N>(va, words)?;
+        }
+        Ok(())
+    }
+
+    fn load_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+        let count = usize::from(n.bytes).min(16);
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let mut bytes = [0; 16];
+            if let Some(va) = self.address(space, address, lane, count as u32) {
+                self.view.read(va, bytes.get_mut(..count).unwrap_or(&mut []))?;
+            }
+            let word = |k: usize| bytes.as_chunks::<4>().0.get(k).map_or(0, |b| u32::from_le_bytes(*b));
+            if count > 4 {
+                for k in 0..count.div_ceil(4) {
+                    self.put(staging, k as u16, lane, word(k));
+                }
+                continue;
+            }
+            let unused = 32 - 8 * count as u32;
+            let value = if n.signed {
+                ((word(0) << unused) as i32 >> unused) as u32
+            } else {
+                word(0)
+            };
+            let old = self.staged(staging, 0, lane);
+            self.put(staging, 0, lane, old & !n.replaced | value << n.shift & n.replaced);
+            if n.double {
+                self.put(staging, 1, lane, if n.signed { (value as i32 >> 31) as u32 } else { 0 });
+            }
+        }
+        Ok(())
+    }
+
+    fn store_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+        let count = usize::from(n.bytes).min(16);
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let Some(va) = self.address(space, address, lane, count as u32) else {
+                continue;
+            };
+            let mut bytes = [0; 16];
+            for (k, to) in bytes
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .enumerate()
+                .take(count.div_ceil(4))
+            {
+                *to = self.staged(staging, k as u16, lane).to_le_bytes();
+            }
+            self.view.write(va, bytes.get(..count).unwrap_or(&[]))?;
+        }
+        Ok(())
+    }
+
+    /// Atomics. The hardware joins what the lanes of a warp do to one word and tells each lane its share, which
+    /// `ATOM_POST` adds to what memory held; here lanes go one after another, and each share is neutral.
+    fn atomic(
+        &mut self,
+        op: Atomic,
+        operand: Option<u64>,
+        returns: bool,
+        wide: bool,
+        address: [u16; 2],
+        staging: u8,
+    ) -> Result<(), Stop> {
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let va = u64::from(self.word(address[0], lane)) | u64::from(self.word(address[1], lane)) << 32;
+            let low = self.staged(staging, 0, lane);
+            let old = if wide {
+                let staged = u64::from(low) | u64::from(self.staged(staging, 1, lane)) << 32;
+                self.view
+                    .atomic64(va, |old| op.apply64(old, operand.unwrap_or(staged)))?
+            } else {
+                let operand = operand.map_or(low, |o| o as u32);
+                u64::from(self.view.atomic(va, |old| op.apply32(old, operand))?)
+            };
+            if returns {
+                self.put(staging, 0, lane, old as u32);
+                self.put(staging, 1, lane, if wide { (old >> 32) as u32 } else { op.neutral() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges, always or when memory holds what the upper staging registers say.
+    fn exchange(
+        &mut self,
+        space: Space,
+        compare: bool,
+        returns: bool,
+        wide: bool,
+        address: [u16; 2],
+        staging: u8,
+    ) -> Result<(), Stop> {
+        let count = if wide { 2 } else { 1 };
+        for lane in each(self.lanes) {
+            self.by(lane);
+            let Some(va) = self.address(space, address, lane, 4 * u32::from(count)) else {
+                continue;
+            };
+            let staged = |at: u16| {
+                let high = if wide { self.staged(staging, at + 1, lane) } else { 0 };
+                u64::from(self.staged(staging, at, lane)) | u64::from(high) << 32
+            };
+            let (new, expected) = (staged(0), staged(count));
+            let change = |old: u64| if !compare || old == expected { new } else { old };
+            let old = if wide {
+                self.view.atomic64(va, change)?
+            } else {
+                u64::from(self.view.atomic(va, |old| change(u64::from(old)) as u32)?)
+            };
+            if returns {
+                self.put(staging, 0, lane, old as u32);
+                if wide {
+                    self.put(staging, 1, lane, (old >> 32) as u32);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn permute(&mut self, value: u16, lane: u16, op: LaneOp, width: u8, inactive: u32, to: u16) {
+        let (values, asked) = (*self.file.at(value), *self.file.at(lane));
+        let width = u32::from(width).clamp(1, LANES as u32);
+        let out = self.file.at_mut(to);
+        for own in each(self.lanes) {
+            let (base, place) = (own as u32 / width * width, own as u32 % width);
+            let asked = asked[own] & 0xff;
+            let other = match op {
+                LaneOp::None => asked,
+                LaneOp::Xor => place ^ asked,
+                LaneOp::Accumulate => place + asked,
+                LaneOp::Shift => place.wrapping_sub(asked),
+            };
+            let there = other < width && self.lanes >> (base + other) & 1 == 1;
+            out[own] = if there {
+                values[(base + other) as usize % LANES]
+            } else {
+                inactive
+            };
+        }
+    }
+
+    fn ballot(&mut self, value: u16, width: u8, to: u16) {
+        let values = *self.file.at(value);
+        let width = usize::from(width).clamp(1, LANES);
+        let set = each(self.lanes).fold(0u32, |m, i| m | u32::from(values[i] != 0) << i);
+        let out = self.file.at_mut(to);
+        for own in each(self.lanes) {
+            let base = own / width * width;
+            out[own] = set >> base & ((1u64 << width) - 1) as u32;
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Shaders: from the clauses of a job's code to the work of its threads.
+//!
+//! | file | job |
+//! |---|---|
+//! | `mods.rs` | modifiers of an operation, read once |
+//! | `scalar/` | what every arithmetic operation computes, for one lane |
+//! | `float.rs` | roundings and conversions of floats |
+//! | `approx.rs` | the approximation tables, which are approximations here too |
+//! | `lanes.rs` | the same operations for all lanes of a wave at once |
+//! | `translate.rs` | clauses into steps with their operands resolved |
+//! | `program.rs` | all clauses that a shader can reach |
+//! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
+//! | `message.rs` | loads, stores, atomics, lanes of a subgroup |
+//! | `group.rs` | the waves of a workgroup, barriers, shared memory |
+
+mod approx;
+mod float;
+pub(crate) mod group;
+mod lanes;
+mod message;
+mod mods;
+pub(crate) mod program;
+mod scalar;
+pub(crate) mod translate;
+mod wave;

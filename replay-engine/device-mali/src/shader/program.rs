@@ -1,0 +1,157 @@
+//! A program: every clause that a shader can reach, translated, with the ways between them.
+//!
+//! All of it is read before the first thread runs. So what a job does depends on no code that it writes itself, and a
+//! shader of which any reachable part is unknown does not run at all.
+
+use super::translate::{Block, Given, Message, Target, Translator, Unknown};
+use bifrost::{Clause, ClauseError, WORD_BYTES};
+use std::collections::{BTreeMap, HashMap};
+
+/// Most clauses of a program. Compilers make some thousand at most.
+const MAX_CLAUSES: usize = 1 << 16;
+
+/// Where a lane goes after a clause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It ends.
+    End,
+    /// To the clause with this number.
+    To(u32),
+}
+
+/// A clause with where its lanes go.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub block: Block,
+    /// Lanes that take no branch.
+    pub through: Way,
+    /// Lanes that take the branch, if there is one.
+    pub branch: Way,
+}
+
+/// A translated shader. Clauses stand in the order of their addresses.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub nodes: Vec<Node>,
+    /// The clause at which threads begin.
+    pub entry: u32,
+    /// Words of constants and uniforms, from the first place of constants on.
+    pub constants: Vec<u32>,
+}
+
+/// Why a shader cannot run.
+#[derive(Debug)]
+pub(crate) enum Refused<E> {
+    /// Its code cannot be fetched.
+    Fetch(E),
+    /// Something in it is unknown: every clause that can be reached was looked at.
+    Unknown(Vec<Unknown>),
+}
+
+/// Why a clause could not be unpacked.
+enum Broken<E> {
+    Fetch(E),
+    Clause(ClauseError),
+}
+
+impl<E> From<ClauseError> for Broken<E> {
+    fn from(e: ClauseError) -> Self {
+        Self::Clause(e)
+    }
+}
+
+impl Program {
+    /// Reads and translates the shader that begins at `entry`.
+    pub(crate) fn load<E>(
+        entry: u64,
+        given: &Given,
+        mut fetch: impl FnMut(u64) -> Result<[u8; WORD_BYTES], E>,
+    ) -> Result<Self, Refused<E>> {
+        let mut translator = Translator::new(given);
+        let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
+        let mut unknown = Vec::new();
+        let mut seen: std::collections::HashSet<u64> = [entry].into();
+        let mut open = vec![entry];
+        while let Some(at) = open.pop() {
+            if seen.len() > MAX_CLAUSES {
+                unknown.push(Unknown {
+                    clause: at,
+                    what: format!("more than {MAX_CLAUSES} clauses"),
+                });
+                break;
+            }
+            let word = |n: usize| fetch(at.wrapping_add((n * WORD_BYTES) as u64)).map_err(Broken::Fetch);
+            let clause = match Clause::decode(at, word) {
+                Ok(clause) => clause,
+                Err(Broken::Fetch(e)) => return Err(Refused::Fetch(e)),
+                Err(Broken::Clause(e)) => {
+                    unknown.push(Unknown {
+                        clause: at,
+                        what: e.to_string(),
+                    });
+                    continue;
+                }
+            };
+            let mut go = |to: u64| {
+                if seen.insert(to) {
+                    open.push(to);
+                }
+            };
+            match translator.clause(&clause) {
+                Ok(block) => {
+                    let (through, branch) = ways(&block);
+                    through.into_iter().chain(branch).for_each(&mut go);
+                    blocks.insert(at, block);
+                }
+                Err(found) => {
+                    unknown.extend(found);
+                    // What comes after may hold more that is unknown; a branch out of here is not followed.
+                    if clause.header.flow() != bifrost::Flow::End {
+                        go(at.wrapping_add(clause.bytes()));
+                    }
+                }
+            }
+        }
+        if !unknown.is_empty() {
+            unknown.sort();
+            return Err(Refused::Unknown(unknown));
+        }
+        Ok(Self::linked(entry, blocks, translator.pool.words().to_vec()))
+    }
+
+    fn linked(entry: u64, blocks: BTreeMap<u64, Block>, constants: Vec<u32>) -> Self {
+        let numbers: HashMap<u64, u32> = (0u32..).zip(blocks.keys()).map(|(n, at)| (*at, n)).collect();
+        let way = |to: Option<u64>| to.and_then(|at| numbers.get(&at)).map_or(Way::End, |n| Way::To(*n));
+        let entry = numbers.get(&entry).copied().unwrap_or(0);
+        let node = |block: Block| {
+            let (through, branch) = ways(&block);
+            Node {
+                through: way(through),
+                branch: way(branch),
+                block,
+            }
+        };
+        Self {
+            nodes: blocks.into_values().map(node).collect(),
+            entry,
+            constants,
+        }
+    }
+}
+
+/// Addresses that lanes go to when they take no branch, and when they do.
+fn ways(block: &Block) -> (Option<u64>, Option<u64>) {
+    let mut through = (!block.ends).then_some(block.next);
+    let mut branch = None;
+    for s in &block.segments {
+        if let Some(Message::Branch { condition, to }) = &s.message {
+            if let Target::Clause(at) = to {
+                branch = Some(*at);
+            }
+            if condition.is_none() {
+                through = None;
+            }
+        }
+    }
+    (through, branch)
+}

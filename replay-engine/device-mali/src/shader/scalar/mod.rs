@@ -1,0 +1,58 @@
+//! What every arithmetic operation computes, one lane at a time: the definition that the vector forms follow.
+//!
+//! The names, sources and modifiers are those of the table of the crate `bifrost`. What they mean is written in our
+//! words from Mesa's compiler (how it builds each function of a shading language from them) and from what its recorded
+//! programs compute.
+
+mod convert;
+mod float;
+mod int;
+mod small;
+
+use super::mods::{Cmp, Mods, Truth};
+use bifrost::Op;
+use std::cmp::Ordering;
+
+/// An operation on the words of up to four sources.
+pub(crate) type Scalar = fn(&Mods, [u32; 4]) -> u32;
+
+/// What an operation computes; `None` for one that needs more than its sources (messages, branches, other lanes), and
+/// for one that is not implemented.
+pub(crate) fn scalar(op: Op) -> Option<Scalar> {
+    int::scalar(op)
+        .or_else(|| small::scalar(op))
+        .or_else(|| float::scalar(op))
+        .or_else(|| convert::scalar(op))
+}
+
+/// Whether a comparison of two ordered things holds.
+#[inline(always)]
+pub(crate) fn compare<T: PartialOrd>(cmp: Cmp, a: T, b: T) -> bool {
+    match cmp {
+        Cmp::Eq => a == b,
+        Cmp::Ne => a != b,
+        Cmp::Gt => a > b,
+        Cmp::Ge => a >= b,
+        Cmp::Lt => a < b,
+        Cmp::Le => a <= b,
+        Cmp::GtLt => matches!(a.partial_cmp(&b), Some(Ordering::Less | Ordering::Greater)),
+        Cmp::Total => a.partial_cmp(&b).is_some(),
+    }
+}
+
+/// The word that a comparison gives.
+#[inline(always)]
+pub(crate) fn truth(holds: bool, kind: Truth) -> u32 {
+    match (holds, kind) {
+        (false, _) => 0,
+        (true, Truth::One) => 1,
+        (true, Truth::Float) => 1f32.to_bits(),
+        (true, Truth::Mask) => u32::MAX,
+    }
+}
+
+/// Two halves as a word.
+#[inline(always)]
+pub(crate) fn join(halves: [u32; 2]) -> u32 {
+    halves[0] & 0xffff | halves[1] << 16
+}
