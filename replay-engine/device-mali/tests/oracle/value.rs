@@ -1,0 +1,107 @@
+//! A result and how much of it is defined.
+
+use super::number::{F16, F32};
+
+/// How far the bits of a result, or of a half of it, are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// To the bit.
+    Exact,
+    /// It is no number; the standard leaves its sign and payload open, and no source tells the hardware's.
+    Nan,
+    /// It is zero, of either sign.
+    Zero,
+    /// An approximation: within 1e-6 of the value, relative to it or, below one, absolute where `flat`.
+    Near {
+        /// For tables of values around zero.
+        flat: bool,
+    },
+    /// Nothing is known.
+    Free,
+}
+
+/// 32 bits with what is known of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// One piece.
+    Word(u32, Check),
+    /// Two halves, the low one first.
+    Halves([(u16, Check); 2]),
+}
+
+impl Value {
+    pub const FREE: Self = Self::Word(0, Check::Free);
+
+    pub fn exact(bits: u32) -> Self {
+        Self::Word(bits, Check::Exact)
+    }
+
+    /// The bits when all of them are known.
+    pub fn known(self) -> Option<u32> {
+        match self {
+            Self::Word(bits, Check::Exact) => Some(bits),
+            Self::Halves([(low, Check::Exact), (high, Check::Exact)]) => Some(u32::from(low) | u32::from(high) << 16),
+            _ => None,
+        }
+    }
+
+    /// One half of it.
+    pub fn half(self, high: bool) -> (u16, Check) {
+        match self {
+            Self::Word(bits, Check::Exact) => (if high { bits >> 16 } else { bits } as u16, Check::Exact),
+            Self::Word(..) => (0, Check::Free),
+            Self::Halves(halves) => halves[usize::from(high)],
+        }
+    }
+
+    /// It with one half taken from another.
+    pub fn with_half(self, from: Self, high: bool) -> Self {
+        if high {
+            Self::Halves([self.half(false), from.half(true)])
+        } else {
+            Self::Halves([from.half(false), self.half(true)])
+        }
+    }
+
+    /// Whether bits are what this result allows.
+    pub fn allows(self, got: u32) -> bool {
+        match self {
+            Self::Word(_, Check::Free) => true,
+            Self::Word(bits, Check::Exact) => bits == got,
+            Self::Word(_, Check::Nan) => F32.is_nan(got),
+            Self::Word(_, Check::Zero) => got & !F32.sign() == 0,
+            Self::Word(bits, Check::Near { flat }) => {
+                let (want, got) = (f64::from(f32::from_bits(bits)), f64::from(f32::from_bits(got)));
+                let scale = if flat { want.abs().max(1.0) } else { want.abs() };
+                want == got || (want - got).abs() <= 1e-6 * scale
+            }
+            Self::Halves(halves) => halves.iter().zip([got, got >> 16]).all(|(half, got)| {
+                let got = got & 0xffff;
+                match *half {
+                    (_, Check::Free) => true,
+                    (bits, Check::Exact) => u32::from(bits) == got,
+                    (_, Check::Nan) => F16.is_nan(got),
+                    (_, Check::Zero) => got & !F16.sign() == 0,
+                    // A half has less precision than the approximation: one unit of its last place.
+                    (bits, Check::Near { .. }) => u32::from(bits).abs_diff(got) <= 1,
+                }
+            }),
+        }
+    }
+}
+
+#[test]
+fn a_result_allows_what_it_leaves_open() {
+    assert!(Value::exact(5).allows(5) && !Value::exact(5).allows(4));
+    assert!(Value::Word(0, Check::Nan).allows(0xffc0_0001) && !Value::Word(0, Check::Nan).allows(0xff80_0000));
+    let near = Value::Word(1f32.to_bits(), Check::Near { flat: false });
+    assert!(near.allows(1.000_000_8f32.to_bits()) && !near.allows(1.000_002f32.to_bits()));
+    let mixed = Value::Halves([(1, Check::Exact), (0, Check::Nan)]);
+    assert!(mixed.allows(0x7e00_0001) && !mixed.allows(0x7e00_0002) && !mixed.allows(0x7c00_0001));
+    assert_eq!(
+        Value::exact(0x1234_5678)
+            .with_half(Value::exact(0xabcd_ef01), true)
+            .known(),
+        Some(0xabcd_5678)
+    );
+}
