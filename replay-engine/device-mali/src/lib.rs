@@ -23,6 +23,7 @@ mod power;
 mod registers;
 #[allow(dead_code, reason = "wired to jobs with their descriptors")]
 mod shader;
+pub mod texture;
 mod window;
 
 pub use anomalies::Anomalies;
