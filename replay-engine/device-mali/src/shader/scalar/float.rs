@@ -1,12 +1,12 @@
 //! Floats of 32 and 16 bits.
 
 use super::small::truth_halves;
-use super::{Scalar, compare, join, truth};
+use super::{Scalar, compare_floats as compare, join, truth};
 use crate::shader::approx;
 use crate::shader::float::{
     NAN, NAN16, bits, clamp, odd_fma, odd_sum, round_whole, round16, round32, scale, split, widen16,
 };
-use crate::shader::mods::{Clamp, Mods, Round};
+use crate::shader::mods::{Clamp, Mods, Round, Special};
 use bifrost::{Op, Value};
 
 /// A source as a float: widened from a half where that is asked, then its magnitude, then its negative.
@@ -45,12 +45,23 @@ fn word(m: &Mods, x: f64) -> u32 {
     bits(clamp(round32(x, m.round), m.clamp))
 }
 
-/// A fused product and sum; with `special=n` a product of 0 and infinity counts as 0.
+/// A fused product and sum, with what is special of a factor that is 0.
 fn product_and_sum(m: &Mods, a: f32, b: f32, c: f32) -> f64 {
-    if m.special_n && (a * b).is_nan() && !a.is_nan() && !b.is_nan() {
-        return f64::from(c);
+    let zero = a == 0.0 || b == 0.0;
+    match m.special {
+        Special::Zero if zero => odd_sum(0f64.copysign(f64::from(a.signum() * b.signum())), f64::from(c)),
+        Special::Left if zero => odd_sum(f64::from(a), f64::from(c)),
+        _ => odd_fma(a, b, c),
     }
-    odd_fma(a, b, c)
+}
+
+/// The exponent that a result is scaled by.
+fn power(m: &Mods, word: u32) -> i32 {
+    if m.special == Special::Scale16 {
+        i32::from(word as i16)
+    } else {
+        word as i32
+    }
 }
 
 /// The greater or lesser of two; a zero is less than another when its sign alone is negative.
@@ -139,11 +150,11 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::FmaF32 => |m, s| word(m, odd_fma(source(m, s, 0), source(m, s, 1), source(m, s, 2))),
         Op::FmaRscaleF32 => |m, s| {
             let x = product_and_sum(m, source(m, s, 0), source(m, s, 1), source(m, s, 2));
-            word(m, scale(x, s[3] as i32))
+            word(m, scale(x, power(m, s[3])))
         },
         Op::FaddRscaleF32 => |m, s| {
             let x = odd_sum(f64::from(source(m, s, 0)), f64::from(source(m, s, 1)));
-            word(m, scale(x, s[2] as i32))
+            word(m, scale(x, power(m, s[2])))
         },
         Op::FaddLscaleF32 => add_reduced,
         Op::LdexpF32 => |m, s| bits(round32(scale(f64::from(f32::from_bits(s[0])), s[1] as i32), m.round)),

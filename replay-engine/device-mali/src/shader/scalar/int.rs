@@ -92,7 +92,13 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::RshiftAndI32 => |m, s| shift(m, s, false, |a, b| a & b),
         Op::RshiftXorI32 => |m, s| shift(m, s, false, |a, b| a ^ b),
         Op::ArshiftI32 => |m, s| (s[0] as i32 >> (m.pick[2].word(s[2], false) & 31)) as u32,
-        Op::ClzU32 => |_, s| s[0].leading_zeros(),
+        Op::ClzU32 => |m, s| {
+            if m.masks && s[0] == 0 {
+                u32::MAX
+            } else {
+                s[0].leading_zeros()
+            }
+        },
         Op::PopcountI32 => |_, s| s[0].count_ones(),
         Op::BitrevI32 => |_, s| s[0].reverse_bits(),
         Op::IcmpI32 | Op::IcmpU32 => |m, s| truth(compare(m.cmp, s[0], s[1]), m.truth),
