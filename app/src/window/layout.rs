@@ -94,7 +94,6 @@ pub fn at_first() -> Dock {
         "memory",
         "page-tables",
         "jobs",
-        "shader",
         "inputs",
         "replay",
         "problems",

@@ -11,5 +11,4 @@ mod lists;
 mod memory;
 mod page_tables;
 mod picture;
-mod shader;
 mod unkept;

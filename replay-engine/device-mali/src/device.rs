@@ -3,11 +3,10 @@
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
 use crate::chain::{Context, End, Fault};
-use crate::compute::stop::{Budget, Stats};
 use crate::counters::timestamp;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
-use crate::job_slot::{self, JobSlot};
+use crate::job_slot::{JobSlot, Work};
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::{Model, ModelData};
 use crate::power::{Domain, Power};
@@ -16,7 +15,6 @@ use crate::window::Met;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, space};
 use trace_core::PhysAddr;
-use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
 
 /// Virtual time of a register access, ns.
@@ -40,22 +38,6 @@ enum Unit {
     Slot(usize),
 }
 
-/// What shaders did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Clauses, one for each warp that executed it.
-    pub clauses: u64,
-    /// Operations, one for each active lane.
-    pub lane_ops: u64,
-}
-
-impl Work {
-    fn add(&mut self, stats: Stats) {
-        self.clauses = self.clauses.saturating_add(stats.clauses);
-        self.lane_ops = self.lane_ops.saturating_add(stats.lane_ops);
-    }
-}
-
 /// A job-manager GPU in software.
 #[derive(Debug)]
 pub struct SoftwareMali {
@@ -73,10 +55,6 @@ pub struct SoftwareMali {
     pub(crate) spaces: [AddressSpace; UNITS],
     pub(crate) reports: Vec<JobReport>,
     pub(crate) anomalies: Anomalies,
-    budget: Budget,
-    /// Of what is under way.
-    progress: Option<Progress>,
-    work: Work,
 }
 
 /// The software device of this name (`mali-g71`), or `None`.
@@ -110,23 +88,7 @@ impl SoftwareMali {
             spaces: [AddressSpace::default(); UNITS],
             reports: Vec::new(),
             anomalies: Anomalies::default(),
-            budget: model.budget,
-            progress: None,
-            work: Work::default(),
         }
-    }
-
-    /// The same device with another budget for its jobs.
-    #[must_use]
-    pub fn with_budget(mut self, budget: Budget) -> Self {
-        self.budget = budget;
-        self
-    }
-
-    /// What shaders did since power-on.
-    #[must_use]
-    pub fn work(&self) -> Work {
-        self.work
     }
 
     /// What a sound driver would not have done, since power-on.
@@ -196,32 +158,31 @@ impl SoftwareMali {
     fn end_slot(&mut self, n: usize, at: u64) {
         let Some(slot) = self.slots.get(n).copied() else { return };
         let (work, status, failed) = match slot.work {
-            job_slot::Work::Stopping(_, code) => {
+            Work::Stopping(_, code) => {
                 let report = JobReport {
                     va: slot.head,
                     job_type: 0,
                     status: code,
                     computed: None,
-                    reason: None,
                 };
                 self.report(vec![report]);
-                (job_slot::Work::Idle, code, true)
+                (Work::Idle, code, true)
             }
-            job_slot::Work::Chain(_) => match self.run_chain(n, &slot, at) {
-                End::Done => (job_slot::Work::Idle, exception::DONE, false),
-                End::Hang => (job_slot::Work::Hung, exception::ACTIVE, false),
+            Work::Chain(_) => match self.run_chain(n, &slot, at) {
+                End::Done => (Work::Idle, exception::DONE, false),
+                End::Hang => (Work::Hung, exception::ACTIVE, false),
                 End::Failed(fault) => {
                     self.raise_fault(&slot, &fault);
-                    (job_slot::Work::Idle, fault.code(), true)
+                    (Work::Idle, fault.code(), true)
                 }
             },
-            job_slot::Work::Idle | job_slot::Work::Hung => return,
+            Work::Idle | Work::Hung => return,
         };
         if let Some(slot) = self.slots.get_mut(n) {
             slot.work = work;
             slot.status = u32::from(status);
         }
-        if work == job_slot::Work::Idle {
+        if work == Work::Idle {
             self.job_irq.raise(if failed { 1 << (16 + n) } else { 1 << n });
             self.begin_slot(n, at);
         }
@@ -252,9 +213,6 @@ impl SoftwareMali {
             write_back: setup.write_back(),
             cycles: self.gpu.cycle_count(at),
             timestamp: timestamp(at),
-            model: self.model,
-            budget: self.budget,
-            progress: self.progress.as_ref(),
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
@@ -264,7 +222,6 @@ impl SoftwareMali {
         for _ in 0..run.flushes + u32::from(run.end == End::Done && setup.flushes_at_end()) {
             self.gpu.count_flush();
         }
-        self.work.add(run.stats);
         self.report(run.reports);
         run.end
     }
@@ -427,7 +384,7 @@ impl Board for SoftwareMali {
             window: WINDOW,
             arena: self.memory.arena(),
             virtual_time: true,
-            computes: true,
+            computes: false,
         }
     }
 
@@ -438,7 +395,6 @@ impl Board for SoftwareMali {
         self.reset_units();
         self.reports.clear();
         self.anomalies = Anomalies::default();
-        self.work = Work::default();
         Ok(())
     }
 
@@ -456,10 +412,6 @@ impl Board for SoftwareMali {
 
     fn content_frames(&mut self) -> Option<Vec<u64>> {
         Some(self.memory.backed_frames())
-    }
-
-    fn watch(&mut self, progress: &Progress) {
-        self.progress = Some(progress.clone());
     }
 
     fn take_job_reports(&mut self) -> Vec<JobReport> {

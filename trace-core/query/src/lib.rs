@@ -6,7 +6,6 @@
 
 mod export;
 mod lend;
-mod shaders;
 mod statistics;
 mod table;
 mod tables;

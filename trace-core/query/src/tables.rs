@@ -1,6 +1,5 @@
 //! The tables that a recording can be exported as, made a batch of rows at a time.
 
-use crate::shaders;
 use crate::table::{QueryError, register_statistics};
 use polars::prelude::{Column, DataFrame};
 use std::ops::{ControlFlow, Range};
@@ -13,7 +12,7 @@ use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Rows of a batch: few enough to be held beside the recording.
-pub(crate) const BATCH: usize = 1 << 16;
+const BATCH: usize = 1 << 16;
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,20 +29,17 @@ pub enum Table {
     Mappings,
     /// Named buffers.
     Buffers,
-    /// The operations of the shaders that jobs run.
-    Shaders,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Events,
         Self::Jobs,
         Self::Registers,
         Self::Pages,
         Self::Mappings,
         Self::Buffers,
-        Self::Shaders,
     ];
 
     /// Its name.
@@ -56,7 +52,6 @@ impl Table {
             Self::Pages => "pages",
             Self::Mappings => "mappings",
             Self::Buffers => "buffers",
-            Self::Shaders => "shaders",
         }
     }
 }
@@ -82,7 +77,7 @@ impl From<polars::prelude::PolarsError> for TableError {
 }
 
 /// Takes a batch of rows.
-pub(crate) type Take<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
+type Take<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
 
 /// Makes a table: hands `take` one batch of rows after another, at least one, all with the same columns. Gives what
 /// could not be followed, in words.
@@ -117,12 +112,11 @@ pub fn make(
         Table::Pages => pages(recording, progress, take, &mut problems)?,
         Table::Mappings => take(mappings(recording, &mut problems)?)?,
         Table::Buffers => take(buffers(recording)?)?,
-        Table::Shaders => shaders::make(recording, timeline, progress, take)?,
     }
     Ok(problems)
 }
 
-pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, QueryError> {
+fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, QueryError> {
     Ok(DataFrame::new(height, columns)?)
 }
 

@@ -124,8 +124,6 @@ pub enum FindingKind {
     Assumed,
     /// Bytes of the file do not agree with their digest.
     DamagedSection,
-    /// In a replay, a job's shader did not run, or did not come to its end, and why.
-    ShaderNotRun,
 }
 
 impl FindingKind {
@@ -144,8 +142,7 @@ impl FindingKind {
             | Self::StateBeforeRecording
             | Self::NotUsed
             | Self::OrderDiffers
-            | Self::Assumed
-            | Self::ShaderNotRun => Severity::Note,
+            | Self::Assumed => Severity::Note,
         }
     }
 }
