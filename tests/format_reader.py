@@ -320,7 +320,7 @@ FINDING = structure(
     ("kind", choice(
         "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
         "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
-        "assumed")),
+        "assumed damaged-section shader-not-run")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(

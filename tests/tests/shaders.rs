@@ -108,6 +108,28 @@ fn one_job_can_be_asked_for() {
 }
 
 #[test]
+fn the_table_of_shaders_has_a_row_for_each_operation_of_each_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("shaders.csv");
+    let file = sample("twopass.kine");
+    let ended = run([
+        "export".as_ref(),
+        file.as_os_str(),
+        "--table".as_ref(),
+        "shaders".as_ref(),
+        "-o".as_ref(),
+        to.as_os_str(),
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let text = std::fs::read_to_string(to).unwrap();
+    let head = "job,stage,shader_va,clause_va,tuple,unit,bits,known,reached,text";
+    assert_eq!(text.lines().next(), Some(head));
+    let operations = json(&file, &[])["operations"].as_u64().unwrap();
+    assert_eq!(text.lines().count() as u64, 1 + operations);
+    assert!(text.contains("+STORE.i32"), "{text}");
+}
+
+#[test]
 fn a_recording_without_shaders_says_so() {
     let ended = shader(&sample("write-value.kine"), &[]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "no job has a shader\n"));

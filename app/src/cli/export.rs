@@ -64,7 +64,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
     let opened = arguments.source.open()?;
     let timeline = match arguments.table {
-        Table::Jobs => opened.timeline()?,
+        Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),
     };
     let mut exported = Exported::default();

@@ -29,6 +29,7 @@ fn table(app: &App) -> Table {
         "register" => Some(Table::Registers),
         "memory" => Some(Table::Pages),
         "page-tables" => Some(Table::Mappings),
+        "shader" => Some(Table::Shaders),
         "inputs" => Some(Table::Buffers),
         _ => None,
     };
@@ -72,7 +73,9 @@ fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress)
         ))
     })?;
     let timeline = match (table, map_of(recording)) {
-        (Table::Jobs, Some(map)) => timeline::derive(recording, map, progress).map_err(|e| told(&e))?,
+        (Table::Jobs | Table::Shaders, Some(map)) => {
+            timeline::derive(recording, map, progress).map_err(|e| told(&e))?
+        }
         _ => timeline::Timeline::default(),
     };
     let mut exported = Exported::default();

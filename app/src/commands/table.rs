@@ -85,6 +85,7 @@ table! {
     "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_doc,            view::show_memory;
     "show-page-tables", "Page tables",                         Panels, ctrl(Num4),          has_doc,            view::show_page_tables;
     "show-jobs",        "Jobs",                                Panels, ctrl(Num5),          has_doc,            view::show_jobs;
+    "show-shader",      "Shader",                              Panels, ctrl(Num0),          has_doc,            view::show_shader;
     "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
     "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;

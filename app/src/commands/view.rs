@@ -104,6 +104,7 @@ show! {
     show_memory "memory"
     show_page_tables "page-tables"
     show_jobs "jobs"
+    show_shader "shader"
     show_inputs "inputs"
     show_replay "replay"
     show_problems "problems"

@@ -24,6 +24,8 @@ pub struct ChainJob {
     pub dispatch: Option<([u32; 3], [u32; 3])>,
     /// Shader address.
     pub shader: Option<u64>,
+    /// All shaders that it names: what each works on, where it begins.
+    pub shaders: Vec<(jobs::Stage, u64)>,
     /// Fields of the header in words: name and value.
     pub fields: Vec<(String, String)>,
 }
@@ -130,6 +132,10 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
             decoded: job.decoded(),
             dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
             shader: job.shader_va.map(|s| s.0),
+            shaders: jobs::shaders(job)
+                .into_iter()
+                .map(|(stage, va)| (stage, va.0))
+                .collect(),
             fields,
         });
     }

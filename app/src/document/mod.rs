@@ -2,6 +2,7 @@
 
 pub mod axis;
 pub mod boards;
+pub mod code;
 pub mod compared;
 pub mod derive;
 pub mod facts;

@@ -62,6 +62,13 @@ pub enum Ask {
         /// The byte.
         va: u64,
     },
+    /// A shader of a job to be shown in Shader.
+    Shader {
+        /// The job.
+        job: u32,
+        /// Where the shader begins.
+        entry: u64,
+    },
     /// Pages to be shown in Page tables.
     Pages(Pages),
     /// A file to be chosen and taken into a buffer.
@@ -174,6 +181,12 @@ impl Asks {
             bytes,
             first,
         });
+    }
+
+    /// Asks for a shader of a job to be shown.
+    pub fn shader(&mut self, job: u32, entry: u64) {
+        self.push(Ask::Shader { job, entry });
+        self.command("show-shader");
     }
 
     /// A command of the table as an item of a menu.

@@ -80,7 +80,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     };
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
-    list(doc, view, &mut child);
+    list(doc, view, asks, &mut child);
     if side > 0.0 {
         let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
         ui.painter()
@@ -99,7 +99,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
-fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
@@ -191,7 +191,13 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             paint_text(ui, cell, Align2::LEFT_CENTER, &words::dispatch(d), mono(), p.text);
         }
         if let Some((s, at)) = j.chain.first().and_then(|c| c.shader).zip(c.shader) {
-            number(at, format!("{s:#x}"), p.quiet);
+            let place = number(at, format!("{s:#x}"), p.read).expand2(vec2(4.0, 2.0));
+            let r = ui.interact(place, ui.scope_id().with(("shader", j.index)), Sense::click());
+            r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
+            let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
+            if hand.on_hover_text("its code").clicked() {
+                asks.shader(j.index, s);
+            }
         }
         if r.clicked() {
             go = Some(j.index);
@@ -283,11 +289,11 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         if let Some(d) = c.dispatch {
             widgets::key_value(ui, "dispatch", Part::mono(words::dispatch(d)));
         }
-        if let Some(s) = c.shader
-            && widgets::key_link(ui, "shader", &format!("{s:#x}")).clicked()
-        {
-            asks.memory(Some(j.space.unwrap_or(0)), s, 16);
-            asks.command("show-memory");
+        for (stage, entry) in &c.shaders {
+            let key = if c.shaders.len() > 1 { stage.name() } else { "shader" };
+            if widgets::key_link(ui, key, &format!("{entry:#x}")).clicked() {
+                asks.shader(index, *entry);
+            }
         }
     }
     if let Some(e) = &j.end {

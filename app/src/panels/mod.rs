@@ -12,6 +12,7 @@ pub mod page_tables;
 pub mod problems;
 pub mod register;
 pub mod replay;
+pub mod shader;
 pub mod timeline;
 pub mod views;
 
@@ -59,6 +60,11 @@ pub static PANELS: &[Panel] = &[
         id: "jobs",
         title: "Jobs",
         ui: |d, ui| jobs::ui(d.doc, &mut d.views.jobs, d.asks, ui),
+    },
+    Panel {
+        id: "shader",
+        title: "Shader",
+        ui: |d, ui| shader::ui(d.doc, &mut d.views.shader, d.asks, ui),
     },
     Panel {
         id: "inputs",
@@ -113,6 +119,12 @@ pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
             }
         }
         Ask::Touch { space, va } => memory::touch(doc, &mut views.memory, asks, space, va),
+        Ask::Shader { job, entry } => {
+            if jobs::meant(doc) != Some(job) {
+                doc.go_job(job);
+            }
+            views.shader.want(job, entry);
+        }
         Ask::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
         _ => {}
     }

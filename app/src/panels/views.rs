@@ -6,6 +6,7 @@ use super::jobs::view as jobs;
 use super::memory::view as memory;
 use super::page_tables::view as page_tables;
 use super::register::view as register;
+use super::shader::view as shader;
 use super::timeline::view as timeline;
 
 /// What each panel shows.
@@ -23,6 +24,8 @@ pub struct Views {
     pub tables: page_tables::View,
     /// Of the Jobs panel.
     pub jobs: jobs::View,
+    /// Of the Shader panel.
+    pub shader: shader::View,
     /// Of the Inputs panel.
     pub inputs: inputs::View,
 }

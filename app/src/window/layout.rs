@@ -94,6 +94,7 @@ pub fn at_first() -> Dock {
         "memory",
         "page-tables",
         "jobs",
+        "shader",
         "inputs",
         "replay",
         "problems",

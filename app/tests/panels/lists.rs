@@ -127,6 +127,7 @@ fn panels_without_anything_to_show_say_so_and_lead_on() {
         ("show-page-tables", "no page tables"),
         ("show-inputs", "names no buffers"),
         ("show-register", "No register is accessed"),
+        ("show-shader", "No job was submitted"),
     ] {
         w.run(panel);
         assert!(w.has_part(what), "{panel} says {what}");

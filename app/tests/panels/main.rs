@@ -11,4 +11,5 @@ mod lists;
 mod memory;
 mod page_tables;
 mod picture;
+mod shader;
 mod unkept;

@@ -111,6 +111,7 @@ const CHECKS: &[(&str, Check)] = &[
             ("show-events", "all.csv"),
             ("show-jobs", "jobs.parquet"),
             ("show-memory", "pages.arrow"),
+            ("show-shader", "shaders.csv"),
         ] {
             w.run(panel);
             let out = w.folder.path().join(name);
@@ -380,6 +381,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("show-memory", shows_panel),
     ("show-page-tables", shows_panel),
     ("show-jobs", shows_panel),
+    ("show-shader", shows_panel),
     ("show-inputs", shows_panel),
     ("show-replay", shows_panel),
     ("show-problems", shows_panel),

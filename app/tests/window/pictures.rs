@@ -13,6 +13,27 @@ fn picture(name: &str, panel: &str, theme: ThemeChoice) {
     w.harness.snapshot(name);
 }
 
+/// The code of a shader with a loop; the sample that the others show runs none.
+fn code(name: &str, theme: ThemeChoice, scale: f32) {
+    let file = crate::common::samples().join("matmul.kine");
+    let mut w = Window::with(&file, theme, scale);
+    w.app().settings.hints_read = 9;
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+#[test]
+fn shader_dark() {
+    code("shader_dark", ThemeChoice::Dark, 1.0);
+}
+
+#[test]
+fn shader_light() {
+    code("shader_light", ThemeChoice::Light, 1.5);
+}
+
 macro_rules! pictures {
     ($($name:ident $panel:literal $theme:ident)*) => {
         $(#[test]

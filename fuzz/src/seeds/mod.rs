@@ -5,6 +5,7 @@ mod machine;
 mod messages;
 mod plans;
 mod recordings;
+mod textures;
 
 pub use recordings::{gpureplay, recording};
 
@@ -31,5 +32,6 @@ pub fn all() -> Vec<Seed> {
     messages::add(&mut add);
     plans::add(&mut add);
     recordings::add(&mut add);
+    textures::add(&mut add);
     seeds
 }

@@ -1,12 +1,17 @@
-//! Runs a job chain: walks its headers through the page tables, does what needs no shader, reports each job.
+//! Runs a job chain: walks its headers through the page tables, runs each job, reports it.
 
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
+use crate::compute::job::{self, Ended};
+use crate::compute::stop::{Budget, Stats, Stop};
+use crate::compute::trace::Untraced;
 use crate::memory::{ArenaMemory, MemoryError};
+use crate::model::ModelData;
 use crate::registers::exception;
 use replay_engine::device::JobReport;
 use std::collections::HashSet;
 use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
+use trace_core::progress::Progress;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Most jobs of one chain. A longer one hangs, as one that loops does.
@@ -35,6 +40,11 @@ pub(crate) struct Context<'a> {
     pub write_back: bool,
     pub cycles: u64,
     pub timestamp: u64,
+    pub model: &'a ModelData,
+    /// What each of its jobs may execute.
+    pub budget: Budget,
+    /// Who may cancel it.
+    pub progress: Option<&'a Progress>,
 }
 
 /// Why a job failed.
@@ -89,6 +99,31 @@ pub(crate) struct Run {
     pub end: End,
     /// Flushes of the L2 that its cache-flush jobs asked for.
     pub flushes: u32,
+    /// What its shaders did.
+    pub stats: Stats,
+}
+
+/// How a job went wrong.
+#[derive(Debug)]
+struct Broken {
+    end: End,
+    reason: Option<Box<str>>,
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Self {
+        Self {
+            end: End::Failed(fault),
+            reason: None,
+        }
+    }
+}
+
+/// What a job that is done did of its shader.
+#[derive(Debug, Default)]
+struct Shaded {
+    computed: Option<bool>,
+    reason: Option<Box<str>>,
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -100,6 +135,30 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 1)) << 32
+}
+
+/// What a stop of a shader is to its job.
+fn stopped(stop: Stop, budget: Budget) -> Broken {
+    let (end, reason) = match stop {
+        Stop::Fault(fault) => return fault.into(),
+        Stop::Unimplemented { pc, name } => (
+            End::Failed(Fault::Job(exception::INVALID_ENC)),
+            Some(format!("stopped at {pc:#x}: {name}")),
+        ),
+        // To the driver it is a job that never ends.
+        Stop::Budget => (
+            End::Hang,
+            Some(format!(
+                "the shader did not end within {} clauses of a warp, {} of all",
+                budget.warp, budget.job
+            )),
+        ),
+        Stop::Cancelled | Stop::Retry => (End::Hang, None),
+    };
+    Broken {
+        end,
+        reason: reason.map(String::into_boxed_str),
+    }
 }
 
 impl Context<'_> {
@@ -194,43 +253,80 @@ impl Context<'_> {
         self.write(va, value.to_le_bytes().get(..usize::from(bytes)).unwrap_or(&[]))
     }
 
-    /// Runs one job and says whether it would have needed a shader.
-    fn job(&mut self, va: u64, header: &JobHeader, flushes: &mut u32) -> Result<Option<bool>, Fault> {
+    /// Runs one job.
+    fn job(&mut self, va: u64, header: &JobHeader, run: &mut Run) -> Result<Shaded, Broken> {
         let Some(kind) = header.kind() else {
-            return Err(Fault::Job(exception::DATA_INVALID));
+            return Err(Fault::Job(exception::DATA_INVALID).into());
         };
         if self.types >> header.job_type & 1 == 0 {
-            return Err(Fault::Job(exception::TYPE_MISMATCH));
+            return Err(Fault::Job(exception::TYPE_MISMATCH).into());
         }
         let after = va.wrapping_add(HEADER_BYTES as u64);
         match kind {
-            JobType::Null => Ok(None),
-            JobType::WriteValue => self.write_value(va).map(|()| None),
+            JobType::Null => return Ok(Shaded::default()),
+            JobType::WriteValue => {
+                self.write_value(va)?;
+                return Ok(Shaded::default());
+            }
             JobType::CacheFlush => {
                 let mut payload = [0; 8];
                 self.read(after, &mut payload)?;
                 let flush = CacheFlush::unpack(word(&payload, 0), word(&payload, 1));
                 // Caches are not modelled, so that memory is always clean; the flush itself is counted.
-                *flushes += u32::from(flush.clean_l2 || flush.invalidate_l2);
-                Ok(None)
+                run.flushes += u32::from(flush.clean_l2 || flush.invalidate_l2);
+                return Ok(Shaded::default());
             }
-            kind => {
-                if self.affinity == 0 {
-                    return Err(Fault::Job(exception::AFFINITY));
-                }
-                if self.cores == 0 {
-                    return Err(Fault::Job(exception::POWER));
-                }
-                // The rest of the descriptor is fetched even though no shader runs: it may be unmapped.
-                let mut payload = [0; SHADER_PAYLOAD];
-                let bytes = if kind == JobType::Fragment {
-                    FRAGMENT_PAYLOAD
-                } else {
-                    SHADER_PAYLOAD
-                };
-                self.read(after, payload.get_mut(..bytes).unwrap_or(&mut []))?;
-                Ok(Some(false))
-            }
+            _ => {}
+        }
+        if self.affinity == 0 {
+            return Err(Fault::Job(exception::AFFINITY).into());
+        }
+        if self.cores == 0 {
+            return Err(Fault::Job(exception::POWER).into());
+        }
+        if kind == JobType::Compute {
+            return self.compute(va, &mut run.stats);
+        }
+        // The rest of the descriptor is fetched even though no shader runs: it may be unmapped.
+        let mut payload = [0; SHADER_PAYLOAD];
+        let bytes = if kind == JobType::Fragment {
+            FRAGMENT_PAYLOAD
+        } else {
+            SHADER_PAYLOAD
+        };
+        self.read(after, payload.get_mut(..bytes).unwrap_or(&mut []))?;
+        Ok(Shaded {
+            computed: Some(false),
+            reason: None,
+        })
+    }
+
+    /// Runs a compute job's shader.
+    fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<Shaded, Broken> {
+        let ran = job::run::<Untraced>(
+            self.memory,
+            va,
+            job::Terms {
+                translation: self.translation,
+                model: self.model,
+                budget: self.budget,
+                progress: self.progress,
+                clock: [self.timestamp, self.cycles],
+            },
+        );
+        *stats += ran.stats;
+        self.anomalies.outside_memory += ran.outside;
+        self.anomalies.memory_refused += ran.refused;
+        match ran.end {
+            Ended::Computed => Ok(Shaded {
+                computed: Some(true),
+                reason: None,
+            }),
+            Ended::NotRun(reason) => Ok(Shaded {
+                computed: Some(false),
+                reason: Some(reason),
+            }),
+            Ended::Stopped(stop) => Err(stopped(stop, self.budget)),
         }
     }
 
@@ -253,6 +349,7 @@ impl Context<'_> {
             tail: self.head,
             end: End::Done,
             flushes: 0,
+            stats: Stats::default(),
         };
         let mut seen = HashSet::new();
         let mut done: HashSet<u16> = HashSet::new();
@@ -271,31 +368,38 @@ impl Context<'_> {
                 Err(Fault::Job(exception::CONFIG))
             };
             let header = JobHeader::read(&bytes);
-            let result = fetched.and_then(|()| {
+            let result = fetched.map_err(Broken::from).and_then(|()| {
                 // Jobs run in the order of the chain, so that what came before is done.
                 let unmet = [header.dep1, header.dep2]
                     .iter()
                     .filter(|d| **d != 0 && !done.contains(*d))
                     .count();
                 self.anomalies.unmet_dependencies += unmet as u64;
-                let computed = self.job(va, &header, &mut run.flushes)?;
+                let shaded = self.job(va, &header, &mut run)?;
                 self.end_job(va, exception::DONE, 0)?;
-                Ok(computed)
+                Ok(shaded)
             });
-            let (status, computed) = match result {
-                Ok(computed) => (exception::DONE, computed),
-                Err(fault) => {
-                    // The report of a job whose header cannot be written goes to the slot alone.
-                    let _unwritable = self.end_job(va, fault.code(), fault.address());
-                    run.end = End::Failed(fault);
-                    (fault.code(), None)
+            let (status, shaded) = match result {
+                Ok(shaded) => (exception::DONE, shaded),
+                Err(Broken { end, reason }) => {
+                    run.end = end;
+                    let status = match end {
+                        End::Failed(fault) => {
+                            // The report of a job whose header cannot be written goes to the slot alone.
+                            let _unwritable = self.end_job(va, fault.code(), fault.address());
+                            fault.code()
+                        }
+                        End::Done | End::Hang => exception::ACTIVE,
+                    };
+                    (status, Shaded { computed: None, reason })
                 }
             };
             run.reports.push(JobReport {
                 va,
                 job_type: header.job_type,
                 status,
-                computed,
+                computed: shaded.computed,
+                reason: shaded.reason,
             });
             if run.end != End::Done {
                 return run;

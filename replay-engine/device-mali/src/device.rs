@@ -3,10 +3,11 @@
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
 use crate::chain::{Context, End, Fault};
+use crate::compute::stop::{Budget, Stats};
 use crate::counters::timestamp;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
-use crate::job_slot::{JobSlot, Work};
+use crate::job_slot::{self, JobSlot};
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::{Model, ModelData};
 use crate::power::{Domain, Power};
@@ -15,6 +16,7 @@ use crate::window::Met;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, space};
 use trace_core::PhysAddr;
+use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
 
 /// Virtual time of a register access, ns.
@@ -38,6 +40,22 @@ enum Unit {
     Slot(usize),
 }
 
+/// What shaders did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Clauses, one for each warp that executed it.
+    pub clauses: u64,
+    /// Operations, one for each active lane.
+    pub lane_ops: u64,
+}
+
+impl Work {
+    fn add(&mut self, stats: Stats) {
+        self.clauses = self.clauses.saturating_add(stats.clauses);
+        self.lane_ops = self.lane_ops.saturating_add(stats.lane_ops);
+    }
+}
+
 /// A job-manager GPU in software.
 #[derive(Debug)]
 pub struct SoftwareMali {
@@ -55,6 +73,10 @@ pub struct SoftwareMali {
     pub(crate) spaces: [AddressSpace; UNITS],
     pub(crate) reports: Vec<JobReport>,
     pub(crate) anomalies: Anomalies,
+    budget: Budget,
+    /// Of what is under way.
+    progress: Option<Progress>,
+    work: Work,
 }
 
 /// The software device of this name (`mali-g71`), or `None`.
@@ -88,7 +110,23 @@ impl SoftwareMali {
             spaces: [AddressSpace::default(); UNITS],
             reports: Vec::new(),
             anomalies: Anomalies::default(),
+            budget: model.budget,
+            progress: None,
+            work: Work::default(),
         }
+    }
+
+    /// The same device with another budget for its jobs.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// What shaders did since power-on.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     /// What a sound driver would not have done, since power-on.
@@ -158,31 +196,32 @@ impl SoftwareMali {
     fn end_slot(&mut self, n: usize, at: u64) {
         let Some(slot) = self.slots.get(n).copied() else { return };
         let (work, status, failed) = match slot.work {
-            Work::Stopping(_, code) => {
+            job_slot::Work::Stopping(_, code) => {
                 let report = JobReport {
                     va: slot.head,
                     job_type: 0,
                     status: code,
                     computed: None,
+                    reason: None,
                 };
                 self.report(vec![report]);
-                (Work::Idle, code, true)
+                (job_slot::Work::Idle, code, true)
             }
-            Work::Chain(_) => match self.run_chain(n, &slot, at) {
-                End::Done => (Work::Idle, exception::DONE, false),
-                End::Hang => (Work::Hung, exception::ACTIVE, false),
+            job_slot::Work::Chain(_) => match self.run_chain(n, &slot, at) {
+                End::Done => (job_slot::Work::Idle, exception::DONE, false),
+                End::Hang => (job_slot::Work::Hung, exception::ACTIVE, false),
                 End::Failed(fault) => {
                     self.raise_fault(&slot, &fault);
-                    (Work::Idle, fault.code(), true)
+                    (job_slot::Work::Idle, fault.code(), true)
                 }
             },
-            Work::Idle | Work::Hung => return,
+            job_slot::Work::Idle | job_slot::Work::Hung => return,
         };
         if let Some(slot) = self.slots.get_mut(n) {
             slot.work = work;
             slot.status = u32::from(status);
         }
-        if work == Work::Idle {
+        if work == job_slot::Work::Idle {
             self.job_irq.raise(if failed { 1 << (16 + n) } else { 1 << n });
             self.begin_slot(n, at);
         }
@@ -213,6 +252,9 @@ impl SoftwareMali {
             write_back: setup.write_back(),
             cycles: self.gpu.cycle_count(at),
             timestamp: timestamp(at),
+            model: self.model,
+            budget: self.budget,
+            progress: self.progress.as_ref(),
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
@@ -222,6 +264,7 @@ impl SoftwareMali {
         for _ in 0..run.flushes + u32::from(run.end == End::Done && setup.flushes_at_end()) {
             self.gpu.count_flush();
         }
+        self.work.add(run.stats);
         self.report(run.reports);
         run.end
     }
@@ -384,7 +427,7 @@ impl Board for SoftwareMali {
             window: WINDOW,
             arena: self.memory.arena(),
             virtual_time: true,
-            computes: false,
+            computes: true,
         }
     }
 
@@ -395,6 +438,7 @@ impl Board for SoftwareMali {
         self.reset_units();
         self.reports.clear();
         self.anomalies = Anomalies::default();
+        self.work = Work::default();
         Ok(())
     }
 
@@ -412,6 +456,10 @@ impl Board for SoftwareMali {
 
     fn content_frames(&mut self) -> Option<Vec<u64>> {
         Some(self.memory.backed_frames())
+    }
+
+    fn watch(&mut self, progress: &Progress) {
+        self.progress = Some(progress.clone());
     }
 
     fn take_job_reports(&mut self) -> Vec<JobReport> {

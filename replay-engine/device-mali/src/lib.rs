@@ -1,7 +1,7 @@
 //! The software Mali GPU: a job-manager GPU as its driver sees it, with virtual time and memory of its own.
 //!
-//! It answers register accesses, walks real page tables over its arena, runs job chains as far as no shader is
-//! needed, and raises interrupts. It never sees what a recording expects. Pending work completes only while somebody
+//! It answers register accesses, walks real page tables over its arena, runs job chains and their compute shaders, and
+//! raises interrupts. It never sees what a recording expects. Pending work completes only while somebody
 //! waits, so the same accesses give the same answers bit for bit.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -9,7 +9,7 @@
 mod address_space;
 mod anomalies;
 mod chain;
-#[allow(dead_code, reason = "what executes shaders is not here yet")]
+#[allow(dead_code, reason = "what executes shaders is not in place yet")]
 mod compute;
 mod counters;
 mod device;
@@ -23,10 +23,11 @@ mod power;
 mod registers;
 #[allow(dead_code, reason = "wired to jobs with their descriptors")]
 mod shader;
+pub mod texture;
 mod window;
 
 pub use anomalies::Anomalies;
 pub use compute::stop::Budget;
-pub use device::{SoftwareMali, factory};
+pub use device::{SoftwareMali, Work, factory};
 pub use memory::ArenaMemory;
 pub use model::{Model, ModelData};

@@ -68,6 +68,7 @@ pub(crate) mod exception {
     pub(crate) const AFFINITY: u8 = 0x44;
     pub(crate) const BUS: u8 = 0x48;
     pub(crate) const INVALID_PC: u8 = 0x50;
+    pub(crate) const INVALID_ENC: u8 = 0x51;
     pub(crate) const TYPE_MISMATCH: u8 = 0x52;
     pub(crate) const ALIGN: u8 = 0x56;
     pub(crate) const DATA_INVALID: u8 = 0x58;

@@ -19,6 +19,8 @@ const DATA: u64 = 0x10_1000;
 const READ_ONLY: u64 = 0x10_2000;
 const OUTSIDE: u64 = 0x10_3000;
 const NOT_MAPPED: u64 = 0x10_4000;
+/// Code.
+const CODE: u64 = 0x10_5000;
 
 fn frame(n: u64) -> PhysAddr {
     PhysAddr(BASE + n * 4096)
@@ -50,6 +52,7 @@ impl Bench {
             (CHAIN, frame(8), Rights::RW),
             (DATA, frame(9), Rights::RW),
             (READ_ONLY, frame(10), Rights::RO),
+            (CODE, frame(11), Rights::RX),
             (OUTSIDE, PhysAddr(0x1000), Rights::RW),
         ] {
             set(3, mmu::index_at(3, va), mmu::encode_leaf(f, pa, rights, 0));
@@ -152,7 +155,7 @@ impl Bench {
     fn only_report(&mut self) -> JobReport {
         let r = self.0.take_job_reports();
         assert_eq!(r.len(), 1, "{r:?}");
-        r[0]
+        r[0].clone()
     }
 }
 
@@ -208,7 +211,7 @@ fn nothing_completes_before_somebody_waits() {
 #[test]
 fn a_job_with_a_shader_is_done_and_says_that_it_did_not_compute() {
     let mut b = Bench::new();
-    for kind in [4, 5, 7] {
+    for kind in [5, 7] {
         b.job(0, kind, 0, &[]);
         assert_eq!(b.run(CHAIN), 2);
         assert_eq!(
@@ -217,7 +220,8 @@ fn a_job_with_a_shader_is_done_and_says_that_it_did_not_compute() {
                 va: CHAIN,
                 job_type: kind,
                 status: 1,
-                computed: Some(false)
+                computed: Some(false),
+                reason: None,
             }
         );
     }
@@ -226,6 +230,68 @@ fn a_job_with_a_shader_is_done_and_says_that_it_did_not_compute() {
     b.0.wait_interrupt(1, 1_000_000).unwrap();
     assert_eq!(b.read(JOB_STATUS), 1);
     assert_eq!(b.only_report().computed, Some(false));
+}
+
+/// A compute job whose draw descriptor names a renderer state on the data page.
+fn compute(b: &mut Bench, shader: u64) -> u64 {
+    let mut payload = [0u8; 96 + 64];
+    payload[32 + 14 * 4..][..8].copy_from_slice(&DATA.to_le_bytes());
+    b.put(DATA, &shader.to_le_bytes());
+    b.job(0, 4, 0, &payload)
+}
+
+#[test]
+fn a_compute_job_faults_where_its_descriptors_or_its_code_do() {
+    let mut b = Bench::new();
+    b.job(0, 4, 0, &[0; 160]);
+    assert_eq!(
+        (b.run(CHAIN), b.read(JS1 + 0x24)),
+        (0x2_0000, 0xc3),
+        "no renderer state"
+    );
+    let job = compute(&mut b, 0);
+    assert_eq!((b.run(job), b.read(JS1 + 0x24)), (0x2_0000, 0x50), "no shader");
+    let job = compute(&mut b, NOT_MAPPED);
+    assert_eq!((b.run(job), b.read(JS1 + 0x24)), (0x2_0000, 0xc3));
+    assert_eq!((b.read(AS0 + 0x1c), b.read(AS0 + 0x20)), (0x1c3, NOT_MAPPED), "a fetch");
+    let job = compute(&mut b, READ_ONLY);
+    assert_eq!(
+        (b.run(job), b.read(JS1 + 0x24)),
+        (0x2_0000, 0xcb),
+        "no right to execute"
+    );
+    let report = b.0.take_job_reports().pop().unwrap();
+    assert_eq!((report.computed, report.reason), (None, None));
+}
+
+#[test]
+fn a_compute_job_with_code_that_is_not_known_is_done_and_says_why_it_did_not_compute() {
+    let mut b = Bench::new();
+    for (code, why) in [
+        (
+            [0u8; 16],
+            "the shader holds what is not known, first in the clause at 0x105000: word 0",
+        ),
+        // A word of a tag that begins no clause.
+        (
+            [1; 16],
+            "the shader holds what is not known, first in the clause at 0x105000: word 0 of the clause at 0x105000 has the tag 0x01",
+        ),
+    ] {
+        b.0.store_page(frame(11).frame(), &page_of(&code)).unwrap();
+        let job = compute(&mut b, CODE);
+        assert_eq!((b.run(job), b.read(JS1 + 0x24)), (2, 1));
+        let report = b.only_report();
+        assert_eq!(report.computed, Some(false));
+        let told = report.reason.unwrap();
+        assert!(told.starts_with(why), "{told}");
+    }
+}
+
+fn page_of(bytes: &[u8]) -> trace_core::recording::Page {
+    let mut page = ZERO_PAGE;
+    page[..bytes.len()].copy_from_slice(bytes);
+    page
 }
 
 #[test]

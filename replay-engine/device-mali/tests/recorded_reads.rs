@@ -208,6 +208,6 @@ fn a_job_whose_header_page_is_not_mapped_faults_with_its_code_and_address() {
     });
     // JOB_IRQ_STATUS of the job shows slot 1 as failed instead of done.
     assert_eq!(p.mismatches[0], "event 221: 0x100c read 0x20000, recorded 0x2");
-    let report = p.device.take_job_reports()[0];
+    let report = p.device.take_job_reports()[0].clone();
     assert_eq!((report.va, report.status, report.computed), (va.0, 0xc3, None));
 }

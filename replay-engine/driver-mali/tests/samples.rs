@@ -133,6 +133,9 @@ fn every_sample_has_its_jobs_with_an_end_each() {
     }
 }
 
+/// Samples whose shaders are left out: what is drawn, and reads of a texture.
+const NOT_RUN: [&str; 3] = ["texfetch.kine", "triangle.kine", "tri3.kine"];
+
 #[test]
 fn every_sample_replays_with_a_match() {
     for (sample, r) in made() {
@@ -157,11 +160,12 @@ fn every_sample_replays_with_a_match() {
         );
         assert_eq!(o.reads.matched, o.reads.compared, "{}", sample.file);
         let shaders = matches!(sample.source, Source::Folder(_));
-        assert_eq!(o.computed, !shaders, "{}", sample.file);
+        let run = !NOT_RUN.contains(&sample.file);
+        assert_eq!(o.computed, run, "{}", sample.file);
         assert!(
             o.jobs
                 .iter()
-                .all(|j| j.status == Some(1) && (j.computed == Some(false)) == shaders)
+                .all(|j| j.status == Some(1) && j.computed == shaders.then_some(run))
         );
         // What the replay leaves is what the recording left; the clocks of its waits alone differ.
         for out in o.outputs.iter().filter(|b| b.name != "counters") {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
+use trace_core::progress::Progress;
 use trace_core::recording::Page;
 
 /// Space numbers that plans use.
@@ -91,7 +92,7 @@ pub enum BoardError {
 }
 
 /// How a job ended, as the device itself tells it (a real board tells nothing and returns none).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReport {
     /// GPU address of the job's header.
     pub va: u64,
@@ -99,8 +100,11 @@ pub struct JobReport {
     pub job_type: u8,
     /// Exception code that the slot reported: 1 is done.
     pub status: u8,
-    /// `Some(false)`: a job with a shader completed without running it. `None`: the job runs no shader.
+    /// `Some(true)`: the job ran its shader to the end. `Some(false)`: it completed without running it. `None`: it
+    /// runs no shader, or did not complete.
     pub computed: Option<bool>,
+    /// Why the shader did not run, or what stopped it, in words for a person; `None` where there is nothing to say.
+    pub reason: Option<Box<str>>,
 }
 
 /// A device with what the agent needs around it. [`replay_core::Device`] is its register and arena side.
@@ -130,6 +134,10 @@ pub trait Board: replay_core::Device + Send {
     fn content_frames(&mut self) -> Option<Vec<u64>> {
         None
     }
+
+    /// Gives the device the progress of what it does from now on, until the next call. A device that computes looks
+    /// whether it was cancelled, and then ends its work soon, in whatever state.
+    fn watch(&mut self, _progress: &Progress) {}
 
     /// Jobs that ended since the last call, in order.
     fn take_job_reports(&mut self) -> Vec<JobReport>;

@@ -17,6 +17,8 @@ use replay_core::{Actions, Budget, Counts, Failure, FailureKind, execute};
 use sliced::Sliced;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use trace_core::GpuVa;
+use trace_core::check::{Finding, FindingKind};
 use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
@@ -57,6 +59,7 @@ pub fn run_with(
         return finish(outcome, started);
     }
     progress.set_total(plan.actions);
+    board.watch(progress);
     let budget = Budget {
         actions: plan.budgets.actions,
         time_ns: plan.budgets.time_ns,
@@ -74,7 +77,9 @@ pub fn run_with(
         Err(failure) => failure.counts,
     };
     count(&mut outcome, &counts, &recorder);
-    outcome.jobs = jobs(plan, &recorder, &board.take_job_reports());
+    let reports = board.take_job_reports();
+    outcome.jobs = jobs(plan, &recorder, &reports);
+    outcome.findings.extend(not_run(plan, &reports));
     // A run that broke off before its only jobs is not one in which nothing needed a shader.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
@@ -140,6 +145,43 @@ fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
     outcome.findings = recorder.findings();
 }
 
+/// Status of a job that never ended.
+const ACTIVE: u8 = 8;
+/// Most reasons that are told.
+const REASONS_TOLD: usize = 256;
+/// Longest list of jobs in a finding.
+const JOBS_TOLD: usize = 16;
+
+/// Why shaders did not run, a finding for each reason, in the order in which the reasons turned up.
+fn not_run(plan: &Plan, reports: &[JobReport]) -> Vec<Finding> {
+    let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
+    for (r, why) in reports.iter().filter_map(|r| Some((r, r.reason.as_deref()?))) {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, jobs)) => jobs.push(r.va),
+            None => reasons.push((why, vec![r.va])),
+        }
+    }
+    let told = |(why, jobs): (&str, Vec<u64>)| {
+        let mut place = jobs
+            .iter()
+            .take(JOBS_TOLD)
+            .map(|va| GpuVa(*va).to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
+        if let more @ 1.. = jobs.len().saturating_sub(JOBS_TOLD) {
+            place.push_str(&format!(" and {more} more"));
+        }
+        let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+        let finding = Finding::new(FindingKind::ShaderNotRun, format!("{noun} {place}"), why);
+        let submit = plan.jobs.iter().find(|j| Some(&j.head_va.0) == jobs.first());
+        match submit {
+            Some(job) => finding.at_event(job.submit_event),
+            None => finding,
+        }
+    };
+    reasons.into_iter().take(REASONS_TOLD).map(told).collect()
+}
+
 /// What became of each job. Reports come in the order in which jobs ended; a chain's are those up to the next head.
 fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobOutcome> {
     let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs.len()];
@@ -158,11 +200,10 @@ fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobO
         .zip(of_job)
         .enumerate()
         .map(|(i, ((job, seen), reports))| {
-            let told = reports
-                .iter()
-                .find(|r| r.status != 1)
-                .or(reports.last())
-                .map(|r| r.status);
+            // A report of one that is still at work tells only why.
+            let mut ended_ones = reports.iter().filter(|r| r.status != ACTIVE);
+            let told = ended_ones.clone().find(|r| r.status != 1).or(ended_ones.next_back());
+            let told = told.map(|r| r.status);
             let ended = seen.ended_ns.is_some();
             let computed = reports.iter().filter_map(|r| r.computed).reduce(|a, b| a && b);
             JobOutcome {

@@ -6,6 +6,7 @@
 
 mod export;
 mod lend;
+mod shaders;
 mod statistics;
 mod table;
 mod tables;

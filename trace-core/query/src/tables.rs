@@ -1,5 +1,6 @@
 //! The tables that a recording can be exported as, made a batch of rows at a time.
 
+use crate::shaders;
 use crate::table::{QueryError, register_statistics};
 use polars::prelude::{Column, DataFrame};
 use std::ops::{ControlFlow, Range};
@@ -12,7 +13,7 @@ use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Rows of a batch: few enough to be held beside the recording.
-const BATCH: usize = 1 << 16;
+pub(crate) const BATCH: usize = 1 << 16;
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +30,20 @@ pub enum Table {
     Mappings,
     /// Named buffers.
     Buffers,
+    /// The operations of the shaders that jobs run.
+    Shaders,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Events,
         Self::Jobs,
         Self::Registers,
         Self::Pages,
         Self::Mappings,
         Self::Buffers,
+        Self::Shaders,
     ];
 
     /// Its name.
@@ -52,6 +56,7 @@ impl Table {
             Self::Pages => "pages",
             Self::Mappings => "mappings",
             Self::Buffers => "buffers",
+            Self::Shaders => "shaders",
         }
     }
 }
@@ -77,7 +82,7 @@ impl From<polars::prelude::PolarsError> for TableError {
 }
 
 /// Takes a batch of rows.
-type Take<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
+pub(crate) type Take<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
 
 /// Makes a table: hands `take` one batch of rows after another, at least one, all with the same columns. Gives what
 /// could not be followed, in words.
@@ -112,11 +117,12 @@ pub fn make(
         Table::Pages => pages(recording, progress, take, &mut problems)?,
         Table::Mappings => take(mappings(recording, &mut problems)?)?,
         Table::Buffers => take(buffers(recording)?)?,
+        Table::Shaders => shaders::make(recording, timeline, progress, take)?,
     }
     Ok(problems)
 }
 
-fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, QueryError> {
+pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, QueryError> {
     Ok(DataFrame::new(height, columns)?)
 }
 

@@ -124,6 +124,8 @@ pub enum FindingKind {
     Assumed,
     /// Bytes of the file do not agree with their digest.
     DamagedSection,
+    /// In a replay, a job's shader did not run, or did not come to its end, and why.
+    ShaderNotRun,
 }
 
 impl FindingKind {
@@ -142,7 +144,8 @@ impl FindingKind {
             | Self::StateBeforeRecording
             | Self::NotUsed
             | Self::OrderDiffers
-            | Self::Assumed => Severity::Note,
+            | Self::Assumed
+            | Self::ShaderNotRun => Severity::Note,
         }
     }
 }

@@ -15,7 +15,7 @@ pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
 pub use payload::{
     CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
 };
-pub use shader::{Code, CodeClause, CodeEnd, MAX_CODE, Stage, Unknown, code, shaders};
+pub use shader::{Code, CodeClause, CodeEnd, MAX_CODE, Stage, Unknown, code, code_within, shaders};
 pub use space::{address_spaces, memory_at_submits};
 
 use crate::recording::GpuVa;

@@ -81,7 +81,7 @@ pub enum CodeEnd {
     Unreadable(GpuVa),
     /// Words that are no clause.
     Broken(ClauseError),
-    /// More code than is read ([`MAX_CODE`]).
+    /// More code than was to be read, at most [`MAX_CODE`].
     Limit,
 }
 
@@ -100,7 +100,7 @@ impl CodeEnd {
             Self::Last => "the last clause ends the thread".into(),
             Self::Unreadable(at) => format!("the recording does not hold {at}"),
             Self::Broken(e) => e.to_string(),
-            Self::Limit => format!("longer than the {} KiB that are read", MAX_CODE >> 10),
+            Self::Limit => "it is longer than what is read".into(),
         }
     }
 }
@@ -202,12 +202,19 @@ fn to_zero(t: &Tuple, add: &Instruction) -> bool {
 /// thread and that nothing which is understood leads beyond.
 #[must_use]
 pub fn code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
+    code_within(mem, entry, MAX_CODE)
+}
+
+/// As [`code`], of at most this many bytes; more than [`MAX_CODE`] are never read.
+#[must_use]
+pub fn code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> Code {
+    let most = most.min(MAX_CODE);
     let mut clauses: Vec<CodeClause> = Vec::new();
     let mut at = entry.0;
     // The furthest place that a branch leads to, and whether there may be branches that are not understood.
     let (mut furthest, mut guessed) = (0u64, false);
     let end = loop {
-        if at.saturating_sub(entry.0) >= MAX_CODE {
+        if at.saturating_sub(entry.0) >= most {
             break CodeEnd::Limit;
         }
         let word = |n: usize| {

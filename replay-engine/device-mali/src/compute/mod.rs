@@ -3,11 +3,14 @@
 
 pub(crate) mod descriptors;
 pub(crate) mod dispatch;
+pub(crate) mod job;
 pub(crate) mod overlay;
 pub(crate) mod stop;
 pub(crate) mod tlb;
 pub(crate) mod trace;
 pub(crate) mod view;
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;

@@ -105,10 +105,10 @@ impl<'m, T: Trace> View<'m, T> {
 
     // Words.
 
-    /// Loads `N` words, 1 to 4. The fast case is an aligned address in a page that was loaded from before.
+    /// Loads `N` words, 1 to 8. The fast case is an aligned address in a page that was loaded from before.
     #[inline(always)]
     pub(crate) fn load<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
-        const { assert!(N >= 1 && N <= 4) };
+        const { assert!(N >= 1 && N <= 8) };
         let entry = self.tlb.at(va >> 12);
         let at = (va & IN_PAGE) as usize;
         if entry.load == va >> 12
@@ -140,7 +140,7 @@ impl<'m, T: Trace> View<'m, T> {
     #[cold]
     #[inline(never)]
     fn load_slowly<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 32];
         self.read(va, bytes.get_mut(..4 * N).unwrap_or(&mut []))?;
         let words = bytes.as_chunks::<4>().0;
         Ok(std::array::from_fn(|i| {
@@ -148,10 +148,10 @@ impl<'m, T: Trace> View<'m, T> {
         }))
     }
 
-    /// Stores `N` words, 1 to 4. The fast case is an aligned address in a page that was stored to before.
+    /// Stores `N` words, 1 to 8. The fast case is an aligned address in a page that was stored to before.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
-        const { assert!(N >= 1 && N <= 4) };
+        const { assert!(N >= 1 && N <= 8) };
         let entry = self.tlb.at(va >> 12);
         let at = (va & IN_PAGE) as usize;
         if entry.store == va >> 12
@@ -177,7 +177,7 @@ impl<'m, T: Trace> View<'m, T> {
     #[cold]
     #[inline(never)]
     fn store_slowly<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 32];
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *to = word.to_le_bytes();
         }

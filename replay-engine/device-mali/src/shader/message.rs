@@ -2,12 +2,26 @@
 
 use super::group::Running;
 use super::lanes::{File, LANES};
+use super::mods::LaneOp;
 use super::translate::{Atomic, Message, Narrow, Space};
-use super::warp;
 use super::wave::{Mask, each};
 use crate::compute::stop::Stop;
 use crate::compute::trace::{Trace, Who};
 use crate::compute::view::View;
+use trace_core::PAGE_SIZE;
+
+/// Lanes whose accesses are looked at together.
+const PART: usize = 8;
+const ALL_OF_PART: Mask = (1 << PART) - 1;
+
+/// How the addresses of neighbouring lanes lie.
+enum Layout {
+    /// All at one address.
+    Same(u64),
+    /// A word each, one behind the other, within a page.
+    Run(u64),
+    Apart,
+}
 
 /// What messages of a clause did to its lanes.
 #[derive(Debug, Default)]
@@ -115,8 +129,19 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 address,
                 staging,
             } => self.exchange(*space, *compare, *returns, *wide, *address, *staging),
-            Message::Permute { .. } | Message::Ballot { .. } => {
-                warp::exchange(self.file, message, self.lanes);
+            Message::Permute {
+                value,
+                lane,
+                op,
+                width,
+                inactive,
+                to,
+            } => {
+                self.permute(*value, *lane, *op, *width, *inactive, *to);
+                Ok(())
+            }
+            Message::Ballot { value, width, to } => {
+                self.ballot(*value, *width, *to);
                 Ok(())
             }
             Message::Clock { cycles, staging } => {
@@ -202,29 +227,93 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     }
 
     fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
-        for lane in each(self.lanes) {
-            self.by(lane);
-            let words = match self.address(space, address, lane, 4 * N as u32) {
-                Some(va) => self.view.load::<N>(va)?,
-                None => [0; N],
-            };
-            for (n, word) in (0u16..).zip(words) {
-                self.put(staging, n, lane, word);
+        for part in 0..LANES / PART {
+            let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
+            if lanes == ALL_OF_PART && space == Space::Global && !T::ON {
+                match self.layout(address, part) {
+                    Layout::Same(va) => {
+                        let words = self.view.load::<N>(va)?;
+                        for (n, word) in (0u16..).zip(words) {
+                            *self.part_mut(staging, n, part) = [word; PART];
+                        }
+                        continue;
+                    }
+                    Layout::Run(va) if N == 1 => {
+                        *self.part_mut(staging, 0, part) = self.view.load::<PART>(va)?;
+                        continue;
+                    }
+                    Layout::Run(_) | Layout::Apart => {}
+                }
+            }
+            for lane in each(lanes).map(|l| l + part * PART) {
+                self.by(lane);
+                let words = match self.address(space, address, lane, 4 * N as u32) {
+                    Some(va) => self.view.load::<N>(va)?,
+                    None => [0; N],
+                };
+                for (n, word) in (0u16..).zip(words) {
+                    self.put(staging, n, lane, word);
+                }
             }
         }
         Ok(())
     }
 
     fn store<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
-        for lane in each(self.lanes) {
-            self.by(lane);
-            let Some(va) = self.address(space, address, lane, 4 * N as u32) else {
+        for part in 0..LANES / PART {
+            let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
+            if N == 1
+                && lanes == ALL_OF_PART
+                && space == Space::Global
+                && !T::ON
+                && let Layout::Run(va) = self.layout(address, part)
+            {
+                let words = *self.part_mut(staging, 0, part);
+                self.view.store::<PART>(va, words)?;
                 continue;
-            };
-            let words = std::array::from_fn(|n| self.staged(staging, n as u16, lane));
-            self.view.store::<N>(va, words)?;
+            }
+            for lane in each(lanes).map(|l| l + part * PART) {
+                self.by(lane);
+                let Some(va) = self.address(space, address, lane, 4 * N as u32) else {
+                    continue;
+                };
+                let words = std::array::from_fn(|n| self.staged(staging, n as u16, lane));
+                self.view.store::<N>(va, words)?;
+            }
         }
         Ok(())
+    }
+
+    /// A register's words of the lanes of a part.
+    #[inline(always)]
+    fn part_mut(&mut self, staging: u8, n: u16, part: usize) -> &mut [u32; PART] {
+        let parts = self
+            .file
+            .at_mut((u16::from(staging) + n) % 64)
+            .as_chunks_mut::<PART>()
+            .0;
+        &mut parts[part % (LANES / PART)]
+    }
+
+    /// How the addresses of a part's lanes lie.
+    #[inline(always)]
+    fn layout(&self, address: [u16; 2], part: usize) -> Layout {
+        let of = |place: u16| self.file.at(place).as_chunks::<PART>().0[part % (LANES / PART)];
+        let (low, high) = (of(address[0]), of(address[1]));
+        let (mut same, mut run) = (0, 0);
+        for i in 0..PART {
+            same |= low[i] ^ low[0];
+            run |= low[i] ^ low[0].wrapping_add(4 * i as u32) | high[i] ^ high[0];
+        }
+        let va = u64::from(low[0]) | u64::from(high[0]) << 32;
+        if same == 0 && high == [high[0]; PART] {
+            Layout::Same(va)
+        } else if run == 0 && va % PAGE_SIZE as u64 <= (PAGE_SIZE - 4 * PART) as u64 {
+            // Within a page a fault tells the first lane's address, as if the lanes went one after another.
+            Layout::Run(va)
+        } else {
+            Layout::Apart
+        }
     }
 
     fn load_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
@@ -345,5 +434,38 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             }
         }
         Ok(())
+    }
+
+    fn permute(&mut self, value: u16, lane: u16, op: LaneOp, width: u8, inactive: u32, to: u16) {
+        let (values, asked) = (*self.file.at(value), *self.file.at(lane));
+        let width = u32::from(width).clamp(1, LANES as u32);
+        let out = self.file.at_mut(to);
+        for own in each(self.lanes) {
+            let (base, place) = (own as u32 / width * width, own as u32 % width);
+            let asked = asked[own] & 0xff;
+            let other = match op {
+                LaneOp::None => asked,
+                LaneOp::Xor => place ^ asked,
+                LaneOp::Accumulate => place + asked,
+                LaneOp::Shift => place.wrapping_sub(asked),
+            };
+            let there = other < width && self.lanes >> (base + other) & 1 == 1;
+            out[own] = if there {
+                values[(base + other) as usize % LANES]
+            } else {
+                inactive
+            };
+        }
+    }
+
+    fn ballot(&mut self, value: u16, width: u8, to: u16) {
+        let values = *self.file.at(value);
+        let width = usize::from(width).clamp(1, LANES);
+        let set = each(self.lanes).fold(0u32, |m, i| m | u32::from(values[i] != 0) << i);
+        let out = self.file.at_mut(to);
+        for own in each(self.lanes) {
+            let base = own / width * width;
+            out[own] = set >> base & ((1u64 << width) - 1) as u32;
+        }
     }
 }

@@ -10,8 +10,7 @@
 //! | `translate.rs` | clauses into steps with their operands resolved |
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
-//! | `warp.rs` | what lanes of a subgroup tell each other |
-//! | `message.rs` | loads, stores, atomics, branches |
+//! | `message.rs` | loads, stores, atomics, lanes of a subgroup |
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 
 mod approx;
@@ -23,5 +22,4 @@ mod mods;
 pub(crate) mod program;
 mod scalar;
 pub(crate) mod translate;
-mod warp;
 mod wave;

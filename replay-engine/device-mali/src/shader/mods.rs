@@ -116,7 +116,7 @@ pub(crate) enum Cmp {
     Le,
     /// Less or greater: different, and both numbers.
     GtLt,
-    /// Both numbers.
+    /// Before the other in the total order of floats: -0 before +0, NaN at the ends.
     Total,
 }
 
@@ -142,6 +142,18 @@ pub(crate) enum Mux {
     FloatZero,
     /// Bit by bit: the first where the third's bit is set.
     Bit,
+}
+
+/// What a fused product, sum and scaling does beyond that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    None,
+    /// A product with 0 is 0, whatever the other factor is.
+    Zero,
+    /// A product with 0 is its first factor.
+    Left,
+    /// The exponent is the low half of its word.
+    Scale16,
 }
 
 /// What lanes an operation across lanes takes its value from.
@@ -173,12 +185,11 @@ pub(crate) struct Mods {
     pub saturate: bool,
     /// Whether narrow sources are signed: `extend`, `sign0`, `sign1`.
     pub signed: [bool; 2],
+    /// A count of leading zeros gives all ones for 0.
+    pub masks: bool,
     pub log: bool,
     pub sqrt: bool,
-    /// `mask`: nothing set gives all bits.
-    pub mask: bool,
-    /// `special=n`: a product with 0 counts as 0, whatever the other factor is.
-    pub special_n: bool,
+    pub special: Special,
     /// `sem=nan_propagate`.
     pub nan_propagates: bool,
     pub lane_op: LaneOp,
@@ -235,9 +246,6 @@ impl Mods {
         if matches!(i.get(M::Round), Value::Inf | Value::Inf0) {
             unknown = Some("round to infinity");
         }
-        if !matches!(i.get(M::Special), Value::None | Value::N) {
-            unknown = Some("special");
-        }
         if !matches!(i.get(M::Sem), Value::None | Value::NanSuppress | Value::NanPropagate) {
             unknown = Some("sem");
         }
@@ -293,10 +301,15 @@ impl Mods {
                 is(M::Extend, Value::Sext) || is(M::Sign0, Value::Sext),
                 is(M::Extend, Value::Sext) || is(M::Sign1, Value::Sext),
             ],
+            masks: is(M::Mask, Value::Mask),
             log: is(M::Log, Value::Log),
             sqrt: is(M::Sqrt, Value::Sqrt),
-            mask: is(M::Mask, Value::Mask),
-            special_n: is(M::Special, Value::N),
+            special: match i.get(M::Special) {
+                Value::N => Special::Zero,
+                Value::Left => Special::Left,
+                Value::Scale16 => Special::Scale16,
+                _ => Special::None,
+            },
             nan_propagates: is(M::Sem, Value::NanPropagate),
             lane_op: match i.get(M::LaneOp) {
                 Value::Xor => LaneOp::Xor,

@@ -196,12 +196,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Everything that the oracle knows and `keep` takes.
-    pub fn new(keep: impl Fn(Op) -> bool) -> Self {
-        let of = |unit| encodings(unit).into_iter().filter(|e| keep(e.0)).collect();
+    pub fn new() -> Self {
         Self {
-            fma: of(Unit::Fma),
-            add: of(Unit::Add),
+            fma: encodings(Unit::Fma),
+            add: encodings(Unit::Add),
         }
     }
 

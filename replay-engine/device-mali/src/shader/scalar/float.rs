@@ -1,12 +1,12 @@
 //! Floats of 32 and 16 bits.
 
 use super::small::truth_halves;
-use super::{Scalar, compare, join, truth};
+use super::{Scalar, compare_floats as compare, join, truth};
 use crate::shader::approx;
 use crate::shader::float::{
-    NAN, NAN16, bits, clamp, odd_fma, odd_sum_in, round_whole, round16, round32, scale, split, widen16,
+    NAN, NAN16, bits, clamp, odd_fma, odd_sum, round_whole, round16, round32, scale, split, widen16,
 };
-use crate::shader::mods::{Clamp, Cmp, Mods, Round};
+use crate::shader::mods::{Clamp, Mods, Round, Special};
 use bifrost::{Op, Value};
 
 /// A source as a float: widened from a half where that is asked, then its magnitude, then its negative.
@@ -45,29 +45,23 @@ fn word(m: &Mods, x: f64) -> u32 {
     bits(clamp(round32(x, m.round), m.clamp))
 }
 
-/// A fused product and sum; with `special=n` a product with 0 counts as 0, whatever the other factor is.
+/// A fused product and sum, with what is special of a factor that is 0.
 fn product_and_sum(m: &Mods, a: f32, b: f32, c: f32) -> f64 {
-    if m.special_n && (a == 0.0 || b == 0.0) {
-        let zero = if a.is_sign_negative() == b.is_sign_negative() {
-            0.0
-        } else {
-            -0.0
-        };
-        return odd_sum_in(zero, f64::from(c), m.round);
-    }
-    odd_fma(a, b, c, m.round)
-}
-
-/// Whether a comparison of floats holds. `total` is "before" in the order of all floats, where -0 is before 0.
-fn compare_floats(cmp: Cmp, a: f32, b: f32) -> bool {
-    match cmp {
-        Cmp::Total => a.total_cmp(&b).is_lt(),
-        _ => compare(cmp, a, b),
+    let zero = a == 0.0 || b == 0.0;
+    match m.special {
+        Special::Zero if zero => odd_sum(0f64.copysign(f64::from(a.signum() * b.signum())), f64::from(c)),
+        Special::Left if zero => odd_sum(f64::from(a), f64::from(c)),
+        _ => odd_fma(a, b, c),
     }
 }
 
-fn sum(m: &Mods, a: f32, b: f32) -> f64 {
-    odd_sum_in(f64::from(a), f64::from(b), m.round)
+/// The exponent that a result is scaled by.
+fn power(m: &Mods, word: u32) -> i32 {
+    if m.special == Special::Scale16 {
+        i32::from(word as i16)
+    } else {
+        word as i32
+    }
 }
 
 /// The greater or lesser of two; a zero is less than another when its sign alone is negative.
@@ -134,7 +128,7 @@ fn whole(m: &Mods, x: f32) -> f32 {
 
 fn fcmp16(m: &Mods, s: [u32; 4]) -> u32 {
     let (a, b) = (pair(m, s, 0), pair(m, s, 1));
-    truth_halves(std::array::from_fn(|n| compare_floats(m.cmp, a[n], b[n])), m.truth)
+    truth_halves(std::array::from_fn(|n| compare(m.cmp, a[n], b[n])), m.truth)
 }
 
 fn each_half(m: &Mods, s: [u32; 4], of: impl Fn(f32) -> u16) -> u32 {
@@ -152,15 +146,15 @@ fn exact16(x: f32) -> u16 {
 
 pub(super) fn scalar(op: Op) -> Option<Scalar> {
     Some(match op {
-        Op::FaddF32 => |m, s| word(m, sum(m, source(m, s, 0), source(m, s, 1))),
-        Op::FmaF32 => |m, s| word(m, odd_fma(source(m, s, 0), source(m, s, 1), source(m, s, 2), m.round)),
+        Op::FaddF32 => |m, s| word(m, odd_sum(f64::from(source(m, s, 0)), f64::from(source(m, s, 1)))),
+        Op::FmaF32 => |m, s| word(m, odd_fma(source(m, s, 0), source(m, s, 1), source(m, s, 2))),
         Op::FmaRscaleF32 => |m, s| {
             let x = product_and_sum(m, source(m, s, 0), source(m, s, 1), source(m, s, 2));
-            word(m, scale(x, s[3] as i32))
+            word(m, scale(x, power(m, s[3])))
         },
         Op::FaddRscaleF32 => |m, s| {
-            let x = sum(m, source(m, s, 0), source(m, s, 1));
-            word(m, scale(x, s[2] as i32))
+            let x = odd_sum(f64::from(source(m, s, 0)), f64::from(source(m, s, 1)));
+            word(m, scale(x, power(m, s[2])))
         },
         Op::FaddLscaleF32 => add_reduced,
         Op::LdexpF32 => |m, s| bits(round32(scale(f64::from(f32::from_bits(s[0])), s[1] as i32), m.round)),
@@ -173,7 +167,7 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         },
         Op::FmaV2f16 => |m, s| {
             let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
-            join(std::array::from_fn(|n| half(m, odd_fma(a[n], b[n], c[n], m.round))))
+            join(std::array::from_fn(|n| half(m, odd_fma(a[n], b[n], c[n]))))
         },
         Op::FmaRscaleV2f16 => |m, s| {
             let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
@@ -182,12 +176,12 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
                 half(m, scale(product_and_sum(m, a[n], b[n], c[n]), i32::from(e[n])))
             }))
         },
-        Op::FaddV2f16 => |m, s| both_halves(m, s, |a, b| half(m, sum(m, a, b))),
+        Op::FaddV2f16 => |m, s| both_halves(m, s, |a, b| half(m, odd_sum(f64::from(a), f64::from(b)))),
         Op::FmaxF32 => |m, s| bits(clamp(extreme(m, source(m, s, 0), source(m, s, 1), true), m.clamp)),
         Op::FminF32 => |m, s| bits(clamp(extreme(m, source(m, s, 0), source(m, s, 1), false), m.clamp)),
         Op::FmaxV2f16 => |m, s| both_halves(m, s, |a, b| u32::from(exact16(extreme(m, a, b, true)))),
         Op::FminV2f16 => |m, s| both_halves(m, s, |a, b| u32::from(exact16(extreme(m, a, b, false)))),
-        Op::FcmpF32 => |m, s| truth(compare_floats(m.cmp, source(m, s, 0), source(m, s, 1)), m.truth),
+        Op::FcmpF32 => |m, s| truth(compare(m.cmp, source(m, s, 0), source(m, s, 1)), m.truth),
         Op::FcmpV2f16 => fcmp16,
         Op::CselF32 => |m, s| {
             if compare(m.cmp, f32::from_bits(s[0]), f32::from_bits(s[1])) {

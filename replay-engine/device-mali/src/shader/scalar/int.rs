@@ -93,7 +93,7 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::RshiftXorI32 => |m, s| shift(m, s, false, |a, b| a ^ b),
         Op::ArshiftI32 => |m, s| (s[0] as i32 >> (m.pick[2].word(s[2], false) & 31)) as u32,
         Op::ClzU32 => |m, s| {
-            if m.mask && s[0] == 0 {
+            if m.masks && s[0] == 0 {
                 u32::MAX
             } else {
                 s[0].leading_zeros()

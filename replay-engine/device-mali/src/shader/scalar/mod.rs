@@ -36,8 +36,17 @@ pub(crate) fn compare<T: PartialOrd>(cmp: Cmp, a: T, b: T) -> bool {
         Cmp::Lt => a < b,
         Cmp::Le => a <= b,
         Cmp::GtLt => matches!(a.partial_cmp(&b), Some(Ordering::Less | Ordering::Greater)),
-        // Only floats are compared so, and those elsewhere.
+        // Floats are compared by `compare_floats`; integers have one order.
         Cmp::Total => a < b,
+    }
+}
+
+/// Whether a comparison of two floats holds.
+#[inline(always)]
+pub(crate) fn compare_floats(cmp: Cmp, a: f32, b: f32) -> bool {
+    match cmp {
+        Cmp::Total => a.total_cmp(&b) == Ordering::Less,
+        _ => compare(cmp, a, b),
     }
 }
 

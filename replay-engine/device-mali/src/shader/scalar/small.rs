@@ -219,24 +219,23 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::RshiftXorV4i8 => |m, s| shift_bytes(m, s, |a, by| a >> by, |a, b| a ^ b),
         Op::ArshiftV4i8 => |m, s| shift_bytes(m, s, |a, by| (a as i8 >> by) as u8, |a, _| a),
         Op::ClzV2u16 => |m, s| {
-            let zeros = |a: u32| {
-                if m.mask && a == 0 {
-                    u32::MAX
+            join(m.pick[0].pair(s[0], false).map(|a| {
+                if m.masks && a == 0 {
+                    0xffff
                 } else {
                     (a as u16).leading_zeros()
                 }
-            };
-            join(m.pick[0].pair(s[0], false).map(zeros))
+            }))
         },
         Op::ClzV4u8 => |m, s| {
-            let zeros = |a: u8| {
-                if m.mask && a == 0 {
-                    u8::MAX
+            let count = |a: u8| {
+                if m.masks && a == 0 {
+                    0xff
                 } else {
                     a.leading_zeros() as u8
                 }
             };
-            u32::from_le_bytes(s[0].to_le_bytes().map(zeros))
+            u32::from_le_bytes(s[0].to_le_bytes().map(count))
         },
         Op::IcmpV2i16 | Op::IcmpV2u16 => |m, s| icmp_halves(m, s, false),
         Op::IcmpV2s16 => |m, s| icmp_halves(m, s, true),

@@ -1,0 +1,453 @@
+//! The lines of the code: clauses with their headers, tuples with both operations, each kind of operand in its colour.
+
+use super::view::View;
+use crate::document::Document;
+use crate::document::code::{Line, Listing};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::paint_text;
+use crate::theme::{Palette, mono, mono_small, palette, small};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+
+/// Where the columns stand, from the left edge of the list.
+struct Columns {
+    address: f32,
+    label: f32,
+    fma: f32,
+    add: f32,
+}
+
+impl Columns {
+    fn new(width: f32) -> Self {
+        let fma = 128.0;
+        Self {
+            address: 14.0,
+            label: fma,
+            fma,
+            add: fma + ((width - fma) * 0.5).floor(),
+        }
+    }
+}
+
+/// Letters of an operation's name before its operands begin, where the name is not longer.
+const NAME: usize = 15;
+
+/// Draws them.
+pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, listing: &Listing) {
+    let p = palette(ui);
+    let width = ui.available_width();
+    let c = Columns::new(width);
+    let (head, _) = ui.allocate_exact_size(vec2(width, 22.0), Sense::hover());
+    for (name, x) in [("address", c.address), ("FMA", c.fma), ("ADD", c.add)] {
+        let at = pos2(head.left() + x, head.center().y);
+        ui.painter().text(at, Align2::LEFT_CENTER, name, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let mut list = view.list;
+    let mut did = Did::default();
+    list.show(ui, "Shader", listing.lines.len() as u64, |ui, row, rect| {
+        let Some(line) = listing.lines.get(row as usize) else {
+            return;
+        };
+        let here = line.clause() == view.clause;
+        let hit = view.hits.1.binary_search(&(row as usize)).is_ok();
+        match line {
+            Line::Clause { clause, header } => {
+                head_row(ui, &c, rect, listing, (*clause, header), here, &mut did);
+            }
+            Line::Tuple {
+                clause,
+                tuple,
+                fma,
+                add,
+            } => tuple_row(ui, &c, rect, listing, (*clause, *tuple), [fma, add], &mut did),
+        }
+        if here {
+            let bar = Rect::from_min_size(rect.min, vec2(2.0, rect.height()));
+            ui.painter().rect_filled(bar, 0.0, p.text);
+        }
+        if hit {
+            let mark = Rect::from_min_size(pos2(rect.left() + 5.0, rect.center().y - 3.0), vec2(4.0, 6.0));
+            let ink = if view.hit == Some(row as usize) {
+                p.text
+            } else {
+                p.quiet
+            };
+            ui.painter().rect_filled(mark, 1.0, ink);
+        }
+    });
+    view.list = list;
+    if let Some(clause) = did.clicked {
+        view.clause = clause;
+        ui.memory_mut(|m| m.request_focus(super::keys_id()));
+    }
+    if let Some(to) = did.follow {
+        view.go(to.1, false);
+        view.trail.push(to.0);
+        ui.memory_mut(|m| m.request_focus(super::keys_id()));
+    }
+    if let Some(va) = did.bytes {
+        super::memory(doc, asks, job, va);
+    }
+}
+
+/// What the person did in this frame.
+#[derive(Default)]
+struct Did {
+    /// A clause was clicked.
+    clicked: Option<usize>,
+    /// A link was followed, from a clause to another.
+    follow: Option<(usize, usize)>,
+    /// The bytes at an address were asked for.
+    bytes: Option<u64>,
+}
+
+/// A line's ground, and what clicking it and its menu do.
+fn ground(
+    ui: &mut Ui,
+    rect: Rect,
+    listing: &Listing,
+    (clause, part): (usize, usize),
+    name: &str,
+    fill: Option<Color32>,
+    did: &mut Did,
+) -> egui::Response {
+    let p = palette(ui);
+    let r = ui.interact(rect, ui.scope_id().with(("line", clause, part)), Sense::click());
+    r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
+    if let Some(fill) = fill {
+        ui.painter().rect_filled(rect, 0.0, fill);
+    }
+    if r.hovered() {
+        ui.painter().rect_filled(rect, 0.0, p.hover);
+    }
+    if r.clicked() {
+        did.clicked = Some(clause);
+    }
+    r.context_menu(|ui| {
+        let label = listing.label(clause);
+        if ui.button(format!("Copy {label}")).clicked() {
+            ui.ctx().copy_text(listing.text(clause..clause + 1));
+            ui.close();
+        }
+        if ui.button("Copy all of the code").clicked() {
+            ui.ctx().copy_text(listing.text(0..listing.begins.len()));
+            ui.close();
+        }
+        if let Some(at) = listing.address(clause) {
+            if ui.button(format!("Copy its address {at:#x}")).clicked() {
+                ui.ctx().copy_text(format!("{at:#x}"));
+                ui.close();
+            }
+            ui.separator();
+            if ui.button("Show its bytes").clicked() {
+                did.bytes = Some(at);
+                ui.close();
+            }
+        }
+    });
+    r
+}
+
+fn head_row(
+    ui: &mut Ui,
+    c: &Columns,
+    rect: Rect,
+    listing: &Listing,
+    (clause, header): (usize, &str),
+    here: bool,
+    did: &mut Did,
+) {
+    let p = palette(ui);
+    let label = listing.label(clause);
+    let fill = if here { p.selection } else { p.raised };
+    ground(ui, rect, listing, (clause, 0), &label, Some(fill), did);
+    ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
+    let y = rect.center().y;
+    let at = listing.address(clause).unwrap_or(0);
+    let address = Rect::from_min_max(
+        pos2(rect.left() + c.address, rect.top()),
+        pos2(rect.left() + c.label - 6.0, rect.bottom()),
+    );
+    paint_text(ui, address, Align2::LEFT_CENTER, &format!("{at:#x}"), mono(), p.quiet);
+    let name = ui.painter().text(
+        pos2(rect.left() + c.label, y),
+        Align2::LEFT_CENTER,
+        &label,
+        mono(),
+        p.text,
+    );
+    // Where it is reached from stands at the right.
+    let mut right = rect.right() - 10.0;
+    let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reached);
+    let sources = listing.sources.get(&clause).map_or(&[][..], Vec::as_slice);
+    if !reached {
+        let told = ui.painter().text(
+            pos2(right, y),
+            Align2::RIGHT_CENTER,
+            "nothing leads here",
+            small(),
+            p.warning,
+        );
+        right = told.left() - 10.0;
+    }
+    // Several branches to one clause: the last is nearest.
+    for from in sources.iter().rev().take(3) {
+        let text = listing.label(*from);
+        let galley = ui.painter().layout_no_wrap(text.clone(), mono(), p.read);
+        let place = Rect::from_min_max(pos2(right - galley.size().x, rect.top()), pos2(right, rect.bottom()));
+        if link(ui, place, &text, &format!("from {text} to {label}"), (clause, *from)) {
+            did.follow = Some((clause, *from));
+        }
+        right = place.left() - 8.0;
+    }
+    if !sources.is_empty() {
+        let more = sources.len().saturating_sub(3);
+        let word = if more > 0 {
+            format!("from {more} more and")
+        } else {
+            "from".into()
+        };
+        let told = ui
+            .painter()
+            .text(pos2(right, y), Align2::RIGHT_CENTER, word, small(), p.quiet);
+        right = told.left() - 10.0;
+    }
+    let rest = Rect::from_min_max(pos2(name.right() + 14.0, rect.top()), pos2(right, rect.bottom()));
+    paint_text(ui, rest, Align2::LEFT_CENTER, header, mono_small(), p.quiet);
+}
+
+fn tuple_row(
+    ui: &mut Ui,
+    c: &Columns,
+    rect: Rect,
+    listing: &Listing,
+    (clause, tuple): (usize, usize),
+    [fma, add]: [&str; 2],
+    did: &mut Did,
+) {
+    let p = palette(ui);
+    let name = format!("{} {tuple}: {fma} {add}", listing.label(clause));
+    let r = ground(ui, rect, listing, (clause, tuple + 1), &name, None, did);
+    let number = pos2(rect.left() + c.fma - 14.0, rect.center().y);
+    ui.painter()
+        .text(number, Align2::RIGHT_CENTER, tuple.to_string(), mono_small(), p.quiet);
+    let ends = [(c.fma, c.add - 12.0, fma), (c.add, rect.width() - 8.0, add)];
+    let mut cut = false;
+    for (from, to, text) in ends {
+        let cell = Rect::from_min_max(
+            pos2(rect.left() + from, rect.top()),
+            pos2(rect.left() + to, rect.bottom()),
+        );
+        cut |= operation(ui, cell, text, listing, (clause, tuple), did);
+    }
+    if cut || fma.contains("/*") || add.contains("/*") {
+        r.on_hover_text(RichText::new(format!("{fma}\n{add}")).font(mono()));
+    }
+}
+
+/// A link within a line; `true` when it was clicked.
+fn link(ui: &mut Ui, place: Rect, text: &str, label: &str, id: (usize, usize)) -> bool {
+    let p = palette(ui);
+    let r = ui.interact(
+        place,
+        ui.scope_id().with(("to", id, place.left() as i32)),
+        Sense::click(),
+    );
+    r.widget_info(|| WidgetInfo::labeled(Role::Link, true, label));
+    let width = paint_text(ui, place, Align2::LEFT_CENTER, text, mono(), p.read);
+    if r.hovered() {
+        let x = place.left()..=place.left() + width;
+        ui.painter().hline(x, place.center().y + 7.0, Stroke::new(1.0, p.read));
+    }
+    r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
+}
+
+/// What a part of an operation's text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The operation that does nothing.
+    Nop,
+    /// Bits that are no operation.
+    Unknown,
+    /// The operation's name with its modifiers.
+    Name,
+    /// A register that is read.
+    Register,
+    /// A register that is written.
+    Written,
+    /// A pushed uniform, or what the hardware gives each lane or core.
+    Uniform,
+    /// A constant of the clause, or a number of the operation itself.
+    Constant,
+    /// What a unit gave in this tuple or the one before.
+    Passed,
+    /// A place in the code.
+    Place,
+    /// What stands between.
+    Between,
+}
+
+/// The parts of an operation's text, in order, without the comment on a constant's meaning as a float.
+#[must_use]
+pub fn parts(text: &str) -> Vec<(Kind, &str)> {
+    let text = text.strip_prefix(['*', '+']).unwrap_or(text);
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if name == "unknown" {
+        return vec![(Kind::Unknown, text)];
+    }
+    if name == "NOP" {
+        return vec![(Kind::Nop, name)];
+    }
+    let mut out = vec![(Kind::Name, name)];
+    for (n, operand) in rest.split(", ").enumerate() {
+        if n > 0 {
+            out.push((Kind::Between, ", "));
+        }
+        let (bare, behind) = match operand.split_once(" /*") {
+            Some((number, comment)) => (number, comment.split_once("*/").map_or("", |c| c.1)),
+            None => (operand, ""),
+        };
+        if n == 0 {
+            // Where the result goes: a register, when it is written to one, and the unit's temporary.
+            match bare.split_once(':') {
+                Some((register, passed)) => {
+                    out.extend([(Kind::Written, register), (Kind::Between, ":"), (Kind::Passed, passed)]);
+                }
+                None => out.push((Kind::Passed, bare)),
+            }
+            continue;
+        }
+        let digit = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
+        let kind = match bare {
+            b if b.starts_with("clause_") => Kind::Place,
+            b if b.starts_with('@') || b.strip_prefix('r').is_some_and(digit) => Kind::Register,
+            b if b.strip_prefix('u').is_some_and(digit) => Kind::Uniform,
+            b if b.starts_with('t') => Kind::Passed,
+            b if b.starts_with("0x") || b.starts_with('#') || b.contains(':') => Kind::Constant,
+            "" => Kind::Between,
+            _ => Kind::Uniform,
+        };
+        out.push((kind, bare));
+        if !behind.is_empty() {
+            out.push((Kind::Between, behind));
+        }
+    }
+    out
+}
+
+fn ink(p: &Palette, kind: Kind) -> Color32 {
+    match kind {
+        Kind::Nop | Kind::Passed | Kind::Between => p.quiet,
+        Kind::Unknown => p.warning,
+        Kind::Name | Kind::Constant => p.text,
+        Kind::Register | Kind::Place => p.read,
+        Kind::Written => p.write,
+        Kind::Uniform => p.job,
+    }
+}
+
+/// Paints an operation; `true`: it was cut.
+fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize, usize), did: &mut Did) -> bool {
+    let p = palette(ui);
+    let letter = ui
+        .painter()
+        .layout_no_wrap("0".into(), mono(), p.text)
+        .size()
+        .x
+        .max(1.0);
+    let mut x = cell.left();
+    for (kind, part) in parts(text) {
+        let wide = part.chars().count() as f32 * letter;
+        let place = Rect::from_min_max(
+            pos2(x, cell.top()),
+            pos2((x + wide + 1.0).min(cell.right()), cell.bottom()),
+        );
+        if x >= cell.right() - letter {
+            let dots = Rect::from_min_max(pos2(cell.right() - letter, cell.top()), cell.max);
+            paint_text(ui, dots, Align2::LEFT_CENTER, "…", mono(), p.quiet);
+            return true;
+        }
+        let to = if kind == Kind::Place {
+            listing.labelled(part.split(' ').next().unwrap_or(part))
+        } else {
+            None
+        };
+        match to {
+            Some(to) => {
+                if link(ui, place, part, &format!("branch to {part}"), id) {
+                    did.follow = Some((id.0, to));
+                }
+            }
+            None if kind == Kind::Unknown => {
+                let told = format!("! {part}");
+                paint_text(
+                    ui,
+                    Rect::from_min_max(place.min, cell.max),
+                    Align2::LEFT_CENTER,
+                    &told,
+                    mono(),
+                    p.warning,
+                );
+            }
+            None => {
+                // A part that is cut shows it.
+                paint_text(ui, place, Align2::LEFT_CENTER, part, mono(), ink(p, kind));
+            }
+        }
+        if x + wide > cell.right() + 1.0 {
+            return true;
+        }
+        x += wide;
+        if kind == Kind::Name {
+            x += (NAME as f32 * letter - wide).max(letter);
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_are_told_apart_by_their_kind() {
+        use Kind::*;
+        let kinds = |t: &str| {
+            let all = parts(t).into_iter().filter(|(k, _)| *k != Between);
+            all.map(|(k, t)| format!("{k:?} {t}")).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            kinds("*LSHIFT_OR.i32 r0:t0, r60, #0, 0x00000002 /* 0.000000 */"),
+            [
+                "Name LSHIFT_OR.i32",
+                "Written r0",
+                "Passed t0",
+                "Register r60",
+                "Constant #0",
+                "Constant 0x00000002"
+            ]
+        );
+        assert_eq!(
+            kinds("+LOAD.i32 t1, r1, u0.w1, @r1"),
+            [
+                "Name LOAD.i32",
+                "Passed t1",
+                "Register r1",
+                "Uniform u0.w1",
+                "Register @r1"
+            ]
+        );
+        assert_eq!(
+            kinds("+BRANCHZ.i16.eq t1, t, clause_7"),
+            ["Name BRANCHZ.i16.eq", "Passed t1", "Passed t", "Place clause_7"]
+        );
+        assert_eq!(kinds("*NOP t0"), ["Nop NOP"]);
+        assert_eq!(kinds("+unknown 0xeed00"), ["Unknown unknown 0xeed00"]);
+        assert_eq!(
+            kinds("+LD_VAR_IMM t1, lane_id.x, index:3, @r0")[2..],
+            ["Uniform lane_id.x", "Constant index:3", "Register @r0"]
+        );
+    }
+}

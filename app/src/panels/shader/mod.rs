@@ -1,0 +1,228 @@
+//! Shader: the code that a job runs, clause by clause, with the operations of both units side by side.
+
+use super::jobs::meant;
+use crate::document::Document;
+use crate::document::code::{self, AT_ONCE, Listing, Runs};
+use crate::document::facts::Stage;
+use crate::panels::desk::Asks;
+use crate::theme::{ROW, icons, widgets};
+use egui::accesskit::Role;
+use egui::{EventFilter, Key, Modifiers, Sense, Ui, WidgetInfo};
+use std::sync::Arc;
+use trace_core::jobs::{CodeEnd, MAX_CODE};
+
+mod bar;
+mod lines;
+pub mod view;
+
+pub use view::View;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let (job, all) = match shown(doc, view) {
+        Ok(found) => found,
+        Err(Nothing { icon, told, action }) => {
+            let (label, command) = action.unzip();
+            if widgets::empty(ui, icon, &told, label)
+                && let Some(command) = command
+            {
+                asks.command(command);
+            }
+            return;
+        }
+    };
+    read(doc, view, asks, job, &all);
+    bar::ui(doc, view, asks, ui, job, &all);
+    let Some(listing) = view.listing.clone() else {
+        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the shader's code…", None);
+        return;
+    };
+    if listing.lines.is_empty() {
+        let entry = listing.code.entry;
+        let told = match listing.code.end {
+            CodeEnd::Unreadable(_) => format!("The recording does not hold the shader's code at {entry}."),
+            CodeEnd::Broken(e) => format!("What stands at {entry} is no shader: {e}."),
+            _ => format!("There is no code at {entry}: it begins with padding."),
+        };
+        if widgets::empty(ui, icons::CPU, &told, Some("Show the bytes")) {
+            memory(doc, asks, job, entry.0);
+        }
+        return;
+    }
+    keyed(view, &listing, ui);
+    lines::ui(doc, view, asks, ui, job, &listing);
+}
+
+/// Why there is no code, and what to do: words of an action and its command.
+struct Nothing {
+    icon: &'static str,
+    told: String,
+    action: Option<(&'static str, &'static str)>,
+}
+
+/// The job whose shader is shown, and the shaders that it runs.
+fn shown(doc: &Document, view: &mut View) -> Result<(u32, Vec<Runs>), Nothing> {
+    let nothing = |icon, told: &str, action| Nothing {
+        icon,
+        told: told.to_owned(),
+        action,
+    };
+    if doc.facts.jobs.is_empty() || !doc.facts.knows(Stage::Chains) {
+        return Err(match doc.finding_out.is_some() && !doc.facts.knows(Stage::Chains) {
+            true => nothing(
+                icons::HOURGLASS_SIMPLE_MEDIUM,
+                "Looking for jobs and their shaders…",
+                None,
+            ),
+            false => nothing(
+                icons::CPU,
+                "No job was submitted in this recording, so no shader runs.",
+                Some(("Show events", "show-events")),
+            ),
+        });
+    }
+    let job = meant(doc).and_then(|j| doc.facts.jobs.get(j as usize));
+    let Some(job) = job else {
+        return Err(nothing(
+            icons::CPU,
+            "Select a job to see the code that it runs.",
+            Some(("Show jobs", "show-jobs")),
+        ));
+    };
+    let all = code::of_job(job);
+    if all.is_empty() {
+        let told = match (&job.space, job.chain.first()) {
+            (None, _) => format!("The address space of job {} is not in the recording.", job.index),
+            (_, Some(c)) if c.decoded => {
+                format!("Job {} runs no shader: it is a {} job.", job.index, c.kind)
+            }
+            _ => format!("What job {} does could not be read.", job.index),
+        };
+        return Err(Nothing {
+            icon: icons::CPU,
+            told,
+            action: Some(("Show jobs", "show-jobs")),
+        });
+    }
+    if let Some((_, entry)) = view.wanted.take_if(|w| w.0 == job.index)
+        && let Some(n) = all.iter().position(|r| r.entry == entry)
+    {
+        view.chosen = (job.index, n);
+    }
+    if view.chosen.0 != job.index || view.chosen.1 >= all.len() {
+        view.chosen = (job.index, 0);
+    }
+    Ok((job.index, all))
+}
+
+/// Reads the code when it is another than the one that is shown: at once where it is short, else apart from the
+/// interface thread.
+fn read(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, all: &[Runs]) {
+    let of = (Arc::as_ptr(&doc.recording) as usize, job, view.chosen.1);
+    if view.of == Some(of) {
+        return;
+    }
+    if let Some(old) = view.reading.take() {
+        old.cancel();
+    }
+    view.of = Some(of);
+    view.listing = None;
+    view.trail.clear();
+    view.clause = 0;
+    view.hit = None;
+    view.list.top = 0.0;
+    let found = doc.facts.jobs.get(job as usize);
+    let Some((job, runs)) = found.zip(all.get(view.chosen.1)) else {
+        return;
+    };
+    let (space, event, entry) = (job.space.unwrap_or(0), job.submit, runs.entry);
+    let first = Listing::read(&doc.recording, space, event, entry, AT_ONCE);
+    if first.code.end != CodeEnd::Limit {
+        take(view, first);
+        return;
+    }
+    let recording = Arc::clone(&doc.recording);
+    let progress = asks.work(format!("reading the shader of job {}", job.index), move |_| {
+        let listing = Listing::read(&recording, space, event, entry, MAX_CODE);
+        Box::new(move |desk| {
+            if desk.views.shader.of == Some(of) {
+                take(&mut desk.views.shader, listing);
+            }
+        })
+    });
+    view.reading = Some(progress);
+}
+
+fn take(view: &mut View, listing: Listing) {
+    view.reading = None;
+    view.hits = (view.search.clone(), listing.find(&view.search));
+    view.listing = Some(Arc::new(listing));
+}
+
+/// Shows bytes of the job's memory.
+fn memory(doc: &Document, asks: &mut Asks, job: u32, va: u64) {
+    let space = doc.facts.jobs.get(job as usize).and_then(|j| j.space);
+    asks.memory_first(space, va, 16);
+    asks.command("show-memory");
+}
+
+/// Where the keyboard is when it moves along the clauses.
+fn keys_id() -> egui::Id {
+    egui::Id::unique("shader-keys")
+}
+
+/// Moves by the keyboard: up and down by a clause, a page at once, along a branch and back.
+fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
+    let id = keys_id();
+    let area = ui.available_rect_before_wrap();
+    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Code"));
+    let mine = ui.memory(|m| m.focused().is_none_or(|f| f == id));
+    if !mine || egui::Popup::is_any_open(ui.ctx()) {
+        return;
+    }
+    let vertical = EventFilter {
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, vertical));
+    let pressed = |key| ui.input_mut(|i| i.count_and_consume_key(Modifiers::NONE, key));
+    let last = listing.begins.len().saturating_sub(1);
+    let by = pressed(Key::ArrowDown) as i64 - pressed(Key::ArrowUp) as i64;
+    let pages = pressed(Key::PageDown) as i64 - pressed(Key::PageUp) as i64;
+    if by != 0 {
+        let to = view.clause.saturating_add_signed(by as isize).min(last);
+        view.go(to, false);
+    }
+    if pages != 0 {
+        let rows = ((area.height() / ROW) as i64 - 1).max(1) * pages;
+        let from = listing.begins.get(view.clause).copied().unwrap_or(0);
+        let line = from
+            .saturating_add_signed(rows as isize)
+            .min(listing.lines.len().saturating_sub(1));
+        let to = listing.lines.get(line).map_or(0, code::Line::clause);
+        // A page moves on, even within one long clause.
+        let to = if to == view.clause {
+            to.saturating_add_signed(pages.signum() as isize).min(last)
+        } else {
+            to
+        };
+        view.go(to, false);
+    }
+    if pressed(Key::Enter) > 0
+        && let Some(to) = target(listing, view.clause)
+    {
+        view.go(to, true);
+    }
+    if pressed(Key::Backspace) > 0
+        && let Some(to) = view.trail.pop()
+    {
+        view.go(to, false);
+    }
+}
+
+/// The clause that the first branch of a clause leads to.
+fn target(listing: &Listing, clause: usize) -> Option<usize> {
+    let c = listing.code.clauses.get(clause)?;
+    c.targets.iter().find_map(|t| listing.code.at(t.0))
+}

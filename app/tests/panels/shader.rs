@@ -1,0 +1,138 @@
+//! The Shader panel: the code of the job that is meant, moving along it, searching it, copying it.
+
+use crate::common::{Window, samples};
+use crate::hands::click_and_copied;
+use egui::Key;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::theme::ThemeChoice;
+
+/// The shader of a matrix product: eight clauses with a loop.
+fn loops() -> Window {
+    let mut w = Window::named("matmul.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w
+}
+
+fn press(w: &mut Window, key: Key) {
+    w.harness.key_press(key);
+    w.settle();
+}
+
+#[test]
+fn the_panel_shows_the_code_of_the_job_that_is_meant() {
+    let mut w = loops();
+    let listing = w.views().shader.listing.clone().expect("code was read");
+    assert_eq!((listing.begins.len(), listing.code.operations()), (8, 60));
+    assert!(w.has("clause_0") && w.has("clause_5"));
+    assert!(w.has_part("8 clauses · 60 operations"));
+    // Another job, another shader.
+    let mut w = Window::named("twopass.kine");
+    w.run("show-shader");
+    let mut entries = Vec::new();
+    for job in 0..2 {
+        w.doc().go_job(job);
+        w.settle();
+        entries.push(w.views().shader.listing.clone().unwrap().code.entry);
+    }
+    assert_ne!(entries[0], entries[1]);
+}
+
+#[test]
+fn a_branch_is_followed_by_a_click_and_by_the_keyboard_and_the_way_back_is_kept() {
+    let mut w = loops();
+    w.click("branch to clause_10");
+    let at = |w: &mut Window| {
+        let view = &w.views().shader;
+        view.listing.as_ref().unwrap().label(view.clause)
+    };
+    assert_eq!(at(&mut w), "clause_10");
+    press(&mut w, Key::Backspace);
+    assert_eq!(at(&mut w), "clause_5");
+    press(&mut w, Key::Enter);
+    assert_eq!(at(&mut w), "clause_10");
+    press(&mut w, Key::Backspace);
+    press(&mut w, Key::ArrowDown);
+    assert_eq!(at(&mut w), "clause_8");
+    press(&mut w, Key::ArrowUp);
+    press(&mut w, Key::ArrowUp);
+    assert_eq!(at(&mut w), "clause_3");
+    w.click("from clause_5 to clause_10");
+    assert_eq!(at(&mut w), "clause_5");
+    // Keys that move in the code do not move along the events.
+    let moment = w.doc().moment();
+    press(&mut w, Key::PageDown);
+    assert_ne!(at(&mut w), "clause_5");
+    assert_eq!(w.doc().moment(), moment);
+}
+
+#[test]
+fn what_is_searched_for_is_gone_to() {
+    let mut w = loops();
+    w.harness.get_by_label("Search the shader").focus();
+    w.settle();
+    w.harness.get_by_label("Search the shader").type_text("load.i32");
+    w.settle();
+    let found = w.views().shader.found().to_vec();
+    assert_eq!(found.len(), 2, "{found:?}");
+    let first = w.views().shader.clause;
+    w.click("Next hit in the shader");
+    let second = w.views().shader.clause;
+    assert_ne!(first, second);
+    w.click("Next hit in the shader");
+    assert_eq!(w.views().shader.clause, first);
+    assert!(w.has("1 of 2"));
+}
+
+#[test]
+fn the_code_is_copied_as_text() {
+    let mut w = loops();
+    let text = click_and_copied(&mut w, "Copy the code as text");
+    assert!(
+        text.starts_with("clause_0:  0xf7ffc000\nds(0) nbb r_uncond\n    *NOP t0\n"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|l| l.starts_with("    *")).count(), 30);
+}
+
+#[test]
+fn a_job_leads_to_its_shader_and_a_job_without_one_says_so() {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go_job(0);
+    w.run("show-jobs");
+    let link = w
+        .harness
+        .query_all_by_label_contains("shader 0xf7ffc000")
+        .next()
+        .unwrap();
+    link.click();
+    w.settle();
+    assert!(w.shows("shader"));
+    assert_eq!(*w.doc().selection(), Selection::Job(0));
+    let mut w = Window::open();
+    w.doc().go_job(0);
+    w.run("show-shader");
+    assert!(w.has_part("runs no shader: it is a write-value job"));
+    w.click("Show jobs");
+    assert!(w.shows("jobs"));
+}
+
+#[test]
+fn each_shader_of_a_chain_can_be_chosen() {
+    let mut w = Window::with(&samples().join("triangle.kine"), ThemeChoice::Light, 1.5);
+    w.run("show-shader");
+    let jobs = w.doc().facts.jobs.clone();
+    let job = jobs
+        .iter()
+        .find(|j| j.chain.iter().map(|c| c.shaders.len()).sum::<usize>() > 1);
+    let job = job.expect("a chain runs two shaders").index;
+    w.doc().go_job(job);
+    w.settle();
+    let first = w.views().shader.listing.clone().unwrap().code.entry;
+    w.click("Shader of the job");
+    let other = w.harness.query_all_by_label_contains("fragment 0x").next().unwrap();
+    other.click();
+    w.settle();
+    assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
+}

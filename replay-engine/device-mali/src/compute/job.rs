@@ -1,0 +1,139 @@
+//! A compute job from its descriptors to its end: whether its shader can run, and running it.
+
+use super::descriptors::ComputeJob;
+use super::dispatch::{self, Dispatched, dispatch};
+use super::stop::{Budget, Stats, Stop};
+use super::trace::Trace;
+use super::view::{Turn, View};
+use crate::address_space::Translation;
+use crate::memory::ArenaMemory;
+use crate::model::ModelData;
+use crate::shader::group::{Running, Shader};
+use crate::shader::program::{Program, Refused};
+use crate::shader::translate::{Given, Unknown};
+use std::collections::BTreeMap;
+use trace_core::progress::Progress;
+
+/// What a compute job runs with.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub translation: Translation,
+    pub model: &'a ModelData,
+    pub budget: Budget,
+    /// Who may cancel it.
+    pub progress: Option<&'a Progress>,
+    /// Counters that a shader can read: nanoseconds, cycles.
+    pub clock: [u64; 2],
+}
+
+/// How a compute job ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Every thread came to its end.
+    Computed,
+    /// The shader was not begun, and why.
+    NotRun(Box<str>),
+    /// It was stopped.
+    Stopped(Stop),
+}
+
+/// What a compute job did.
+#[derive(Debug)]
+pub(crate) struct Ran<T> {
+    pub end: Ended,
+    pub stats: Stats,
+    /// Accesses outside the device's memory.
+    pub outside: u64,
+    /// Writes refused because the device may keep no more memory.
+    pub refused: u64,
+    /// What was told of accesses.
+    pub trace: T,
+}
+
+/// Things that are listed of what is missing; the rest is counted.
+const LISTED: usize = 32;
+
+/// Runs the compute job at `va`.
+///
+/// A shader that can reach something which is not known does not begin: it would compute something else. The job is
+/// then done as far as its driver sees.
+pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>) -> Ran<T> {
+    let mut view: View<'_> = View::new(memory, terms.translation, Turn::Now);
+    let prepared = prepare(&mut view, va, terms.model);
+    let left = view.finish();
+    let mut ran = Ran {
+        end: Ended::Computed,
+        stats: Stats::default(),
+        outside: left.outside,
+        refused: left.refused,
+        trace: T::default(),
+    };
+    let (job, program) = match prepared {
+        Ok(ready) => ready,
+        Err(end) => {
+            ran.end = end;
+            return ran;
+        }
+    };
+    let running = Running {
+        program: &program,
+        job: &job,
+        warp: u32::from(terms.model.warp_width),
+        clock: terms.clock,
+    };
+    let dispatched = dispatch::Terms {
+        translation: terms.translation,
+        groups: job.dispatch.workgroups,
+        budget: terms.budget,
+        progress: terms.progress,
+    };
+    let done: Dispatched<T> = dispatch(memory, dispatched, || Shader::new(&running));
+    ran.stats = done.stats;
+    ran.outside += done.outside;
+    ran.refused += done.refused;
+    ran.trace = done.trace;
+    if let Some((_, stop)) = done.stop {
+        ran.end = Ended::Stopped(stop);
+    }
+    ran
+}
+
+/// Reads a job and makes its shader ready, or tells how the job ends without one.
+fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), Ended> {
+    let job = ComputeJob::read(view, va, model).map_err(Ended::Stopped)?;
+    let given = Given {
+        push: job.push_uniforms.clone(),
+        shared_base: job.storage.group_base,
+    };
+    match Program::load(job.shader, &given, |at| view.fetch(at)) {
+        Ok(program) => Ok((job, program)),
+        Err(Refused::Fetch(stop)) => Err(Ended::Stopped(stop)),
+        Err(Refused::Unknown(missing)) => Err(Ended::NotRun(told(&missing))),
+    }
+}
+
+/// What of a shader is not known, each thing once, with how often it stands in the code.
+fn told(missing: &[Unknown]) -> Box<str> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for m in missing {
+        *all.entry(&m.what).or_insert(0) += 1;
+    }
+    let list: Vec<String> = all
+        .iter()
+        .take(LISTED)
+        .map(|(what, times)| match times {
+            1 => (*what).to_owned(),
+            n => format!("{what} ({n} times)"),
+        })
+        .collect();
+    let more = match all.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    let place = missing.iter().map(|m| m.clause).min().unwrap_or(0);
+    format!(
+        "the shader holds what is not known, first in the clause at {place:#x}: {}{more}",
+        list.join(", ")
+    )
+    .into_boxed_str()
+}

@@ -1,0 +1,245 @@
+//! Attributes: elements of buffers and texels of images, as `LD_ATTR`, `LEA_ATTR` and their forms for images reach them.
+//!
+//! Descriptors are facts of Mesa's `genxml/v6.xml` and `v7.xml`, what the driver puts there that of `pan_cmdstream.c`
+//! (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). An image is an attribute whose buffer is followed by
+//! a record with its extent. Neither says what hardware does out of range: here a load gives zeros in all components
+//! and a store is dropped, which is what the API's robust access asks for.
+
+use super::TexMemory;
+use super::conversion::Conversion;
+use super::descriptor::word;
+use super::format::{Arch, Class, PixelFormat};
+use super::refusal::{Refusal, TexError};
+use super::register::RegisterFormat;
+use super::texel::Texel;
+use super::tiling::{self, Ordering};
+
+/// Bytes of an attribute descriptor.
+pub const ATTRIBUTE_BYTES: u64 = 8;
+/// Bytes of an attribute buffer, and of the record that continues one.
+pub const BUFFER_BYTES: u64 = 16;
+
+/// How elements of a buffer are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One after another.
+    OneD,
+    /// An image.
+    Image {
+        /// Order of texels.
+        ordering: Ordering,
+        /// Texels across, down and in depth (or layers, or samples).
+        extent: [u32; 3],
+        /// From one row of texels or tiles to the next, bytes.
+        row_stride: i32,
+        /// From one slice to the next, bytes.
+        slice_stride: i32,
+    },
+}
+
+/// An attribute with its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// The elements.
+    pub format: PixelFormat,
+    /// First byte of the buffer.
+    pub pointer: u64,
+    /// From one element to the next, bytes.
+    pub stride: u32,
+    /// Bytes of the buffer.
+    pub size: u32,
+    /// Added to an element's place, bytes.
+    pub offset: i32,
+    /// How elements are found.
+    pub shape: Shape,
+}
+
+/// Reads the record at an index of a table.
+fn record<M: TexMemory, const N: usize>(memory: &mut M, table: u64, index: u64) -> Result<[u8; N], TexError<M::Error>> {
+    let at = index
+        .checked_mul(N as u64)
+        .and_then(|d| table.checked_add(d))
+        .ok_or(Refusal::Address)?;
+    let mut bytes = [0; N];
+    memory.read(at, &mut bytes).map_err(TexError::Memory)?;
+    Ok(bytes)
+}
+
+/// What a type of buffer is called.
+fn type_name(kind: u32) -> Option<&'static str> {
+    Some(match kind {
+        2 => "an attribute buffer with a power-of-two divisor",
+        3 => "an attribute buffer with a modulus",
+        4 => "an attribute buffer with a divisor",
+        7 => "a primitive index buffer",
+        10..=12 => "an attribute buffer with write reduction",
+        _ => return None,
+    })
+}
+
+impl Attribute {
+    /// Reads attribute `index` and the buffer that it names.
+    ///
+    /// # Errors
+    /// They cannot be read, or ask for something that is not implemented: instancing has no meaning without a draw.
+    pub fn load<M: TexMemory>(
+        arch: Arch,
+        memory: &mut M,
+        attributes: u64,
+        buffers: u64,
+        index: u32,
+    ) -> Result<Self, TexError<M::Error>> {
+        let bytes = record::<M, { ATTRIBUTE_BYTES as usize }>(memory, attributes, u64::from(index))?;
+        let (first, offset) = (word(&bytes, 0), word(&bytes, 1) as i32);
+        let format = PixelFormat::parse(arch, first >> 10)?;
+        if format.block().width > 1 {
+            return Err(TexError::Refused(Refusal::BlockAccess {
+                arch,
+                index: format.index(),
+            }));
+        }
+        let number = u64::from(first & 0x1ff);
+        let b = record::<M, { BUFFER_BYTES as usize }>(memory, buffers, number)?;
+        let head = u64::from(word(&b, 0)) | u64::from(word(&b, 1)) << 32;
+        let kind = word(&b, 0) & 63;
+        let shape = match kind {
+            1 => Shape::OneD,
+            5 | 6 => {
+                let c = record::<M, { BUFFER_BYTES as usize }>(memory, buffers, number + 1)?;
+                let found = word(&c, 0) & 63;
+                if found != 32 {
+                    return Err(TexError::Refused(Refusal::DescriptorType {
+                        what: "continued attribute buffer",
+                        found,
+                        expected: 32,
+                    }));
+                }
+                Shape::Image {
+                    ordering: if kind == 5 {
+                        Ordering::Linear
+                    } else {
+                        Ordering::Interleaved { side: 16 }
+                    },
+                    extent: [word(&c, 0) >> 16, word(&c, 1) & 0xffff, word(&c, 1) >> 16].map(|n| n + 1),
+                    row_stride: word(&c, 2) as i32,
+                    slice_stride: word(&c, 3) as i32,
+                }
+            }
+            value => {
+                return Err(TexError::Refused(match type_name(value) {
+                    Some(name) => Refusal::Feature(name),
+                    None => Refusal::Value {
+                        field: "the type of an attribute buffer",
+                        value,
+                    },
+                }));
+            }
+        };
+        Ok(Self {
+            format,
+            pointer: head & 0x00ff_ffff_ffff_ffc0,
+            stride: word(&b, 2),
+            size: word(&b, 3),
+            offset: if first >> 9 & 1 == 1 { offset } else { 0 },
+            shape,
+        })
+    }
+
+    /// The address at a distance from the buffer's start, if a whole element lies within the buffer there.
+    fn within(&self, distance: i64) -> Option<u64> {
+        let from = distance.checked_add(i64::from(self.offset))?;
+        let end = from.checked_add(i64::from(self.format.block().bytes))?;
+        if from < 0 || end > i64::from(self.size) {
+            return None;
+        }
+        self.pointer.checked_add(from as u64)
+    }
+
+    /// The address of element `index`; `None` outside the buffer.
+    ///
+    /// # Errors
+    /// The buffer is an image.
+    pub fn element(&self, index: u32) -> Result<Option<u64>, Refusal> {
+        match self.shape {
+            Shape::OneD => Ok(i64::from(index)
+                .checked_mul(i64::from(self.stride))
+                .and_then(|d| self.within(d))),
+            Shape::Image { .. } => Err(Refusal::Feature("an image accessed as an array of elements")),
+        }
+    }
+
+    /// The address of a texel, as instructions on images give it: the first register holds the column and, in its
+    /// upper half, the row; the second the slice, layer or sample. `None` outside the image.
+    ///
+    /// # Errors
+    /// The buffer is no image, or an address does not fit.
+    pub fn texel(&self, columns_and_rows: u32, slice: u32) -> Result<Option<u64>, Refusal> {
+        let Shape::Image {
+            ordering,
+            extent,
+            row_stride,
+            slice_stride,
+        } = self.shape
+        else {
+            return Err(Refusal::Feature("an array of elements accessed as an image"));
+        };
+        let (x, y) = (columns_and_rows & 0xffff, columns_and_rows >> 16);
+        if x >= extent[0] || y >= extent[1] || slice >= extent[2] {
+            return Ok(None);
+        }
+        let inside = tiling::offset(ordering, x, y, self.stride, i64::from(row_stride))?;
+        let slices = i64::from(slice) * i64::from(slice_stride);
+        Ok(self.within(inside.checked_add(slices).ok_or(Refusal::Address)?))
+    }
+
+    /// Loads what stands at an address, as four components in a register format, each in the low bits of a word; `None`
+    /// (out of range) loads zeros. `auto` is the format that needs no conversion.
+    ///
+    /// # Errors
+    /// Memory cannot be read, or the conversion is not implemented.
+    pub fn load_from<M: TexMemory>(
+        &self,
+        memory: &mut M,
+        at: Option<u64>,
+        format: Option<RegisterFormat>,
+    ) -> Result<[u32; 4], TexError<M::Error>> {
+        let format = format.unwrap_or(RegisterFormat::natural(self.class()));
+        match at {
+            None => Ok([0; 4]),
+            Some(at) => Ok(format.convert(&read_texel(memory, &self.format, at)?)?),
+        }
+    }
+
+    fn class(&self) -> Class {
+        self.format.class()
+    }
+
+    /// The three registers that `LEA_ATTR` and its forms give: address, and a conversion for `ST_CVT` and `LD_CVT`.
+    /// Out of range they are all 0, which [`Conversion::parse`] takes for "nothing".
+    #[must_use]
+    pub fn reference(&self, at: Option<u64>, format: Option<RegisterFormat>) -> [u32; 3] {
+        let format = format.unwrap_or(RegisterFormat::natural(self.class()));
+        match at {
+            None => [0; 3],
+            Some(at) => [at as u32, (at >> 32) as u32, Conversion::word(&self.format, format)],
+        }
+    }
+}
+
+/// Reads and decodes one texel that is stored by itself.
+pub(super) fn read_texel<M: TexMemory>(
+    memory: &mut M,
+    format: &PixelFormat,
+    at: u64,
+) -> Result<Texel, TexError<M::Error>> {
+    let mut bytes = [0; 16];
+    let size = format.block().bytes as usize;
+    if let Some(to) = bytes.get_mut(..size).filter(|to| !to.is_empty()) {
+        memory.read(at, to).map_err(TexError::Memory)?;
+    }
+    Ok(format.decode(&bytes, 0, 0, true))
+}
+
+#[cfg(test)]
+#[path = "attribute_tests.rs"]
+mod tests;

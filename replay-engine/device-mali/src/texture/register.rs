@@ -1,0 +1,257 @@
+//! Numbers as the shader's registers hold them: formats of registers, conversion and packing.
+
+use super::format::Class;
+use super::number::{f16_to_f32, f32_to_f16};
+use super::refusal::Refusal;
+use super::texel::Texel;
+
+/// Format of the components in registers. Those of 16 bits lie two in a register, the first below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RegisterFormat {
+    /// Half precision.
+    F16,
+    /// Single precision.
+    F32,
+    /// Signed, 32 bits.
+    S32,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Signed, 16 bits.
+    S16,
+    /// Unsigned, 16 bits.
+    U16,
+}
+
+impl RegisterFormat {
+    /// The number that instructions and conversion descriptors have for it: 0 f16, 1 f32, 2 s32, 3 u32, 4 s16, 5 u16.
+    ///
+    /// # Errors
+    /// Another number: formats of 64 bits are not implemented.
+    pub fn from_number(n: u32) -> Result<Self, Refusal> {
+        Ok(match n {
+            0 => Self::F16,
+            1 => Self::F32,
+            2 => Self::S32,
+            3 => Self::U32,
+            4 => Self::S16,
+            5 => Self::U16,
+            value => {
+                return Err(Refusal::Value {
+                    field: "a register format",
+                    value,
+                });
+            }
+        })
+    }
+
+    /// The inverse of [`RegisterFormat::from_number`].
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Self::F16 => 0,
+            Self::F32 => 1,
+            Self::S32 => 2,
+            Self::U32 => 3,
+            Self::S16 => 4,
+            Self::U16 => 5,
+        }
+    }
+
+    /// The format that holds this class without a conversion: what `auto` stands for.
+    #[must_use]
+    pub fn natural(class: Class) -> Self {
+        match class {
+            Class::Float => Self::F32,
+            Class::Sint => Self::S32,
+            Class::Uint => Self::U32,
+        }
+    }
+
+    /// Whether two components share a register.
+    #[must_use]
+    pub fn is_half(self) -> bool {
+        matches!(self, Self::F16 | Self::S16 | Self::U16)
+    }
+
+    /// How many registers hold this many components.
+    #[must_use]
+    pub fn registers(self, components: u32) -> u32 {
+        if self.is_half() {
+            components.div_ceil(2)
+        } else {
+            components
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16 registers",
+            Self::F32 => "f32 registers",
+            Self::S32 => "s32 registers",
+            Self::U32 => "u32 registers",
+            Self::S16 => "s16 registers",
+            Self::U16 => "u16 registers",
+        }
+    }
+
+    /// Four components in this format, each in the low bits of a word. Integers become floats by value (what the
+    /// driver calls scaled formats); integers of another sign or width are saturated.
+    ///
+    /// # Errors
+    /// Floats as integers: no API has it, what hardware does is not known.
+    pub fn convert(self, texel: &Texel) -> Result<[u32; 4], Refusal> {
+        let wrong = Refusal::Conversion {
+            from: "a format of real numbers",
+            to: self.name(),
+        };
+        let wide = |bits: u32| match texel.class {
+            Class::Sint => i64::from(bits as i32),
+            _ => i64::from(bits),
+        };
+        let clamped = |low: i64, high: i64| texel.bits.map(|b| wide(b).clamp(low, high) as u32);
+        match (self, texel.class) {
+            (Self::F32, Class::Float) => Ok(texel.bits),
+            (Self::F16, Class::Float) => Ok(texel.as_floats().map(|x| u32::from(f32_to_f16(x)))),
+            // An integer that single precision cannot hold is infinite in half precision: no rounding twice.
+            (Self::F16, _) => Ok(texel.bits.map(|b| u32::from(f32_to_f16(wide(b) as f32)))),
+            (Self::F32, _) => Ok(texel.bits.map(|b| (wide(b) as f32).to_bits())),
+            (_, Class::Float) => Err(wrong),
+            (Self::S32, _) => Ok(clamped(i64::from(i32::MIN), i64::from(i32::MAX))),
+            (Self::U32, _) => Ok(clamped(0, i64::from(u32::MAX))),
+            (Self::S16, _) => Ok(clamped(i64::from(i16::MIN), i64::from(i16::MAX)).map(|v| v & 0xffff)),
+            (Self::U16, _) => Ok(clamped(0, i64::from(u16::MAX))),
+        }
+    }
+
+    /// The inverse: four components out of the low bits of words, as numbers of the class that memory wants.
+    ///
+    /// # Errors
+    /// A conversion between floats and integers.
+    pub fn convert_back(self, values: [u32; 4], class: Class) -> Result<Texel, Refusal> {
+        let from = match self {
+            Self::F16 => Texel::floats(values.map(|v| f16_to_f32(v as u16))),
+            Self::F32 => Texel {
+                class: Class::Float,
+                bits: values,
+            },
+            Self::S32 => Texel {
+                class: Class::Sint,
+                bits: values,
+            },
+            Self::U32 => Texel {
+                class: Class::Uint,
+                bits: values,
+            },
+            Self::S16 => Texel {
+                class: Class::Sint,
+                bits: values.map(|v| i32::from(v as u16 as i16) as u32),
+            },
+            Self::U16 => Texel {
+                class: Class::Uint,
+                bits: values.map(|v| v & 0xffff),
+            },
+        };
+        match (from.class, class) {
+            (a, b) if a == b => Ok(from),
+            (Class::Sint | Class::Uint, Class::Sint | Class::Uint) => Ok(Texel {
+                class,
+                bits: Self::natural(class).convert(&from)?,
+            }),
+            (Class::Float, _) => Err(Refusal::Conversion {
+                from: self.name(),
+                to: "a format of integers",
+            }),
+            _ => Err(Refusal::Conversion {
+                from: self.name(),
+                to: "a format of real numbers",
+            }),
+        }
+    }
+
+    /// Puts components into registers: returned are the registers, of which [`RegisterFormat::registers`] count.
+    #[must_use]
+    pub fn pack(self, values: [u32; 4]) -> [u32; 4] {
+        if self.is_half() {
+            let [a, b, c, d] = values.map(|v| v & 0xffff);
+            [a | b << 16, c | d << 16, 0, 0]
+        } else {
+            values
+        }
+    }
+
+    /// The inverse of [`RegisterFormat::pack`].
+    #[must_use]
+    pub fn unpack(self, registers: [u32; 4]) -> [u32; 4] {
+        if self.is_half() {
+            let [a, b, ..] = registers;
+            [a & 0xffff, a >> 16, b & 0xffff, b >> 16]
+        } else {
+            registers
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [RegisterFormat; 6] = [
+        RegisterFormat::F16,
+        RegisterFormat::F32,
+        RegisterFormat::S32,
+        RegisterFormat::U32,
+        RegisterFormat::S16,
+        RegisterFormat::U16,
+    ];
+
+    #[test]
+    fn numbers_and_packing_come_back() {
+        for (n, f) in ALL.into_iter().enumerate() {
+            assert_eq!(f.number() as usize, n);
+            assert_eq!(RegisterFormat::from_number(n as u32), Ok(f));
+            let v = [1, 2, 0xfffe, 4];
+            assert_eq!(f.unpack(f.pack(v)), v);
+        }
+        assert!(RegisterFormat::from_number(6).is_err());
+        assert_eq!(RegisterFormat::F16.registers(3), 2);
+    }
+
+    #[test]
+    fn integers_are_saturated_and_become_floats_by_value() {
+        let s = Texel {
+            class: Class::Sint,
+            bits: [-1i32 as u32, 70_000, -70_000i32 as u32, 5],
+        };
+        assert_eq!(RegisterFormat::U32.convert(&s), Ok([0, 70_000, 0, 5]));
+        assert_eq!(RegisterFormat::S16.convert(&s), Ok([0xffff, 0x7fff, 0x8000, 5]));
+        assert_eq!(RegisterFormat::U16.convert(&s), Ok([0, 0xffff, 0, 5]));
+        let f = RegisterFormat::F32.convert(&s).unwrap().map(f32::from_bits);
+        assert_eq!(f, [-1.0, 70_000.0, -70_000.0, 5.0]);
+        let h = RegisterFormat::F16.convert(&s).unwrap();
+        assert_eq!(h, [0xbc00, 0x7c00, 0xfc00, 0x4500]);
+        let u = Texel {
+            class: Class::Uint,
+            bits: [u32::MAX, 0, 1, 2],
+        };
+        assert_eq!(RegisterFormat::S32.convert(&u), Ok([i32::MAX as u32, 0, 1, 2]));
+    }
+
+    #[test]
+    fn floats_are_never_made_integers() {
+        let t = Texel::floats([1.0; 4]);
+        for f in [
+            RegisterFormat::S32,
+            RegisterFormat::U32,
+            RegisterFormat::S16,
+            RegisterFormat::U16,
+        ] {
+            assert!(f.convert(&t).is_err());
+            assert!(f.convert_back([0; 4], Class::Float).is_err());
+        }
+        assert!(RegisterFormat::F16.convert_back([0; 4], Class::Uint).is_err());
+        let back = RegisterFormat::S16
+            .convert_back([0xffff, 1, 2, 3], Class::Uint)
+            .unwrap();
+        assert_eq!(back.bits, [0, 1, 2, 3]);
+    }
+}

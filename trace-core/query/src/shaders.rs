@@ -1,0 +1,101 @@
+//! The table of shaders: a row for each operation of the code that each job runs.
+
+use crate::tables::{BATCH, TableError, Take, frame};
+use bifrost::Unit;
+use polars::prelude::{Column, DataFrame};
+use std::collections::HashSet;
+use trace_core::Recording;
+use trace_core::jobs::{self, CodeClause, Stage};
+use trace_core::progress::Progress;
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::Timeline;
+
+/// Rows that are being gathered.
+#[derive(Default)]
+struct Rows {
+    job: Vec<u32>,
+    stage: Vec<&'static str>,
+    shader: Vec<u64>,
+    clause: Vec<u64>,
+    tuple: Vec<u32>,
+    unit: Vec<&'static str>,
+    bits: Vec<u32>,
+    known: Vec<bool>,
+    reached: Vec<bool>,
+    text: Vec<String>,
+}
+
+impl Rows {
+    fn push(&mut self, (job, stage, entry): (u32, Stage, u64), c: &CodeClause) {
+        for (n, t) in c.clause.tuples.iter().enumerate() {
+            let both = [
+                (Unit::Fma, "FMA", t.fma_bits, t.fma.is_some()),
+                (Unit::Add, "ADD", t.add_bits, t.add.is_some()),
+            ];
+            for (unit, name, bits, known) in both {
+                self.job.push(job);
+                self.stage.push(stage.name());
+                self.shader.push(entry);
+                self.clause.push(c.clause.address);
+                self.tuple.push(n as u32);
+                self.unit.push(name);
+                self.bits.push(bits);
+                self.known.push(known);
+                self.reached.push(c.reached);
+                self.text.push(c.clause.instruction_text(n, unit, entry));
+            }
+        }
+    }
+
+    fn frame(self) -> Result<DataFrame, TableError> {
+        Ok(frame(
+            self.job.len(),
+            vec![
+                Column::new("job".into(), self.job),
+                Column::new("stage".into(), self.stage),
+                Column::new("shader_va".into(), self.shader),
+                Column::new("clause_va".into(), self.clause),
+                Column::new("tuple".into(), self.tuple),
+                Column::new("unit".into(), self.unit),
+                Column::new("bits".into(), self.bits),
+                Column::new("known".into(), self.known),
+                Column::new("reached".into(), self.reached),
+                Column::new("text".into(), self.text),
+            ],
+        )?)
+    }
+}
+
+/// Makes it. A shader that several jobs run stands there once for each of them.
+pub(crate) fn make(
+    recording: &Recording,
+    timeline: &Timeline,
+    progress: &Progress,
+    take: &mut Take<'_>,
+) -> Result<(), TableError> {
+    let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    let memory = RegisterMap::for_gpu(recording.facts.identity.gpu_id)
+        .map(|map| jobs::memory_at_submits(recording, map, &events))
+        .unwrap_or_default();
+    progress.set_total(events.len() as u64);
+    let mut rows = Rows::default();
+    for (span, memory) in timeline.jobs.iter().zip(&memory) {
+        progress.advance(1)?;
+        let Some(memory) = memory else { continue };
+        // The jobs of a chain often run one shader.
+        let mut seen = HashSet::new();
+        for (stage, entry) in jobs::chain(memory, span.head_va).jobs.iter().flat_map(jobs::shaders) {
+            if !seen.insert((stage, entry)) {
+                continue;
+            }
+            for c in &jobs::code(memory, entry).clauses {
+                rows.push((span.index, stage, entry.0), c);
+                if rows.job.len() >= BATCH {
+                    progress.check()?;
+                    take(std::mem::take(&mut rows).frame()?)?;
+                }
+            }
+        }
+    }
+    take(rows.frame()?)
+}
