@@ -1,7 +1,7 @@
 //! The arena: physical memory of the device, kept only where something was written.
 
+use crate::compute::overlay::FrameMap;
 use replay_engine::device::Arena;
-use std::collections::HashMap;
 use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
@@ -20,7 +20,7 @@ pub(crate) enum MemoryError {
 /// Physical memory, zero where nothing was written.
 pub struct ArenaMemory {
     arena: Arena,
-    frames: HashMap<u64, Box<Page>>,
+    frames: FrameMap<Box<Page>>,
     max_frames: usize,
 }
 
@@ -34,7 +34,7 @@ impl ArenaMemory {
     pub(crate) fn new(arena: Arena) -> Self {
         Self {
             arena,
-            frames: HashMap::new(),
+            frames: FrameMap::default(),
             max_frames: MAX_BACKED_FRAMES,
         }
     }

@@ -1,6 +1,6 @@
 //! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
 
-use super::lanes::{CONSTANTS, File, LANES, Vector, run};
+use super::lanes::{CONSTANTS, File, LANES, Steps, Vector};
 use super::message::{Messages, Sent};
 use super::program::{Program, Way};
 use super::translate::{Given, LANE_ID, Translator, WARP_ID};
@@ -26,6 +26,8 @@ pub(crate) struct Shader<'j> {
     running: &'j Running<'j>,
     file: File,
     arch: pulp::Arch,
+    /// By wave.
+    places: Vec<[Vector; 3]>,
 }
 
 impl<'j> Shader<'j> {
@@ -38,6 +40,7 @@ impl<'j> Shader<'j> {
             running,
             file,
             arch: pulp::Arch::new(),
+            places: Vec::new(),
         }
     }
 
@@ -62,29 +65,43 @@ impl<'j> Shader<'j> {
         }
     }
 
+    /// Places of a wave's threads within the workgroup, by axis. They are the same in every workgroup.
+    fn places(&mut self, first: u32) -> [Vector; 3] {
+        let number = first as usize / LANES;
+        if let Some(known) = self.places.get(number) {
+            return *known;
+        }
+        let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
+        for n in self.places.len()..=number {
+            let thread = |i: usize| (n * LANES + i) as u32;
+            self.places.push([
+                std::array::from_fn(|i| thread(i) % sx),
+                std::array::from_fn(|i| thread(i) / sx % sy),
+                std::array::from_fn(|i| thread(i) / sx / sy % sz),
+            ]);
+        }
+        self.places.get(number).copied().unwrap_or([[0; LANES]; 3])
+    }
+
     /// Sets the registers of a wave that begins.
     fn preload(&mut self, group: [u32; 3], wave: &Wave) {
+        let places = self.places(wave.first);
         self.file.registers().fill([0; LANES]);
-        let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
-        let local = |i: usize| {
-            let n = wave.first + i as u32;
-            [n % sx, n / sx % sy, n / sx / sy]
-        };
-        for (register, what) in &self.running.job.preload {
-            let to = self.file.at_mut(u16::from(*register) % 64);
-            for (i, word) in to.iter_mut().enumerate() {
-                let [x, y, z] = local(i);
-                let at = |axis: usize| [x, y, z].get(axis).copied().unwrap_or(0);
-                let size = |axis: usize| [sx, sy, sz].get(axis).copied().unwrap_or(1);
-                let number = |axis: usize| group.get(axis).copied().unwrap_or(0);
-                *word = match what {
-                    Preloaded::Pc => self.running.job.shader as u32,
-                    Preloaded::LocalXy => x & 0xffff | y << 16,
-                    Preloaded::LocalZ => z,
-                    Preloaded::Group(axis) => number(*axis),
-                    Preloaded::Global(axis) => number(*axis).wrapping_mul(size(*axis)).wrapping_add(at(*axis)),
-                };
-            }
+        let running = self.running;
+        for (register, what) in &running.job.preload {
+            let along = |axis: usize| places.get(axis).copied().unwrap_or([0; LANES]);
+            let number = |axis: usize| group.get(axis).copied().unwrap_or(0);
+            *self.file.at_mut(u16::from(*register) % 64) = match what {
+                Preloaded::Pc => [running.job.shader as u32; LANES],
+                Preloaded::LocalXy => std::array::from_fn(|i| places[0][i] & 0xffff | places[1][i] << 16),
+                Preloaded::LocalZ => along(2),
+                Preloaded::Group(axis) => [number(*axis); LANES],
+                Preloaded::Global(axis) => {
+                    let size = running.job.dispatch.size.get(*axis).copied().unwrap_or(1).max(1);
+                    let from = number(*axis).wrapping_mul(size);
+                    along(*axis).map(|at| from.wrapping_add(at))
+                }
+            };
         }
     }
 
@@ -120,10 +137,11 @@ impl<'j> Shader<'j> {
             let mut sent = Sent::default();
             for s in &node.block.segments {
                 let file = &mut self.file;
-                arch.dispatch(
-                    #[inline(always)]
-                    || run(file, &s.steps, &mask),
-                );
+                arch.dispatch(Steps {
+                    file,
+                    steps: &s.steps,
+                    mask: &mask,
+                });
                 if let Some(m) = &s.message {
                     let mut messages = Messages {
                         running: self.running,
@@ -190,10 +208,11 @@ pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> R
             return Err("it sends a message".to_owned());
         }
         let file = &mut file;
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || run(file, &s.steps, &[u32::MAX; LANES]),
-        );
+        pulp::Arch::new().dispatch(Steps {
+            file,
+            steps: &s.steps,
+            mask: &[u32::MAX; LANES],
+        });
     }
     for (lane, registers) in registers.iter_mut().enumerate().take(LANES) {
         for (word, from) in registers.iter_mut().zip(file.registers().iter()) {

@@ -257,9 +257,26 @@ fn to_unsigned(x: f32) -> u32 {
     x as u32
 }
 
-/// Runs steps, with a mask of all bits or none for each lane that writes registers or does not.
+/// Steps with what they run on. A type of its own, and no closure: only what is inlined as a whole into what `pulp`
+/// compiles for an instruction set becomes instructions of that set.
+pub(crate) struct Steps<'a> {
+    pub file: &'a mut File,
+    pub steps: &'a [Step],
+    /// All bits for each lane that writes registers, none for one that does not.
+    pub mask: &'a Vector,
+}
+
+impl pulp::NullaryFnOnce for Steps<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        run(self.file, self.steps, self.mask);
+    }
+}
+
 #[inline(always)]
-pub(crate) fn run(file: &mut File, steps: &[Step], mask: &Vector) {
+fn run(file: &mut File, steps: &[Step], mask: &Vector) {
     for s in steps {
         match s.kind {
             Kind::Mov => one(file, s, |a| a),

@@ -431,6 +431,29 @@ impl Work<'_, '_> {
         m
     }
 
+    /// Whether anything takes the result of a unit: the next tuple, a register, for FMA the ADD operation beside it.
+    fn taken(&self, add: bool, tuple: usize) -> bool {
+        let by = |i: Option<Instruction>, wanted: Source| {
+            i.is_some_and(|i| (0..i.source_count()).any(|n| i.source(n) == Some(wanted)))
+        };
+        let beside = self
+            .clause
+            .tuples
+            .get(tuple)
+            .is_some_and(|t| !add && by(t.add, Source::Stage));
+        let next = self.clause.tuples.get(tuple + 1).is_some_and(|t| {
+            let passed = Source::Passed { add };
+            by(t.fma, passed) || by(t.add, passed)
+        });
+        let written = self.clause.writes_of(tuple).is_some_and(|r| {
+            matches!(
+                (add, r.port2, r.port3),
+                (false, Port2::WriteFma(_), _) | (false, _, Port3::WriteFma(_)) | (true, _, Port3::WriteAdd(_))
+            )
+        });
+        beside || next || written
+    }
+
     /// Writes the results of a tuple as a block says.
     fn writes(&mut self, r: &bifrost::Registers, tuple: usize) {
         let write = |half: WriteHalf, add: bool, register: u8| {
@@ -455,6 +478,7 @@ impl Work<'_, '_> {
         let to = temporary(false, tuple);
         match i.op() {
             // The ADD operation beside it sends the message, or does the work.
+            Op::Nop if !self.taken(false, tuple) => {}
             Op::Nop
             | Op::AtomCI32
             | Op::AtomCI64
@@ -599,6 +623,7 @@ impl Work<'_, '_> {
                 cycles: i.get(Modifier::Source) == Value::CycleCounter,
                 staging,
             }),
+            Op::Nop if !self.taken(true, tuple) => None,
             Op::Barrier => Some(Message::Barrier),
             Op::Jump => {
                 let target = self.target(i, 0, tuple);
