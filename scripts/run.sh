@@ -32,7 +32,7 @@ fi
 
 start=$(date +%s)
 [ -d target/debug ] || say "building; the first time this takes some minutes"
-cargo build --locked --quiet -p kinescope -p kinescope-agent
+cargo build --locked --quiet -p kinescope -p kinescope-agent -p kinescope-panfrost
 [ "$(took "$start")" = "0 s" ] || say "built in $(took "$start")"
 
 kinescope=target/debug/kinescope

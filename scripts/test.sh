@@ -49,7 +49,7 @@ else
     say "skipped: licences and sources of what is depended on (cargo install --locked cargo-deny)"
 fi
 
-step "programs build" cargo build --locked --bins
+step "programs and the recorder's library build" cargo build --locked
 # Counted by libtest itself; the output of passing tests is kept to count what was skipped.
 start=$(date +%s)
 cargo test --workspace --locked --no-fail-fast -- --show-output >target/cargo-test.log 2>&1

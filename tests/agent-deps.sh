@@ -20,15 +20,18 @@ may_not() {
 }
 
 may_not kinescope-agent polars polars-io egui eframe trace-query kinescope kinescope-files
-may_not trace-core replay-engine replay-core device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not trace-core replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not bifrost trace-core replay-engine device-mali driver-mali kinescope
 may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
-may_not replay-engine device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
-may_not device-mali driver-mali trace-query kinescope kinescope-agent egui eframe polars
-may_not driver-mali trace-query kinescope kinescope-agent egui eframe polars
+may_not replay-engine device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
+may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
+may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
+# Recorders stand below the programs and above the Mali crates.
+may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe polars
+may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe polars
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
 may_not gles-programs replay-engine device-mali driver-mali trace-query kinescope egui eframe polars
-may_not kinescope kinescope-agent whole-program-tests fuzz-targets
+may_not kinescope kinescope-agent kinescope-panfrost panfrost-node whole-program-tests fuzz-targets
 
 # Inside the program too: each room names those before it, none behind it. Reads the sources.
 rooms="theme document panels window commands cli"
@@ -51,7 +54,7 @@ done
 for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' Cargo.toml | tr -d '", '); do
     named=$(awk '/^\[/ { on = /^\[(dev-|build-)?dependencies\]$/ } on && /^[a-z]/ { sub(/[ .=].*/, ""); print }' "$member/Cargo.toml")
     set --
-    for folder in src tests benches examples fuzz_targets; do
+    for folder in src client tests benches examples fuzz_targets; do
         [ -d "$member/$folder" ] || continue
         set -- "$@" "$member/$folder"
         # A module that lies elsewhere is compiled with the crate that names it.

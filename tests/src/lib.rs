@@ -39,9 +39,7 @@ pub fn program(name: &str) -> PathBuf {
             .map(Path::to_owned)
             .unwrap_or_default();
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build
-            .current_dir(root())
-            .args(["build", "--quiet", "--locked", "--bins"]);
+        build.current_dir(root()).args(["build", "--quiet", "--locked"]);
         if folder.ends_with("release") {
             build.arg("--release");
         }

@@ -11,6 +11,8 @@ pub enum Exit {
     Good,
     /// Exit code 1: differences, or findings of severity error.
     Differs,
+    /// The exit code of a program that the verb ran.
+    Program(u8),
 }
 
 impl Exit {
@@ -26,6 +28,7 @@ impl Exit {
         match self {
             Self::Good => 0,
             Self::Differs => 1,
+            Self::Program(code) => code,
         }
     }
 }

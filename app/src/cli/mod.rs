@@ -20,6 +20,7 @@ mod outcome;
 mod outputs;
 mod pair;
 mod plan;
+mod record;
 mod replay;
 mod shader;
 mod source;
@@ -66,6 +67,7 @@ pub const VERBS: &[Verb] = &[
     boards::VERB,
     plan::VERB,
     replay::VERB,
+    record::VERB,
     pair::VERB,
     agents::VERB,
 ];

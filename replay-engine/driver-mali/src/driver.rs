@@ -37,6 +37,9 @@ const AS_LOCK: u32 = 2;
 const AS_FLUSH_PT: u32 = 4;
 const AS_FLUSH_MEM: u32 = 5;
 
+/// Command of a job slot: end the chain now.
+const HARD_STOP: u32 = 3;
+
 /// Logarithm of the smallest range that can be locked, in bytes.
 const LOCK_LEAST: u32 = 15;
 
@@ -414,6 +417,15 @@ impl<'d> Driver<'d> {
             status: code as u8,
             fault_address,
         })
+    }
+
+    /// Stops a chain that does not end, at once, and takes the interrupt of its end. The slot is then free again.
+    ///
+    /// # Errors
+    /// As [`Driver::wait`].
+    pub fn stop(&mut self, submitted: Submitted) -> Result<JobEnd, DriverError> {
+        self.write_reg(reg::slot(submitted.slot) + js::COMMAND, HARD_STOP)?;
+        self.wait(submitted)
     }
 
     /// Submits a chain and waits until all of it is done.

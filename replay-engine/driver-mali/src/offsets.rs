@@ -59,6 +59,7 @@ pub(crate) const fn space(n: u8) -> u32 {
 pub(crate) mod js {
     pub(crate) const HEAD_LO: u32 = 0x00;
     pub(crate) const TAIL_LO: u32 = 0x08;
+    pub(crate) const COMMAND: u32 = 0x20;
     pub(crate) const STATUS: u32 = 0x24;
     pub(crate) const HEAD_NEXT_LO: u32 = 0x40;
     pub(crate) const AFFINITY_NEXT_LO: u32 = 0x50;
@@ -103,6 +104,7 @@ mod tests {
             ("JS1_CONFIG_NEXT", slot(1) + js::CONFIG_NEXT),
             ("JS1_COMMAND_NEXT", slot(1) + js::COMMAND_NEXT),
             ("JS1_FLUSH_ID_NEXT", slot(1) + js::FLUSH_ID_NEXT),
+            ("JS1_COMMAND", slot(1) + js::COMMAND),
             ("JS1_STATUS", slot(1) + js::STATUS),
             ("AS2_TRANSTAB_LO", space(2) + mmu::TRANSTAB_LO),
             ("AS2_LOCKADDR_LO", space(2) + mmu::LOCKADDR_LO),

@@ -1,0 +1,307 @@
+//! `record`: runs a program on a software GPU that records what the program's driver does to it.
+
+use super::failure::complain;
+use super::out::counted;
+use super::outputs::Files;
+use super::{Exit, Failure, Out, Verb, hex, stop};
+use crate::document::boards::software;
+use clap::{Args, FromArgMatches as _};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+use trace_core::progress::Progress;
+
+pub const VERB: Verb = Verb {
+    name: "record",
+    about: "Run a program on a software GPU that records it; the program's exit code is the verb's",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// The library that is the program's GPU, one for each kind of driver.
+const LIBRARY: &str = "libkinescope_panfrost.so";
+/// Where `make mesa` puts what it built, below the project's folder.
+const MESA: &str = ".mesa/install";
+/// Time between two looks whether the program is still running.
+const TICK: Duration = Duration::from_millis(10);
+/// Folders in which systems keep Mesa's drivers, those of other architectures left out.
+const SYSTEM_LIBRARIES: [&str; 6] = [
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/arm-linux-gnueabihf",
+];
+
+#[derive(Args)]
+struct Arguments {
+    /// Driver of the program: panfrost, for OpenGL ES on Mesa
+    #[arg(long, value_name = "DRIVER", value_parser = ["panfrost"])]
+    with: String,
+    /// Software board to run on
+    #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
+    on: String,
+    /// Folder of a Mesa with the panfrost driver, as installed [default: the one of `make mesa`, or the system's]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
+    mesa: Option<PathBuf>,
+    /// The program needs no Mesa: it talks to the render node itself, or finds its driver by its own means
+    #[arg(long)]
+    no_mesa: bool,
+    /// The .kine to write
+    #[arg(short = 'o', value_name = "F.kine")]
+    to: PathBuf,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    program: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    path: String,
+    bytes: u64,
+    events: u64,
+    jobs: u64,
+    buffers: Vec<String>,
+    gpu: String,
+    exit_code: u8,
+    also: Vec<String>,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    if !software().any(|(name, _)| name == arguments.on) {
+        let names: Vec<String> = software().map(|(name, _)| name).collect();
+        return Err(Failure::usage(format!(
+            "--on: '{}' is not a software board, and a program is recorded on one (expected {})",
+            arguments.on,
+            names.join(", ")
+        )));
+    }
+    let at = Files::default()
+        .writes("-o", Some(&arguments.to))
+        .check_kine(&arguments.to)?;
+    let library = library()?;
+    let mesa = mesa(arguments)?;
+    let folder = Folder::beside(&at).map_err(|e| Failure::file(&arguments.to, e))?;
+    let name = at.file_name().unwrap_or(OsStr::new("recording.kine"));
+    let recorded = folder.0.join(name);
+
+    let [program, rest @ ..] = arguments.program.as_slice() else {
+        return Err(Failure::usage("there is no program to run"));
+    };
+    let mut command = Command::new(program);
+    command
+        .args(rest)
+        .env("LD_PRELOAD", before(library.as_os_str(), "LD_PRELOAD"))
+        .env("KINESCOPE_RECORD_ON", &arguments.on)
+        .env("KINESCOPE_RECORD_TO", absolute(&recorded));
+    if let Some(mesa) = &mesa {
+        let lib = mesa.join("lib");
+        command
+            .env("LD_LIBRARY_PATH", before(lib.as_os_str(), "LD_LIBRARY_PATH"))
+            .env("LIBGL_DRIVERS_PATH", lib.join("dri"))
+            .env("GBM_BACKENDS_PATH", lib.join("gbm"));
+    }
+    let mut child = command
+        .spawn()
+        .map_err(|e| Failure::file(Path::new(program), format!("cannot be run: {e}")))?;
+    let status = wait(&mut child).map_err(|e| Failure::file(Path::new(program), e))?;
+    let code = code(status);
+
+    if !recorded.exists() {
+        complain(format_args!(
+            "{}: not written: the program did no work on the GPU that a recorder could see",
+            arguments.to.display()
+        ));
+        // The program's own failure is the one to tell.
+        return Ok(Exit::Program(if code == 0 { 2 } else { code }));
+    }
+    let also = folder.others(name, &at).map_err(|e| Failure::file(&arguments.to, e))?;
+    std::fs::rename(&recorded, &at).map_err(|e| Failure::file(&arguments.to, e))?;
+    report(arguments, &at, code, &also, out)?;
+    Ok(Exit::Program(code))
+}
+
+/// Says what was recorded: as JSON where the program prints, otherwise beside what the program printed.
+fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
+    let recording = trace_core::import::open(at, &Progress::new()).map_err(|e| Failure::file(&arguments.to, e))?;
+    let bytes = std::fs::metadata(at)
+        .map_err(|e| Failure::file(&arguments.to, e))?
+        .len();
+    let identity = &recording.facts.identity;
+    let map = trace_core::registers::RegisterMap::for_gpu(identity.gpu_id);
+    let timeline = map.map(|map| trace_core::timeline::derive(&recording, map, &Progress::new()));
+    let jobs = timeline.and_then(Result::ok).map_or(0, |t| t.jobs.len() as u64);
+    let (events, path) = (recording.events.len() as u64, arguments.to.display().to_string());
+    if out.json() {
+        out.value(&Report {
+            path,
+            bytes,
+            events,
+            jobs,
+            buffers: recording.facts.buffers.iter().map(|b| b.name.clone()).collect(),
+            gpu: hex(u64::from(identity.gpu_id)),
+            exit_code: code,
+            also: also.iter().map(|p| p.display().to_string()).collect(),
+        })?;
+        return Ok(());
+    }
+    complain(format_args!(
+        "{path}: {}, {}, {} on a software {}",
+        counted(jobs, "job"),
+        counted(events, "event"),
+        counted(bytes, "byte"),
+        identity.gpu_name
+    ));
+    for other in also {
+        complain(format_args!("{}: another process of the program", other.display()));
+    }
+    for lost in &recording.facts.lost {
+        complain(format_args!("{path}: the recording ends early: {}", lost.reason));
+    }
+    Ok(())
+}
+
+/// A folder for what processes of the program write, gone when this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// In the folder of the file that is to be written, so that it can be renamed.
+    fn beside(at: &Path) -> std::io::Result<Self> {
+        let folder = at.with_file_name(format!(".kinescope-record-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+
+    /// Recordings of other processes than the first that ended: they go beside `at` under their own names, which have
+    /// their process's number in them.
+    fn others(&self, first: &OsStr, at: &Path) -> std::io::Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            let (name, from) = entry.map(|e| (e.file_name(), e.path()))?;
+            let to = at.with_file_name(&name);
+            // A file that a process could not finish begins with a dot; one that is there already stays.
+            let finished = !name.to_string_lossy().starts_with('.');
+            if name != first && finished && std::fs::hard_link(&from, &to).is_ok() {
+                all.push(to);
+            }
+        }
+        all.sort();
+        Ok(all)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed stays, and the recording is safe.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits for the program. A signal that asks for the end goes on to it; it then writes what it has.
+fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    let progress = Progress::new();
+    let _going = stop::during(&progress);
+    let mut told = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if progress.check().is_err() && !told {
+            told = true;
+            let interrupted = stop::asked() == Some(130);
+            // A terminal interrupts every program in front of it by itself.
+            if !(interrupted && std::io::stdin().is_terminal())
+                && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+            {
+                let signal = if interrupted { Signal::INT } else { Signal::TERM };
+                // It may have ended in this moment.
+                let _ = kill_process(pid, signal);
+            }
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// The exit code, counted as shells do for a program that a signal ended.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
+    code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
+}
+
+/// A value to go before what a list of the environment holds.
+fn before(first: &OsStr, list: &str) -> OsString {
+    let mut all = first.to_owned();
+    if let Some(rest) = std::env::var_os(list).filter(|r| !r.is_empty()) {
+        all.push(":");
+        all.push(rest);
+    }
+    all
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The folder that this program lies in.
+fn own_folder() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.to_owned())
+}
+
+/// The recorder's library: beside this program, or where an installation puts libraries.
+fn library() -> Result<PathBuf, Failure> {
+    let own = own_folder().unwrap_or_default();
+    let places = [
+        own.join(LIBRARY),
+        own.join("../lib").join(LIBRARY),
+        own.join("../lib/kinescope").join(LIBRARY),
+    ];
+    let found = places.into_iter().find(|p| p.is_file());
+    found.ok_or_else(|| {
+        Failure::usage(format!(
+            "{LIBRARY} is not beside this program, in {}: `cargo build -p kinescope-panfrost` builds it there",
+            own.display()
+        ))
+    })
+}
+
+/// The Mesa to run the program with; `None`: the one that it finds by itself.
+fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
+    if arguments.no_mesa {
+        return Ok(None);
+    }
+    if let Some(given) = &arguments.mesa {
+        return if given.join("lib/libEGL.so.1").exists() {
+            Ok(Some(absolute(given)))
+        } else {
+            Err(Failure::file(given, "holds no Mesa (expected lib/libEGL.so.1 in it)"))
+        };
+    }
+    let own = own_folder().unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    let built = own.ancestors().chain([here.as_path()]).map(|p| p.join(MESA));
+    if let Some(built) = built.into_iter().find(|m| m.join("lib/libEGL.so.1").exists()) {
+        return Ok(Some(built));
+    }
+    // A system's Mesa that has the driver names it by a file; since 24 all drivers are one library.
+    if SYSTEM_LIBRARIES
+        .iter()
+        .any(|l| Path::new(l).join("dri/panfrost_dri.so").exists())
+    {
+        return Ok(None);
+    }
+    Err(Failure::usage(
+        "there is no Mesa with the panfrost driver here: `make mesa` builds one into .mesa (once, some minutes); \
+         --mesa FOLDER names another, --no-mesa runs a program that needs none",
+    ))
+}

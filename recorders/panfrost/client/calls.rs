@@ -1,0 +1,243 @@
+//! The node as a driver sees it: opened, asked, mapped.
+
+use driver_mali::{ChainBuilder, JobSpec};
+use panfrost_node::uapi::{self, both_ways, family::DRM, flag, given, number};
+use std::ffi::{CString, c_int, c_void};
+use std::io::Error;
+use trace_core::GpuVa;
+use trace_core::jobs::WriteKind;
+
+/// The node.
+pub const NODE: &str = "/dev/dri/renderD128";
+
+/// Fails with a text when something is not so.
+#[macro_export]
+macro_rules! ensure {
+    ($so:expr, $($text:tt)+) => {
+        if !$so {
+            return Err(format!($($text)+));
+        }
+    };
+}
+
+/// The error number of the last call that failed.
+pub fn errno() -> i32 {
+    Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// A descriptor of the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(pub c_int);
+
+/// A buffer object, mapped where it can be.
+#[derive(Debug)]
+pub struct Object {
+    pub handle: u32,
+    pub va: u64,
+    pub bytes: usize,
+    pub at: *mut u8,
+}
+
+// SAFETY: shared memory, which any thread may use; the scenes' threads keep to objects of their own.
+unsafe impl Send for Object {}
+
+impl Node {
+    /// Opens it.
+    pub fn open() -> Result<Self, String> {
+        let path = CString::new(NODE).map_err(|e| e.to_string())?;
+        // SAFETY: the path ends in zero.
+        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return Err(format!("{NODE}: {}", Error::last_os_error()));
+        }
+        Ok(Self(fd))
+    }
+
+    /// A request; `Err` holds the error number.
+    pub fn ask<T>(self, request: u32, value: &mut T) -> Result<(), i32> {
+        self.raw(request, std::ptr::from_mut(value).cast())
+    }
+
+    /// A request with an address of any kind.
+    pub fn raw(self, request: u32, at: *mut c_void) -> Result<(), i32> {
+        // SAFETY: the node is told the structure's size with the request; wrong addresses are what a scene may want.
+        let done = unsafe { libc::ioctl(self.0, u64::from(request), at) };
+        if done < 0 { Err(errno()) } else { Ok(()) }
+    }
+
+    /// A parameter of the GPU.
+    pub fn param(self, param: u32) -> Result<u64, i32> {
+        let mut p = uapi::GetParam {
+            param,
+            ..Default::default()
+        };
+        self.ask(both_ways::<uapi::GetParam>(DRM, number::GET_PARAM), &mut p)?;
+        Ok(p.value)
+    }
+
+    /// Makes an object and does not map it.
+    pub fn create(self, size: u32, flags: u32) -> Result<uapi::CreateBo, i32> {
+        let mut c = uapi::CreateBo {
+            size,
+            flags,
+            ..Default::default()
+        };
+        self.ask(both_ways::<uapi::CreateBo>(DRM, number::CREATE_BO), &mut c)?;
+        Ok(c)
+    }
+
+    /// The offset to map an object by.
+    pub fn offset(self, handle: u32) -> Result<u64, i32> {
+        let mut m = uapi::MmapBo {
+            handle,
+            ..Default::default()
+        };
+        self.ask(both_ways::<uapi::MmapBo>(DRM, number::MMAP_BO), &mut m)?;
+        Ok(m.offset)
+    }
+
+    /// Maps a range of the node.
+    pub fn map(self, offset: u64, bytes: usize, flags: c_int) -> Result<*mut u8, i32> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, where the system wants it.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, self.0, offset as i64) };
+        if at == libc::MAP_FAILED {
+            Err(errno())
+        } else {
+            Ok(at.cast())
+        }
+    }
+
+    /// Makes an object and maps it.
+    pub fn object(self, bytes: usize, flags: u32) -> Result<Object, String> {
+        let told = |e| format!("an object of {bytes} bytes: error {e}");
+        let made = self.create(bytes as u32, flags).map_err(told)?;
+        let offset = self.offset(made.handle).map_err(told)?;
+        let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(told)?;
+        Ok(Object {
+            handle: made.handle,
+            va: made.offset,
+            bytes,
+            at,
+        })
+    }
+
+    /// Closes a handle.
+    pub fn give_back(self, handle: u32) -> Result<(), i32> {
+        let mut c = uapi::GemClose { handle, pad: 0 };
+        self.ask(given::<uapi::GemClose>(DRM, number::GEM_CLOSE), &mut c)
+    }
+
+    /// Submits a chain.
+    pub fn submit(self, jc: u64, handles: &[u32], requirements: u32, out_sync: u32) -> Result<(), i32> {
+        let mut s = uapi::Submit {
+            jc,
+            bo_handles: handles.as_ptr() as u64,
+            bo_handle_count: handles.len() as u32,
+            requirements,
+            out_sync,
+            ..Default::default()
+        };
+        self.ask(given::<uapi::Submit>(DRM, number::SUBMIT), &mut s)
+    }
+
+    /// Waits for an object.
+    pub fn wait(self, handle: u32) -> Result<(), i32> {
+        let mut w = uapi::WaitBo {
+            handle,
+            pad: 0,
+            timeout_ns: i64::MAX,
+        };
+        self.ask(given::<uapi::WaitBo>(DRM, number::WAIT_BO), &mut w)
+    }
+
+    /// Makes a sync object.
+    pub fn syncobj(self, signaled: bool) -> Result<u32, i32> {
+        let mut s = uapi::Syncobj {
+            handle: 0,
+            flags: if signaled { flag::CREATE_SIGNALED } else { 0 },
+        };
+        self.ask(both_ways::<uapi::Syncobj>(DRM, number::SYNCOBJ_CREATE), &mut s)?;
+        Ok(s.handle)
+    }
+
+    /// Waits for sync objects until a time of the monotonic clock.
+    pub fn wait_for(self, handles: &[u32], flags: u32, until_ns: i64) -> Result<u32, i32> {
+        let mut w = uapi::SyncobjWait {
+            handles: handles.as_ptr() as u64,
+            timeout_ns: until_ns,
+            count: handles.len() as u32,
+            flags,
+            ..Default::default()
+        };
+        self.ask(both_ways::<uapi::SyncobjWait>(DRM, number::SYNCOBJ_WAIT), &mut w)?;
+        Ok(w.first)
+    }
+
+    /// Runs a chain that writes 64-bit values, from a place in an object of its own.
+    pub fn put(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
+        let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
+            to: GpuVa(*to),
+            kind: WriteKind::Immediate { bytes: 8 },
+            value: *value,
+        };
+        let bytes = values.iter().map(job).fold(ChainBuilder::new(), ChainBuilder::job);
+        chain.write(0, &bytes.build(GpuVa(chain.va)));
+        self.submit(chain.va, &[chain.handle], 0, 0)
+            .and_then(|()| self.wait(chain.handle))
+            .map_err(|e| format!("a chain of {} jobs: error {e}", values.len()))
+    }
+}
+
+impl Object {
+    /// Puts bytes into it.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.bytes, "outside the object");
+        // SAFETY: inside the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) };
+    }
+
+    /// Takes bytes out of it.
+    pub fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
+        assert!(at + bytes <= self.bytes, "outside the object");
+        let mut out = vec![0; bytes];
+        // SAFETY: inside the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(self.at.add(at), out.as_mut_ptr(), bytes) };
+        out
+    }
+
+    /// A 64-bit word of it.
+    pub fn word(&self, index: usize) -> u64 {
+        self.read(index * 8, 8).try_into().map_or(0, u64::from_le_bytes)
+    }
+
+    /// Takes its mapping away.
+    pub fn unmap(&self) {
+        // SAFETY: the mapping is this object's, and is not used afterwards.
+        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+    }
+}
+
+/// Names a range for a recorder, when there is one. Gives what it answers.
+pub fn name(at: *const u8, bytes: usize, name: &str, role: c_int, element: &str, shape: &str) -> Option<c_int> {
+    type Marker = unsafe extern "C" fn(*const c_void, usize, *const i8, c_int, *const i8, *const i8) -> c_int;
+    // SAFETY: looks a symbol up by a name that ends in zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    let text = |t: &str| CString::new(t).unwrap_or_default();
+    let (name, element, shape) = (text(name), text(element), text(shape));
+    // SAFETY: the recorder gives this name to a function of this type; the texts end in zero.
+    Some(unsafe {
+        let marker = std::mem::transmute::<*mut c_void, Marker>(found);
+        marker(
+            at.cast(),
+            bytes,
+            name.as_ptr().cast(),
+            role,
+            element.as_ptr().cast(),
+            shape.as_ptr().cast(),
+        )
+    })
+}

@@ -1,0 +1,54 @@
+//! A small client of the panfrost render node, for tests: it talks to the node as a driver does, one scene a run, and
+//! ends with 0 when everything was as it has to be. It knows nothing of who answers.
+//!
+//! Use: `panfrost-client SCENE ARGS…`, under `kinescope record --with panfrost --no-mesa`.
+#![allow(
+    unsafe_code,
+    clippy::print_stdout,
+    reason = "system calls and mapped memory, as a driver has them; a program that tells what it saw"
+)]
+
+mod calls;
+mod compute;
+mod hostile;
+mod scenes;
+
+use std::process::ExitCode;
+
+/// A scene, and what it is called by.
+type Scene = (&'static str, fn(&[String]) -> Result<(), String>);
+
+const SCENES: &[Scene] = &[
+    ("work", scenes::work),
+    ("many", scenes::many),
+    ("threads", scenes::threads),
+    ("fork", scenes::fork),
+    ("sync", scenes::sync),
+    ("paths", scenes::paths),
+    ("leave", scenes::leave),
+    ("signal", scenes::signal),
+    ("fault", hostile::fault),
+    ("hostile", hostile::calls),
+    ("memory", hostile::memory),
+    ("descriptors", hostile::descriptors),
+    ("compute", compute::compute),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        println!("which scene?");
+        return ExitCode::from(2);
+    };
+    let Some((_, scene)) = SCENES.iter().find(|(n, _)| n == name) else {
+        println!("no scene {name}");
+        return ExitCode::from(2);
+    };
+    match scene(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            println!("{name}: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What a well-behaved program does.
+
+use crate::calls::{NODE, Node, errno, name};
+use crate::ensure;
+use panfrost_node::uapi::{self, both_ways, cap, family::DRM, flag, number};
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+
+/// Asks what there is, runs chains in two submits with a change of the program's between them, names its buffers.
+pub fn work(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let mut text = [0u8; 32];
+    let mut v = uapi::Version {
+        name_len: text.len() as u64,
+        name: text.as_mut_ptr() as u64,
+        ..Default::default()
+    };
+    node.ask(both_ways::<uapi::Version>(DRM, number::VERSION), &mut v)
+        .map_err(|e| format!("version: error {e}"))?;
+    ensure!(
+        &text[..8] == b"panfrost" && v.name_len == 8,
+        "name: {text:?} {}",
+        v.name_len
+    );
+    ensure!((v.major, v.minor) == (1, 2), "version {}.{}", v.major, v.minor);
+    for (capability, expected) in [(cap::SYNCOBJ, 1), (cap::PRIME, 0), (cap::SYNCOBJ_TIMELINE, 0)] {
+        let mut c = uapi::GetCap { capability, value: 9 };
+        let got = node.ask(both_ways::<uapi::GetCap>(DRM, number::GET_CAP), &mut c);
+        ensure!(
+            got.is_ok() && c.value == expected,
+            "capability {capability:#x}: {got:?} {}",
+            c.value
+        );
+    }
+    let product = node.param(0).map_err(|e| format!("product: error {e}"))?;
+    println!("product {product:#x}");
+    ensure!(node.param(2).is_ok_and(|cores| cores != 0), "no cores");
+
+    let data = node.object(2 * PAGE, flag::BO_NOEXEC)?;
+    let chain = node.object(PAGE, flag::BO_NOEXEC)?;
+    let mut where_is = uapi::GetBoOffset {
+        handle: data.handle,
+        ..Default::default()
+    };
+    let asked = node.ask(
+        both_ways::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET),
+        &mut where_is,
+    );
+    ensure!(asked.is_ok() && where_is.offset == data.va, "{asked:?}: {where_is:x?}");
+
+    data.write(0, &[0xa5; 64]);
+    node.put(&chain, &[(data.va, 0x1111), (data.va + 8, 0x2222)])?;
+    ensure!(
+        (data.word(0), data.word(1)) == (0x1111, 0x2222),
+        "{:x?}",
+        data.read(0, 16)
+    );
+    ensure!(
+        data.word(2) == 0xa5a5_a5a5_a5a5_a5a5,
+        "the rest stays: {:x?}",
+        data.read(0, 64)
+    );
+
+    // The program changes a word between two that the GPU wrote, and one that it did not.
+    data.write(8, &7u64.to_le_bytes());
+    data.write(PAGE, &9u64.to_le_bytes());
+    node.put(&chain, &[(data.va + 16, 0x3333), (data.va + PAGE as u64 + 8, 0x4444)])?;
+    let words = [0, 1, 2, 512, 513].map(|n| data.word(n));
+    ensure!(words == [0x1111, 7, 0x3333, 9, 0x4444], "{words:x?}");
+
+    if name(data.at, 64, "results", 1, "u64", "8").is_some_and(|e| e != 0) {
+        return Err("the recorder takes no name".into());
+    }
+    let input = name(data.at.wrapping_add(PAGE), 16, "given", 0, "u64", "");
+    ensure!(input.is_none_or(|e| e == 0), "the recorder takes no second name");
+    // SAFETY: the descriptor is the scene's own.
+    unsafe { libc::close(node.0) };
+    Ok(())
+}
+
+/// Makes and gives back objects for many submits, so that addresses and memory come round.
+pub fn many(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let chain = node.object(PAGE, flag::BO_NOEXEC)?;
+    for round in 0..60u64 {
+        let pages = 1 + (round % 5) as usize;
+        let data = node.object(pages * PAGE, flag::BO_NOEXEC)?;
+        ensure!(data.word(0) == 0, "round {round}: not zero");
+        let last = ((pages - 1) * PAGE) as u64;
+        node.put(&chain, &[(data.va, round), (data.va + last, round + 1)])?;
+        let first = if pages == 1 { round + 1 } else { round };
+        ensure!(data.word(0) == first, "round {round}: {:#x}", data.word(0));
+        data.unmap();
+        node.give_back(data.handle)
+            .map_err(|e| format!("round {round}: error {e}"))?;
+    }
+    Ok(())
+}
+
+/// Several threads, each with objects of its own, two of them with a descriptor of its own.
+pub fn threads(_: &[String]) -> Result<(), String> {
+    let shared = Node::open()?;
+    let work = |node: Node, own: u64| -> Result<(), String> {
+        let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+        for n in 0..20 {
+            node.put(&chain, &[(data.va + 8 * n, own << 32 | n)])?;
+            let got = data.word(n as usize);
+            ensure!(got == own << 32 | n, "thread {own}, chain {n}: {got:#x}");
+        }
+        Ok(())
+    };
+    let all: Vec<_> = (0..6)
+        .map(|own| std::thread::spawn(move || work(if own < 2 { Node::open()? } else { shared }, own)))
+        .collect();
+    all.into_iter()
+        .try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())))
+}
+
+/// A child goes on with what it has, and so does its parent.
+pub fn fork(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    node.put(&chain, &[(data.va, 1)])?;
+    // SAFETY: the child does what the parent would, and ends without what its parent has for its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let done = node.put(&chain, &[(data.va + 8, 2)]).is_ok() && data.word(1) == 2;
+        let again = Node::open().and_then(|n| n.object(PAGE, flag::BO_NOEXEC)).is_ok();
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if done && again { 0 } else { 9 }) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is this process's own.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    ensure!(status == 0, "the child ended with {status:#x}");
+    node.put(&chain, &[(data.va + 16, 3)])?;
+    ensure!((data.word(0), data.word(2)) == (1, 3), "{:x?}", data.read(0, 24));
+    // A child that becomes another program, which is not there.
+    // SAFETY: the child calls nothing but what a child may.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let program = c"/no/such/program";
+        let arguments = [program.as_ptr(), std::ptr::null()];
+        // SAFETY: texts that end in zero, and a list that ends in null.
+        unsafe {
+            libc::execv(program.as_ptr(), arguments.as_ptr());
+            libc::_exit(3);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    ensure!(
+        libc::WEXITSTATUS(status) == 3,
+        "the second child ended with {status:#x}"
+    );
+    node.put(&chain, &[(data.va + 24, 4)])?;
+    ensure!(data.word(3) == 4, "after the second child: {:#x}", data.word(3));
+    Ok(())
+}
+
+fn monotonic_ns() -> i64 {
+    // SAFETY: a structure of numbers, which the call fills in.
+    unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
+        now.tv_sec * 1_000_000_000 + now.tv_nsec
+    }
+}
+
+/// Sync objects: made, waited for, signaled by work, as files.
+pub fn sync(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let told = |what: &'static str| move |e: i32| format!("{what}: error {e}");
+    let ready = node.syncobj(true).map_err(told("signaled"))?;
+    let later = node.syncobj(false).map_err(told("not signaled"))?;
+    ensure!(node.wait_for(&[ready], 0, 0) == Ok(0), "a signaled one is waited for");
+    ensure!(
+        node.wait_for(&[later], 0, 0) == Err(libc::EINVAL),
+        "no fence is an error"
+    );
+    ensure!(
+        node.wait_for(&[later, ready], flag::WAIT_FOR_SUBMIT, 0) == Ok(1),
+        "one of two"
+    );
+    let both = flag::WAIT_FOR_SUBMIT | flag::WAIT_ALL;
+    let soon = monotonic_ns() + 20_000_000;
+    ensure!(
+        node.wait_for(&[later, ready], both, soon) == Err(libc::ETIME),
+        "both of two"
+    );
+    ensure!(monotonic_ns() >= soon, "it did not wait");
+
+    // One thread waits until another one's work signals it.
+    let waits = std::thread::spawn(move || node.wait_for(&[later], flag::WAIT_FOR_SUBMIT, i64::MAX));
+    std::thread::sleep(Duration::from_millis(20));
+    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    node.put(&chain, &[(data.va, 5)])?;
+    node.submit(chain.va, &[data.handle, chain.handle], 0, later)
+        .map_err(told("submit"))?;
+    ensure!(waits.join().is_ok_and(|w| w == Ok(0)), "the wait did not end");
+
+    let to_file = both_ways::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_HANDLE_TO_FD);
+    let to_handle = both_ways::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_FD_TO_HANDLE);
+    let mut fence = uapi::SyncobjFile {
+        handle: later,
+        flags: flag::SYNC_FILE,
+        fd: -1,
+        pad: 0,
+    };
+    node.ask(to_file, &mut fence).map_err(told("a fence as a file"))?;
+    let mut poll = libc::pollfd {
+        fd: fence.fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one structure.
+    let polled = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ensure!(
+        polled == 1 && poll.revents & libc::POLLIN != 0,
+        "the fence is not ready: {}",
+        poll.revents
+    );
+    let mut merge = uapi::SyncMerge {
+        other: fence.fd,
+        fence: -1,
+        ..Default::default()
+    };
+    Node(fence.fd)
+        .ask(both_ways::<uapi::SyncMerge>(b'>', number::SYNC_MERGE), &mut merge)
+        .map_err(told("one fence of two"))?;
+    ensure!(merge.fence >= 0 && merge.fence != fence.fd, "{merge:?}");
+    let third = node.syncobj(false).map_err(told("a third"))?;
+    let mut import = uapi::SyncobjFile {
+        handle: third,
+        fd: merge.fence,
+        ..fence
+    };
+    node.ask(to_handle, &mut import).map_err(told("a file as a fence"))?;
+    ensure!(node.wait_for(&[third], 0, 0) == Ok(0), "the imported fence is signaled");
+    let mut whole = uapi::SyncobjFile {
+        handle: third,
+        flags: 0,
+        fd: -1,
+        pad: 0,
+    };
+    node.ask(to_file, &mut whole).map_err(told("an object as a file"))?;
+    node.ask(to_handle, &mut whole).map_err(told("a file as an object"))?;
+    ensure!(whole.handle != third, "the same handle");
+    ensure!(node.wait_for(&[whole.handle], 0, 0) == Ok(0), "both are one object");
+    Ok(())
+}
+
+/// What a program finds of the node in the file system.
+pub fn paths(_: &[String]) -> Result<(), String> {
+    let path = CString::new(NODE).map_err(|e| e.to_string())?;
+    // SAFETY: texts that end in zero, structures of numbers, and lists that the calls give.
+    unsafe {
+        let mut known: libc::stat = std::mem::zeroed();
+        ensure!(
+            libc::stat(path.as_ptr(), &raw mut known) == 0,
+            "stat: error {}",
+            errno()
+        );
+        let device = libc::makedev(226, 128);
+        ensure!(
+            known.st_mode & libc::S_IFMT == libc::S_IFCHR && known.st_rdev == device,
+            "stat: {:#x}",
+            known.st_rdev
+        );
+        let node = Node::open()?;
+        let mut known: libc::stat = std::mem::zeroed();
+        ensure!(libc::fstat(node.0, &raw mut known) == 0, "fstat: error {}", errno());
+        ensure!(
+            known.st_mode & libc::S_IFMT == libc::S_IFCHR && known.st_rdev == device,
+            "fstat: {:#x}",
+            known.st_rdev
+        );
+        ensure!(libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0, "access");
+        ensure!(
+            libc::access(c"/dev/dri/card7".as_ptr(), libc::F_OK) != 0,
+            "another device is there"
+        );
+
+        let folder = libc::opendir(c"/dev/dri".as_ptr());
+        ensure!(!folder.is_null(), "opendir: error {}", errno());
+        let mut names = Vec::new();
+        loop {
+            let entry = libc::readdir(folder);
+            if entry.is_null() {
+                break;
+            }
+            names.push(CStr::from_ptr((*entry).d_name.as_ptr()).to_string_lossy().into_owned());
+        }
+        ensure!(libc::closedir(folder) == 0, "closedir");
+        ensure!(names == ["renderD128"], "{names:?}");
+
+        let mut link = [0i8; 64];
+        let got = libc::readlink(
+            c"/sys/dev/char/226:128/device/subsystem".as_ptr(),
+            link.as_mut_ptr().cast(),
+            64,
+        );
+        ensure!(got == 17, "readlink: {got}");
+    }
+    // What the standard library of another language makes of it.
+    let uevent = std::fs::read_to_string("/sys/dev/char/226:128/device/uevent").map_err(|e| format!("uevent: {e}"))?;
+    ensure!(uevent.contains("DRIVER=panfrost\n"), "{uevent}");
+    let listed: Vec<_> = std::fs::read_dir("/dev/dri")
+        .map_err(|e| format!("read_dir: {e}"))?
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
+    ensure!(listed == ["renderD128"], "{listed:?}");
+    let known = std::fs::metadata(NODE).map_err(|e| format!("metadata: {e}"))?;
+    ensure!(
+        std::os::unix::fs::FileTypeExt::is_char_device(&known.file_type()),
+        "{known:?}"
+    );
+    ensure!(std::fs::metadata("/dev/dri/card0").is_err(), "another device is there");
+    ensure!(std::fs::metadata("/dev/null").is_ok(), "what is not the node's is gone");
+    Ok(())
+}
+
+/// Works, and ends without what a program does at its end.
+pub fn leave(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    node.put(&chain, &[(data.va, 1)])?;
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(7) }
+}
+
+/// Works, and is ended by a signal.
+pub fn signal(_: &[String]) -> Result<(), String> {
+    let node = Node::open()?;
+    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    node.put(&chain, &[(data.va, 1)])?;
+    // SAFETY: a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    std::thread::sleep(Duration::from_secs(60));
+    Err("the signal did not end the process".into())
+}

@@ -1,0 +1,156 @@
+//! One open file of the node: its handles, its memory, its addresses.
+
+use crate::Errno;
+use crate::gpu::Gpu;
+use crate::memory::{Inode, Pool};
+use crate::object::{CarryError, Object};
+use crate::sync::{Syncobjs, free_handle};
+use crate::va::Addresses;
+use driver_mali::{JobEnd, SpaceId};
+use std::collections::BTreeMap;
+use trace_core::GpuVa;
+
+/// Granularity of objects that get their memory where the GPU touches them.
+const HEAP_PAGE: u64 = 2 << 20;
+const PAGE: u64 = trace_core::PAGE_SIZE as u64;
+
+/// An open file of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub(crate) u64);
+
+/// What an open file holds.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub pool: Pool,
+    pub objects: BTreeMap<u32, Object>,
+    pub syncobjs: Syncobjs,
+    addresses: Addresses,
+    /// The address space, once it has an object.
+    pub space: Option<SpaceId>,
+    /// What is mapped of named objects that are gone.
+    kept: Vec<(GpuVa, u64)>,
+    /// What is mapped of other objects that are gone.
+    gone: Vec<(GpuVa, u64)>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            objects: BTreeMap::new(),
+            syncobjs: Syncobjs::default(),
+            addresses: Addresses::default(),
+            space: None,
+            kept: Vec::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    pub(crate) fn inode(&self) -> Inode {
+        self.pool.inode()
+    }
+
+    pub(crate) fn object(&self, handle: u32) -> Result<&Object, Errno> {
+        self.objects.get(&handle).ok_or(Errno::NOENT)
+    }
+
+    /// Makes an object and gives its handle. `gpu` is absent once the recording has ended: then nothing runs any more,
+    /// and memory alone is left to give.
+    pub(crate) fn create(
+        &mut self,
+        gpu: Option<&mut Gpu>,
+        size: u32,
+        executable: bool,
+        heap: bool,
+    ) -> Result<u32, Errno> {
+        let unit = if heap { HEAP_PAGE } else { PAGE };
+        let bytes = u64::from(size).next_multiple_of(unit);
+        if bytes == 0 {
+            return Err(Errno::INVAL);
+        }
+        let handle = free_handle(&self.objects).ok_or(Errno::NOMEM)?;
+        let mut gpu = gpu;
+        let mut taken = self.take(gpu.as_deref_mut(), bytes, executable, heap);
+        if let (Err(_), Some(gpu), Some(space)) = (&taken, gpu, self.space) {
+            // What objects had that are gone may be what is missing.
+            self.unmap_gone(gpu, space).map_err(|_| Errno::NOMEM)?;
+            taken = self.take(Some(gpu), bytes, executable, heap);
+        }
+        let (va, offset) = taken?;
+        self.objects.insert(handle, Object::new(offset, bytes, GpuVa(va), heap));
+        Ok(handle)
+    }
+
+    /// Takes GPU addresses, device memory and a range of the memory file.
+    fn take(&mut self, gpu: Option<&mut Gpu>, bytes: u64, executable: bool, heap: bool) -> Result<(u64, u64), Errno> {
+        let va = self.addresses.take(bytes, executable).ok_or(Errno::NOSPC)?;
+        let mapped = match gpu {
+            Some(gpu) if !heap => self.map(gpu, va, bytes, executable),
+            _ => Ok(()),
+        };
+        let offset = mapped.and_then(|()| self.pool.take(bytes).ok_or(Errno::NOMEM));
+        offset
+            .map(|offset| (va, offset))
+            .inspect_err(|_| self.addresses.give_back(va))
+    }
+
+    fn map(&mut self, gpu: &mut Gpu, va: u64, bytes: u64, executable: bool) -> Result<(), Errno> {
+        let space = match self.space {
+            Some(space) => space,
+            None => *self.space.insert(gpu.take_space().map_err(|_| Errno::NOMEM)?),
+        };
+        gpu.map(space, GpuVa(va), bytes, executable).map_err(|_| Errno::NOMEM)
+    }
+
+    /// Gives a handle back. Mappings of the object stay as they are.
+    ///
+    /// The GPU's mapping goes before the next chain runs, which is the first that could tell; so a recording that ends
+    /// with its program shows memory as the last job left it. An object that the program gave a name keeps it: what it
+    /// holds can be read at the recording's end.
+    pub(crate) fn close(&mut self, handle: u32) -> Result<(), Errno> {
+        let object = self.objects.remove(&handle).ok_or(Errno::INVAL)?;
+        self.pool.give_back(object.range());
+        match (object.heap, object.named) {
+            (true, _) => self.addresses.give_back(object.va.0),
+            (false, true) => self.kept.push((object.va, object.bytes)),
+            (false, false) => self.gone.push((object.va, object.bytes)),
+        }
+        Ok(())
+    }
+
+    /// Takes away the mappings of objects that are gone.
+    fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+        while let Some((va, bytes)) = self.gone.pop() {
+            gpu.unmap(space, va, bytes)?;
+            self.addresses.give_back(va.0);
+        }
+        Ok(())
+    }
+
+    /// Runs a chain: the program's bytes go to the device, the device's come back.
+    pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<JobEnd, CarryError> {
+        let space = match self.space {
+            Some(space) => space,
+            None => *self.space.insert(gpu.take_space()?),
+        };
+        self.unmap_gone(gpu, space)?;
+        for object in self.objects.values_mut() {
+            object.upload(&self.pool, gpu, space)?;
+        }
+        let end = gpu.run(space, head, fragment)?;
+        for object in self.objects.values_mut() {
+            object.download(&self.pool, gpu, space)?;
+        }
+        Ok(end)
+    }
+
+    /// Gives everything back.
+    pub(crate) fn end(self, gpu: Option<&mut Gpu>) {
+        if let (Some(gpu), Some(space)) = (gpu, self.space) {
+            let mut mapped = self.kept;
+            mapped.extend(self.gone);
+            mapped.extend(self.objects.values().filter(|o| !o.heap).map(|o| (o.va, o.bytes)));
+            gpu.give_space_back(space, mapped);
+        }
+    }
+}

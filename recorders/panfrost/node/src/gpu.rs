@@ -1,0 +1,130 @@
+//! The GPU behind the node: the project's own driver on a software board, and what it is asked to do.
+
+use crate::error::NodeError;
+use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
+use replay_engine::device::Board;
+use std::collections::VecDeque;
+use trace_core::mmu::Rights;
+use trace_core::recording::{BufferRole, ElementType, MmuFormat};
+use trace_core::{GpuVa, Recording};
+
+/// Slot of fragment work.
+const FRAGMENT_SLOT: u8 = 0;
+/// Slot of all other work.
+const OTHER_SLOT: u8 = 1;
+
+/// A booted GPU.
+pub(crate) struct Gpu {
+    driver: Driver<'static>,
+    /// Address spaces that open files gave back, the first one first, with what is mapped in them still.
+    free: VecDeque<(SpaceId, Vec<(GpuVa, u64)>)>,
+    /// Threads for shaders. The ones that the process shares are gone in a child, and waiting for them never ends.
+    threads: Option<(u32, rayon::ThreadPool)>,
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gpu").finish_non_exhaustive()
+    }
+}
+
+impl Gpu {
+    /// Resets a GPU and switches it on; from here on all is recorded.
+    pub(crate) fn boot(board: Box<dyn Board>, title: &str) -> Result<Self, NodeError> {
+        // There is one for the life of the process.
+        let driver = Driver::boot(Box::leak(board), Recorder::new(title))?;
+        Ok(Self {
+            driver,
+            free: VecDeque::new(),
+            threads: None,
+        })
+    }
+
+    /// An address space with nothing mapped in it: one that the hardware has free, or else one that a file gave back.
+    pub(crate) fn take_space(&mut self) -> Result<SpaceId, DriverError> {
+        // As Linux's driver lays its tables out.
+        let error = match self.driver.new_space(MmuFormat::MaliLpae) {
+            Ok(space) => return Ok(space),
+            Err(e) => e,
+        };
+        let (space, mapped) = self.free.pop_front().ok_or(error)?;
+        for (va, bytes) in mapped {
+            self.driver.unmap(space, va, bytes)?;
+        }
+        Ok(space)
+    }
+
+    /// Takes an address space back. What is mapped there stays until another file needs the space: a recording that
+    /// ends with its program shows memory as the last job left it.
+    pub(crate) fn give_space_back(&mut self, space: SpaceId, mapped: Vec<(GpuVa, u64)>) {
+        self.free.push_back((space, mapped));
+    }
+
+    /// Whether an address space was given back and not yet taken by another file.
+    pub(crate) fn is_free(&self, space: SpaceId) -> bool {
+        self.free.iter().any(|(s, _)| *s == space)
+    }
+
+    pub(crate) fn map(&mut self, space: SpaceId, va: GpuVa, bytes: u64, executable: bool) -> Result<(), DriverError> {
+        let rights = Rights {
+            read: true,
+            write: true,
+            execute: executable,
+        };
+        self.driver.map(space, va, bytes, rights)
+    }
+
+    pub(crate) fn unmap(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
+        self.driver.unmap(space, va, bytes)
+    }
+
+    pub(crate) fn write(&mut self, space: SpaceId, va: GpuVa, bytes: &[u8]) -> Result<(), DriverError> {
+        self.driver.write(space, va, bytes)
+    }
+
+    pub(crate) fn read_back(&mut self, space: SpaceId, va: GpuVa, out: &mut [u8]) -> Result<(), DriverError> {
+        self.driver.read(space, va, out)
+    }
+
+    /// Runs a chain to its end.
+    pub(crate) fn run(&mut self, space: SpaceId, head: GpuVa, fragment: bool) -> Result<JobEnd, DriverError> {
+        let slot = if fragment { FRAGMENT_SLOT } else { OTHER_SLOT };
+        let own = std::process::id();
+        if self.threads.as_ref().is_none_or(|(process, _)| *process != own) {
+            // A parent's threads are not in this process: there is nothing to end.
+            std::mem::forget(self.threads.take());
+            self.threads = rayon::ThreadPoolBuilder::new().build().ok().map(|pool| (own, pool));
+        }
+        let driver = &mut self.driver;
+        let mut work = || {
+            let submitted = driver.submit_chain(space, slot, head)?;
+            match driver.wait(submitted) {
+                // It goes on without end: it is stopped, as Linux's driver does after half a second.
+                Err(DriverError::NoInterrupt { .. }) => driver.stop(submitted),
+                other => other,
+            }
+        };
+        match &self.threads {
+            Some((_, pool)) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    pub(crate) fn name_buffer(
+        &mut self,
+        name: &str,
+        role: BufferRole,
+        space: SpaceId,
+        va: GpuVa,
+        bytes: u64,
+        element: ElementType,
+    ) {
+        self.driver.name_buffer(name, role, space, va, bytes, element);
+    }
+
+    /// Switches it off and gives the recording.
+    pub(crate) fn finish(self) -> Result<Recording, DriverError> {
+        std::mem::forget(self.threads);
+        self.driver.finish()
+    }
+}

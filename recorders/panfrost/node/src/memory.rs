@@ -1,0 +1,268 @@
+//! The memory file behind an open file of the node: sparse, one range for each buffer object.
+
+use crate::error::NodeError;
+use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use trace_core::PAGE_SIZE;
+
+/// Where ranges begin, as in Linux's drivers.
+const START: u64 = 1 << 32;
+/// Bytes of the file. Only what is touched takes memory.
+const BYTES: u64 = 1 << 52;
+/// Bytes read at once.
+const CHUNK: u64 = 256 << 10;
+/// Bytes of given-back ranges at which those that no mapping holds are let go.
+const LET_GO_AT: u64 = 64 << 20;
+
+/// What tells a file from any other of this machine: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Inode {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub number: u64,
+}
+
+impl Inode {
+    /// Of a file descriptor of this process, by its number; `None` when it is none.
+    #[must_use]
+    pub fn of_descriptor(fd: i32) -> Option<Self> {
+        let known = std::fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
+        Some(Self {
+            device: known.dev(),
+            number: known.ino(),
+        })
+    }
+}
+
+/// An anonymous file in memory with nothing in it, and which one it is.
+pub(crate) fn anonymous(name: &str) -> Result<(OwnedFd, Inode), NodeError> {
+    let failed = |source: io::Error| NodeError::System {
+        what: "a file in memory",
+        source,
+    };
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    let known = rustix::fs::fstat(&fd).map_err(|e| failed(e.into()))?;
+    let inode = Inode {
+        device: known.st_dev,
+        number: known.st_ino,
+    };
+    Ok((fd, inode))
+}
+
+/// The memory of the buffer objects of one open file.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    file: File,
+    inode: Inode,
+    next: u64,
+    /// Ranges given back that a mapping may still show.
+    idle: Vec<Range<u64>>,
+    idle_bytes: u64,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Result<Self, NodeError> {
+        let (fd, inode) = anonymous("panfrost render node")?;
+        let file = File::from(fd);
+        file.set_len(BYTES).map_err(|source| NodeError::System {
+            what: "a file in memory",
+            source,
+        })?;
+        Ok(Self {
+            file,
+            inode,
+            next: START,
+            idle: Vec::new(),
+            idle_bytes: 0,
+        })
+    }
+
+    pub(crate) fn inode(&self) -> Inode {
+        self.inode
+    }
+
+    /// Number of the descriptor that the node itself holds it by.
+    pub(crate) fn own_descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// A descriptor for the program, with a position and flags of its own.
+    pub(crate) fn open_again(&self, close_on_exec: bool) -> io::Result<OwnedFd> {
+        let mut options = File::options();
+        options.read(true).write(true);
+        // The standard library asks for close-on-exec; the program says whether it wants it.
+        let file = options
+            .custom_flags(0)
+            .open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        if !close_on_exec {
+            rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+        }
+        Ok(file.into())
+    }
+
+    /// A range for an object, of whole pages and zero.
+    pub(crate) fn take(&mut self, bytes: u64) -> Option<u64> {
+        let at = self.next;
+        // A page stays free between two, so that a mapping that is too long meets nothing of another's.
+        self.next = at.checked_add(bytes)?.checked_add(PAGE_SIZE as u64)?;
+        (self.next <= BYTES).then_some(at)
+    }
+
+    /// Gives a range back. Its memory stays as long as the program has it mapped.
+    pub(crate) fn give_back(&mut self, range: Range<u64>) {
+        self.idle_bytes += range.end.saturating_sub(range.start);
+        self.idle.push(range);
+        if self.idle_bytes >= LET_GO_AT {
+            self.let_go();
+        }
+    }
+
+    /// Lets the memory go of what was given back and is mapped nowhere.
+    fn let_go(&mut self) {
+        let Some(mapped) = mapped_of(self.inode) else { return };
+        let overlaps = |r: &Range<u64>| mapped.iter().any(|m| m.start < r.end && r.start < m.end);
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.idle).into_iter().partition(overlaps);
+        self.idle = kept;
+        self.idle_bytes = 0;
+        for r in gone {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            // Memory that does not go is lost to others, and nothing worse.
+            let _ = rustix::fs::fallocate(&self.file, flags, r.start, r.end - r.start);
+        }
+    }
+
+    /// Ranges within a range that have memory behind them, page by page; elsewhere it is zero.
+    pub(crate) fn touched(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+        let mut out = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            at = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+                Ok(at) if at < range.end => at,
+                Ok(_) | Err(crate::Errno::NXIO) => break,
+                Err(e) => return Err(e.into()),
+            };
+            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(at))?.min(range.end);
+            let mut from = at;
+            while from < end {
+                let to = (from + CHUNK).min(end);
+                out.push(from..to);
+                from = to;
+            }
+            at = end;
+        }
+        Ok(out)
+    }
+
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, at)
+    }
+
+    pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
+    }
+}
+
+/// A mapping of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub addresses: Range<u64>,
+    pub inode: Inode,
+    pub offset: u64,
+}
+
+fn parse_mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.split_ascii_whitespace();
+    let hex = |t: &str| u64::from_str_radix(t, 16).ok();
+    let (from, to) = words.next()?.split_once('-')?;
+    let offset = hex(words.nth(1)?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let device = rustix::fs::makedev(hex(major)? as u32, hex(minor)? as u32);
+    Some(Mapping {
+        addresses: hex(from)?..hex(to)?,
+        inode: Inode {
+            device,
+            number: words.next()?.parse().ok()?,
+        },
+        offset,
+    })
+}
+
+/// All mappings of this process; `None` where the system does not tell.
+fn mappings() -> Option<Vec<Mapping>> {
+    let text = std::fs::read_to_string("/proc/self/maps").ok()?;
+    Some(text.lines().filter_map(parse_mapping).collect())
+}
+
+/// The mapping that an address lies in.
+pub(crate) fn mapping_at(address: u64) -> Option<Mapping> {
+    mappings()?.into_iter().find(|m| m.addresses.contains(&address))
+}
+
+/// Ranges of a file that this process has mapped.
+fn mapped_of(inode: Inode) -> Option<Vec<Range<u64>>> {
+    let own = mappings()?.into_iter().filter(|m| m.inode == inode);
+    Some(
+        own.map(|m| m.offset..m.offset.saturating_add(m.addresses.end - m.addresses.start))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_memory_is_told_from_zeros() {
+        let mut p = Pool::new().unwrap();
+        let at = p.take(1 << 20).unwrap();
+        assert_eq!(p.touched(at..at + (1 << 20)).unwrap(), []);
+        p.write(at + 5 * 4096 + 7, &[1]).unwrap();
+        let touched = p.touched(at..at + (1 << 20)).unwrap();
+        assert_eq!((touched.len(), touched[0].clone()), (1, at + 5 * 4096..at + 6 * 4096));
+        assert_eq!(p.touched(at..at + 4096).unwrap(), []);
+        let other = p.take(4096).unwrap();
+        assert!(other > at + (1 << 20), "a page stays free between objects");
+    }
+
+    #[test]
+    fn memory_given_back_is_let_go() {
+        let mut p = Pool::new().unwrap();
+        let at = p.take(LET_GO_AT).unwrap();
+        p.write(at, &[1; 4096]).unwrap();
+        p.give_back(at..at + LET_GO_AT);
+        assert_eq!(p.touched(at..at + LET_GO_AT).unwrap(), []);
+        assert!(p.idle.is_empty());
+    }
+
+    #[test]
+    fn descriptors_are_known_by_their_inode() {
+        let p = Pool::new().unwrap();
+        let again = p.open_again(true).unwrap();
+        assert_eq!(Inode::of_descriptor(again.as_raw_fd()), Some(p.inode()));
+        let other = Pool::new().unwrap();
+        assert_ne!(other.inode(), p.inode());
+        assert_eq!(Inode::of_descriptor(-1), None);
+        assert_eq!(rustix::io::fcntl_getfd(&again).unwrap(), rustix::io::FdFlags::CLOEXEC);
+        let kept = p.open_again(false).unwrap();
+        assert_eq!(rustix::io::fcntl_getfd(&kept).unwrap(), rustix::io::FdFlags::empty());
+    }
+
+    #[test]
+    fn lines_of_the_list_of_mappings_are_read() {
+        let line = "7f0c1c000000-7f0c1c021000 rw-s 100002000 00:01 1035 /memfd:panfrost render node (deleted)";
+        let m = parse_mapping(line).unwrap();
+        assert_eq!(m.addresses, 0x7f0c_1c00_0000..0x7f0c_1c02_1000);
+        assert_eq!((m.offset, m.inode.number), (0x1_0000_2000, 1035));
+        assert_eq!(parse_mapping(""), None);
+        assert!(mapping_at(m_address()).is_some());
+    }
+
+    fn m_address() -> u64 {
+        std::ptr::from_ref(&CHUNK) as u64
+    }
+}

@@ -1,0 +1,163 @@
+//! A buffer object, and how its bytes go to the device and come back.
+
+use crate::gpu::Gpu;
+use crate::memory::Pool;
+use driver_mali::{DriverError, SpaceId};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use trace_core::recording::{Page, ZERO_PAGE};
+use trace_core::{GpuVa, PAGE_SIZE};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes that are looked at together: what programs write is words.
+const WORD: usize = 4;
+
+/// A page as the device has it.
+#[derive(Debug)]
+struct Known {
+    bytes: Box<Page>,
+    /// The device changed it once: what stands beside the program's own words may be results.
+    changed: bool,
+}
+
+/// A buffer object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// Where it lies in the memory of its file; also where a program maps it.
+    pub offset: u64,
+    /// Bytes, whole pages.
+    pub bytes: u64,
+    /// Where the GPU sees it.
+    pub va: GpuVa,
+    /// It gets memory where the GPU touches it; programs cannot map it.
+    pub heap: bool,
+    /// The name that the program gave it, by the driver's own request.
+    pub label: Option<String>,
+    /// The program named a buffer in it.
+    pub named: bool,
+    /// Pages as the device has them, by number in the object; others are zero there.
+    known: BTreeMap<u64, Known>,
+}
+
+/// Why bytes did not go where they should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarryError {
+    #[error("memory of buffer objects: {0}")]
+    Memory(#[from] io::Error),
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+impl Object {
+    pub(crate) fn new(offset: u64, bytes: u64, va: GpuVa, heap: bool) -> Self {
+        Self {
+            offset,
+            bytes,
+            va,
+            heap,
+            label: None,
+            named: false,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Its range in the memory of its file.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.bytes)
+    }
+
+    /// Hands what the program changed since the last call to the device.
+    pub(crate) fn upload(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+        if self.heap {
+            return Ok(());
+        }
+        let mut buffer = Vec::new();
+        for chunk in pool.touched(self.range())? {
+            buffer.resize((chunk.end - chunk.start) as usize, 0);
+            pool.read(chunk.start, &mut buffer)?;
+            let first = (chunk.start - self.offset) / PAGE;
+            for (number, bytes) in (first..).zip(buffer.chunks_exact(PAGE_SIZE)) {
+                let known = self.known.get(&number);
+                let before = known.map_or(&ZERO_PAGE, |k| &*k.bytes);
+                if before == bytes {
+                    continue;
+                }
+                // Words that stayed the same between two that changed go along where nobody can tell; where the
+                // device has written they do not, for they may be its results and not the program's.
+                let gap = if known.is_some_and(|k| k.changed) { 0 } else { 4 * WORD };
+                for piece in differing(before, bytes, gap) {
+                    let va = GpuVa(self.va.0 + number * PAGE + piece.start as u64);
+                    gpu.write(space, va, bytes.get(piece).unwrap_or_default())?;
+                }
+                let known = self.known.entry(number).or_insert_with(|| Known {
+                    bytes: Box::new(ZERO_PAGE),
+                    changed: false,
+                });
+                known.bytes.copy_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands what the device changed to the program. Bytes that the device left alone are not touched: another thread
+    /// of the program may be writing them.
+    pub(crate) fn download(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+        if self.heap {
+            return Ok(());
+        }
+        let mut page = ZERO_PAGE;
+        for number in 0..self.bytes / PAGE {
+            gpu.read_back(space, GpuVa(self.va.0 + number * PAGE), &mut page)?;
+            let before = self.known.get(&number).map_or(&ZERO_PAGE, |k| &*k.bytes);
+            if *before == page {
+                continue;
+            }
+            for piece in differing(before, &page, 0) {
+                let at = self.offset + number * PAGE + piece.start as u64;
+                pool.write(at, page.get(piece).unwrap_or_default())?;
+            }
+            let known = Known {
+                bytes: Box::new(page),
+                changed: true,
+            };
+            self.known.insert(number, known);
+        }
+        Ok(())
+    }
+}
+
+/// The runs of words in which two pages differ. Runs that lie at most `gap` bytes apart are one.
+fn differing(before: &[u8], after: &[u8], gap: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (n, (a, b)) in before.chunks(WORD).zip(after.chunks(WORD)).enumerate() {
+        if a == b {
+            continue;
+        }
+        let at = n * WORD;
+        let end = at + b.len();
+        match runs.last_mut().filter(|r| at - r.end <= gap) {
+            Some(run) => run.end = end,
+            None => runs.push(at..end),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_words_that_differ() {
+        let before = [0u8; 64];
+        let mut after = before;
+        assert_eq!(differing(&before, &after, 16), []);
+        after[5] = 1;
+        after[8] = 1;
+        after[20] = 1;
+        after[63] = 1;
+        assert_eq!(differing(&before, &after, 0), [4..12, 20..24, 60..64]);
+        assert_eq!(differing(&before, &after, 8), [4..24, 60..64]);
+    }
+}

@@ -1,0 +1,128 @@
+//! A finished recording into a file that was not there before.
+
+use crate::error::NodeError;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use trace_core::progress::Progress;
+use trace_core::{Recording, timeline};
+
+/// Name of the extra that holds the shapes of buffers: a JSON object of arrays by name.
+const SHAPES: &str = "buffer-shapes";
+/// Most files that one process writes beside one another.
+const MOST: u32 = 1000;
+
+/// Writes a recording to `path`, and gives the path that it has. A file that is there stays: then the process's number
+/// goes into the name, `NAME-1234.kine` for `NAME.kine`, for several processes of one program may record.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn save(recording: &Recording, path: &Path) -> Result<PathBuf, NodeError> {
+    let process = std::process::id();
+    let unfinished = path.with_file_name(format!(".kinescope-{process}.tmp"));
+    let failed = |source| NodeError::Save {
+        path: path.to_owned(),
+        source,
+    };
+    let result = timeline::write(recording, &unfinished, &Progress::default())
+        .map_err(failed)
+        .and_then(|()| name(&unfinished, path, process));
+    // Under its own name it is there a second time.
+    let _ = std::fs::remove_file(&unfinished);
+    result
+}
+
+/// Gives a finished file a name that is free.
+fn name(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeError> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let end = path
+        .extension()
+        .map(|e| format!(".{}", e.to_string_lossy()))
+        .unwrap_or_default();
+    let mut tried = path.to_owned();
+    for n in 0..MOST {
+        match std::fs::hard_link(unfinished, &tried) {
+            Ok(()) => return Ok(tried),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(NodeError::Name { path: tried, source }),
+        }
+        let more = if n == 0 { String::new() } else { format!("-{n}") };
+        tried = path.with_file_name(format!("{stem}-{process}{more}{end}"));
+    }
+    Err(NodeError::Name {
+        path: tried,
+        source: ErrorKind::AlreadyExists.into(),
+    })
+}
+
+/// Keeps the shapes of named buffers with a recording.
+pub(crate) fn add_shapes(recording: &mut Recording, shapes: &BTreeMap<&str, &[u64]>) {
+    if shapes.is_empty() {
+        return;
+    }
+    // Names and numbers: nothing of it can fail to be told.
+    let Ok(text) = serde_json::to_vec(shapes) else { return };
+    recording.extras.insert(SHAPES.to_owned(), text);
+}
+
+/// Now, as RFC 3339 in UTC.
+pub(crate) fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    rfc3339(seconds)
+}
+
+/// Seconds since 1970 as a date and a time of day.
+fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, so that the day that some of them lack is their last: 400 of them have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_dates() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_709_164_800 + 86_400), "2024-03-01T00:00:00Z");
+        assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.kine");
+        std::fs::write(&path, "mine").unwrap();
+        let mut recording = Recording::default();
+        add_shapes(
+            &mut recording,
+            &BTreeMap::from([("image", &[8, 8][..]), ("n\"", &[3][..])]),
+        );
+        let first = save(&recording, &path).unwrap();
+        let second = save(&recording, &path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        let process = std::process::id();
+        assert_eq!(first, dir.path().join(format!("a-{process}.kine")));
+        assert_eq!(second, dir.path().join(format!("a-{process}-1.kine")));
+        let read = trace_core::container::open(&second).unwrap();
+        assert_eq!(read.extras[SHAPES], br#"{"image":[8,8],"n\"":[3]}"#);
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            3,
+            "nothing is left beside them"
+        );
+    }
+}

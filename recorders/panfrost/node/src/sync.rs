@@ -1,0 +1,120 @@
+//! Sync objects and sync files. Work is done when its submit returns, so that a fence is there and signaled or is not
+//! there yet.
+
+use crate::Errno;
+use crate::error::NodeError;
+use crate::memory::{self, Inode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Most sync files and sync objects as files that are remembered.
+const MOST: usize = 1 << 16;
+/// Most sync objects of one file.
+const MOST_OBJECTS: usize = 1 << 16;
+
+/// A sync object: whether it has a signaled fence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Syncobj(Arc<AtomicBool>);
+
+impl Syncobj {
+    pub(crate) fn signal(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn signaled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The sync objects of one open file, by handle.
+#[derive(Debug, Default)]
+pub(crate) struct Syncobjs(BTreeMap<u32, Syncobj>);
+
+impl Syncobjs {
+    /// Gives a sync object the lowest free handle.
+    pub(crate) fn add(&mut self, object: Syncobj) -> Result<u32, Errno> {
+        let handle = free_handle(&self.0).filter(|_| self.0.len() < MOST_OBJECTS);
+        let handle = handle.ok_or(Errno::NOMEM)?;
+        self.0.insert(handle, object);
+        Ok(handle)
+    }
+
+    pub(crate) fn get(&self, handle: u32) -> Option<&Syncobj> {
+        self.0.get(&handle)
+    }
+
+    pub(crate) fn remove(&mut self, handle: u32) -> Result<(), Errno> {
+        self.0.remove(&handle).map(drop).ok_or(Errno::INVAL)
+    }
+}
+
+/// The lowest handle that is not taken, from 1 on.
+pub(crate) fn free_handle<T>(taken: &BTreeMap<u32, T>) -> Option<u32> {
+    let mut free = 1u32;
+    for handle in taken.keys() {
+        if *handle != free {
+            break;
+        }
+        free = free.checked_add(1)?;
+    }
+    Some(free)
+}
+
+/// Files that programs were given for fences and sync objects.
+#[derive(Debug, Default)]
+pub(crate) struct SyncFiles {
+    fences: BTreeSet<Inode>,
+    objects: BTreeMap<Inode, Syncobj>,
+}
+
+impl SyncFiles {
+    /// A file that is ready to be read, as the file of a signaled fence is.
+    pub(crate) fn fence(&mut self) -> Result<OwnedFd, NodeError> {
+        let (fd, inode) = memory::anonymous("sync file")?;
+        if self.fences.len() >= MOST {
+            self.fences.pop_first();
+        }
+        self.fences.insert(inode);
+        Ok(fd)
+    }
+
+    pub(crate) fn is_fence(&self, inode: Inode) -> bool {
+        self.fences.contains(&inode)
+    }
+
+    /// A sync object as a file.
+    pub(crate) fn export(&mut self, object: Syncobj) -> Result<OwnedFd, NodeError> {
+        let (fd, inode) = memory::anonymous("sync object")?;
+        if self.objects.len() >= MOST {
+            self.objects.pop_first();
+        }
+        self.objects.insert(inode, object);
+        Ok(fd)
+    }
+
+    pub(crate) fn import(&self, inode: Inode) -> Option<Syncobj> {
+        self.objects.get(&inode).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_the_lowest_that_are_free() {
+        let mut s = Syncobjs::default();
+        let all: Vec<u32> = (0..3).map(|_| s.add(Syncobj::default()).unwrap()).collect();
+        assert_eq!(all, [1, 2, 3]);
+        s.remove(2).unwrap();
+        assert_eq!(s.remove(2), Err(Errno::INVAL));
+        assert_eq!(s.add(Syncobj::default()), Ok(2));
+        assert_eq!(s.add(Syncobj::default()), Ok(4));
+    }
+}

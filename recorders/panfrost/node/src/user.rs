@@ -1,0 +1,73 @@
+//! Memory of the program that calls: read and written by address, and an address that is none is an error.
+
+use crate::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+
+/// Memory that a call's pointers name.
+pub trait UserMemory {
+    /// Fills `out` from an address.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] when a byte of it is not there.
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Errno>;
+
+    /// Puts bytes at an address.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] when a byte of it is not there.
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno>;
+}
+
+/// The memory of this process, by way of `/proc/self/mem`: the kernel looks at the addresses, so that a wrong one
+/// gives an error where it would end the program otherwise.
+#[derive(Debug)]
+pub struct ProcessMemory(File);
+
+impl ProcessMemory {
+    /// Opens it. A child process needs one of its own.
+    ///
+    /// # Errors
+    /// When `/proc` is not there.
+    pub fn open() -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open("/proc/self/mem")?;
+        Ok(Self(file))
+    }
+
+    /// Number of the descriptor that it is reached by.
+    #[must_use]
+    pub fn own_descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+impl UserMemory for ProcessMemory {
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Errno> {
+        self.0.read_exact_at(out, at).map_err(|_| Errno::FAULT)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.0.write_all_at(bytes, at).map_err(|_| Errno::FAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_memory_is_read_and_written_and_none_is_a_fault() {
+        let memory = ProcessMemory::open().unwrap();
+        let words = [0x1122_3344u32, 5];
+        let at = words.as_ptr() as u64;
+        let mut four = [0; 4];
+        memory.read(at, &mut four).unwrap();
+        assert_eq!(u32::from_le_bytes(four), 0x1122_3344);
+        for bad in [0, 8, u64::MAX, u64::MAX - 2, 1 << 63] {
+            assert_eq!(memory.read(bad, &mut four), Err(Errno::FAULT), "{bad:#x}");
+            assert_eq!(memory.write(bad, &four), Err(Errno::FAULT), "{bad:#x}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! GPU addresses of buffer objects: given out by the node, as Linux's driver does, within 4 GiB.
+
+use std::collections::BTreeMap;
+
+const PAGE: u64 = trace_core::PAGE_SIZE as u64;
+/// First address: the lowest 32 MiB stay free, so that a null pointer with an offset faults.
+const START: u64 = 32 << 20;
+/// One past the last address.
+const END: u64 = 1 << 32;
+/// Shaders are at most this large and do not cross a multiple of it: their program counter has 24 bits.
+const SHADER_REACH: u64 = 16 << 20;
+/// Alignment of large objects.
+const LARGE: u64 = 2 << 20;
+
+/// Addresses of one address space.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// First and one past the last byte of what is taken.
+    taken: BTreeMap<u64, u64>,
+    /// Where the search goes on. Addresses are used again as late as possible, so that a name that a program gave to
+    /// one buffer does not come to mean another.
+    next: u64,
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self {
+            taken: BTreeMap::new(),
+            next: START,
+        }
+    }
+}
+
+impl Addresses {
+    /// Takes a range of whole pages. `None` when there is none left.
+    pub(crate) fn take(&mut self, bytes: u64, executable: bool) -> Option<u64> {
+        let align = if executable {
+            bytes.checked_next_power_of_two()?.clamp(PAGE, SHADER_REACH)
+        } else if bytes >= LARGE {
+            LARGE
+        } else {
+            PAGE
+        };
+        let at = self
+            .first_fit(self.next, bytes, align)
+            .or_else(|| self.first_fit(START, bytes, align))?;
+        self.taken.insert(at, at + bytes);
+        self.next = at + bytes;
+        Some(at)
+    }
+
+    fn first_fit(&self, from: u64, bytes: u64, align: u64) -> Option<u64> {
+        let before = self.taken.range(..from).next_back().map_or(START, |(_, end)| *end);
+        let mut at = from.max(before).max(START).checked_next_multiple_of(align)?;
+        for (start, end) in self.taken.range(from..) {
+            if at.checked_add(bytes)? <= *start {
+                break;
+            }
+            at = at.max(*end).checked_next_multiple_of(align)?;
+        }
+        (at.checked_add(bytes)? <= END).then_some(at)
+    }
+
+    /// Gives a range back.
+    pub(crate) fn give_back(&mut self, at: u64) {
+        self.taken.remove(&at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_do_not_overlap_and_come_back_late() {
+        let mut a = Addresses::default();
+        let first = a.take(PAGE, false).unwrap();
+        let second = a.take(3 * PAGE, false).unwrap();
+        assert_eq!((first, second), (START, START + PAGE));
+        a.give_back(first);
+        assert_eq!(
+            a.take(PAGE, false),
+            Some(START + 4 * PAGE),
+            "not the one just given back"
+        );
+        let large = a.take(LARGE, false).unwrap();
+        assert_eq!(large % LARGE, 0);
+        let code = a.take(3 * PAGE, true).unwrap();
+        assert_eq!(code % (4 * PAGE), 0);
+    }
+
+    #[test]
+    fn all_of_it_can_be_taken_and_no_more() {
+        let mut a = Addresses::default();
+        let mut ranges = Vec::new();
+        while let Some(at) = a.take(64 << 20, false) {
+            ranges.push(at);
+        }
+        assert_eq!(ranges.len(), 63);
+        assert_eq!(a.take(u64::from(u32::MAX), false), None);
+        assert_eq!(a.take(32 << 20, false), Some(END - (32 << 20)));
+        assert_eq!(a.take(PAGE, false), None);
+        a.give_back(ranges[5]);
+        assert_eq!(a.take(PAGE, true), Some(ranges[5]));
+        assert_eq!(a.take(32 << 20, false), Some(ranges[5] + LARGE));
+        assert_eq!(a.take(64 << 20, false), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Links and paths without them.
+
+use super::{fails, next, place, set_errno};
+use crate::paths::Place;
+use libc::{c_char, c_int, c_void, size_t, ssize_t};
+use panfrost_node::Errno;
+use std::ffi::CStr;
+use std::sync::atomic::AtomicPtr;
+
+/// Gives the target of a link, as far as there is room.
+///
+/// # Safety
+/// `to` has room for `room` bytes.
+unsafe fn read_link(place: Place, to: *mut c_char, room: size_t) -> ssize_t {
+    let target = match place {
+        Place::Link(target) => target,
+        Place::Hidden => return fails(Errno::NOENT) as ssize_t,
+        _ => return fails(Errno::INVAL) as ssize_t,
+    };
+    let bytes = target.len().min(room);
+    // SAFETY: the caller's room, and no more of it than there is.
+    unsafe { std::ptr::copy_nonoverlapping(target.as_ptr().cast(), to, bytes) };
+    bytes as ssize_t
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readlink(path: *const c_char, to: *mut c_char, room: size_t) -> ssize_t {
+    type ReadLink = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> ssize_t;
+    // SAFETY: path and room are the caller's.
+    match unsafe { place(path) } {
+        // SAFETY: as above.
+        Some((_inside, place)) => unsafe { read_link(place, to, room) },
+        None => real!("readlink", ReadLink, -1, path, to, room),
+    }
+}
+
+/// As the C library's, of a program whose compiler knows the room.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __readlink_chk(path: *const c_char, to: *mut c_char, room: size_t, whole: size_t) -> ssize_t {
+    type ReadLink = unsafe extern "C" fn(*const c_char, *mut c_char, size_t, size_t) -> ssize_t;
+    // SAFETY: path and room are the caller's.
+    match unsafe { place(path) } {
+        // SAFETY: as above.
+        Some((_inside, place)) => unsafe { read_link(place, to, room.min(whole)) },
+        None => real!("__readlink_chk", ReadLink, -1, path, to, room, whole),
+    }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, to: *mut c_char, room: size_t) -> ssize_t {
+    type ReadLinkAt = unsafe extern "C" fn(c_int, *const c_char, *mut c_char, size_t) -> ssize_t;
+    // SAFETY: path and room are the caller's.
+    match unsafe { place(path) } {
+        // SAFETY: as above.
+        Some((_inside, place)) => unsafe { read_link(place, to, room) },
+        None => real!("readlinkat", ReadLinkAt, -1, folder, path, to, room),
+    }
+}
+
+/// The path without links: what the library answers for has none on its way.
+///
+/// # Safety
+/// `to` is null or has room for the longest path.
+unsafe fn real_path(place: Place, path: *const c_char, to: *mut c_char) -> *mut c_char {
+    let text: *const c_char = match place {
+        Place::Link("/sys/bus/platform") => c"/sys/bus/platform".as_ptr(),
+        Place::Link(_) => c"/sys/class/drm".as_ptr(),
+        Place::Hidden => {
+            set_errno(Errno::NOENT);
+            return std::ptr::null_mut();
+        }
+        _ => path,
+    };
+    // SAFETY: texts that end in zero; the room is the caller's, or made by the C library for the caller to free.
+    unsafe {
+        if to.is_null() {
+            libc::strdup(text)
+        } else if CStr::from_ptr(text).count_bytes() < libc::PATH_MAX as usize {
+            libc::strcpy(to, text)
+        } else {
+            set_errno(Errno::NAMETOOLONG);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realpath(path: *const c_char, to: *mut c_char) -> *mut c_char {
+    type RealPath = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_char;
+    // SAFETY: path and room are the caller's.
+    match unsafe { place(path) } {
+        // SAFETY: as above.
+        Some((_inside, place)) => unsafe { real_path(place, path, to) },
+        None => real!("realpath", RealPath, std::ptr::null_mut(), path, to),
+    }
+}
+
+/// As the C library's, of a program whose compiler knows the room.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __realpath_chk(path: *const c_char, to: *mut c_char, room: size_t) -> *mut c_char {
+    type RealPath = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> *mut c_char;
+    // SAFETY: path and room are the caller's.
+    match unsafe { place(path) } {
+        // SAFETY: as above.
+        Some((_inside, place)) => unsafe { real_path(place, path, to) },
+        None => real!("__realpath_chk", RealPath, std::ptr::null_mut(), path, to, room),
+    }
+}

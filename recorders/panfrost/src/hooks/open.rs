@@ -1,0 +1,180 @@
+//! Opening and closing: the node, its files in `/sys`, descriptors.
+
+use super::{ends, fails, inode_of, next, node_of, place, set_errno};
+use crate::paths::Place;
+use crate::process;
+use libc::{FILE, c_char, c_int, c_uint, c_void, mode_t};
+use panfrost_node::{Errno, Inode};
+use std::ffi::CStr;
+use std::sync::atomic::AtomicPtr;
+
+/// A descriptor of an anonymous file that holds a text.
+fn text_file(text: &str, close_on_exec: bool) -> c_int {
+    let flags = if close_on_exec { libc::MFD_CLOEXEC } else { 0 };
+    // SAFETY: makes a new file; the name ends in zero.
+    let fd = unsafe { libc::memfd_create(c"sysfs".as_ptr(), flags) };
+    if fd >= 0 {
+        // SAFETY: writes the text's bytes into the file just made, and goes back to its begin.
+        unsafe {
+            libc::write(fd, text.as_ptr().cast(), text.len());
+            libc::lseek(fd, 0, libc::SEEK_SET);
+        }
+    }
+    fd
+}
+
+fn open_place(place: Place, flags: c_int) -> c_int {
+    let close_on_exec = flags & libc::O_CLOEXEC != 0;
+    match place {
+        Place::Node => {
+            ends::start();
+            process::open(close_on_exec).unwrap_or_else(fails)
+        }
+        Place::File(text) => text_file(text, close_on_exec),
+        // Programs list folders by `opendir`.
+        Place::Folder(_) | Place::Link(_) => fails(Errno::ACCESS),
+        Place::Hidden => fails(Errno::NOENT),
+    }
+}
+
+type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
+type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
+
+macro_rules! opens {
+    ($($name:ident($text:literal);)+) => { $(
+        /// As the C library's. The mode of a new file comes where a fourth of the variable arguments would: the
+        /// calling conventions of Linux on 64 bits pass both alike.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+            // SAFETY: the path is the caller's.
+            match unsafe { place(path) } {
+                Some((_inside, place)) => open_place(place, flags),
+                None => real!($text, Open, -1, path, flags, mode as c_uint),
+            }
+        }
+    )+ };
+}
+
+macro_rules! opens_at {
+    ($($name:ident($text:literal);)+) => { $(
+        /// As the C library's; see [`open`].
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+            // Paths that are looked for begin at the root, so that the folder plays no part.
+            // SAFETY: the path is the caller's.
+            match unsafe { place(path) } {
+                Some((_inside, place)) => open_place(place, flags),
+                None => real!($text, OpenAt, -1, folder, path, flags, mode as c_uint),
+            }
+        }
+    )+ };
+}
+
+opens! {
+    open("open");
+    open64("open64");
+    __open_2("__open_2");
+    __open64_2("__open64_2");
+}
+
+opens_at! {
+    openat("openat");
+    openat64("openat64");
+    __openat_2("__openat_2");
+    __openat64_2("__openat64_2");
+}
+
+macro_rules! fopens {
+    ($($name:ident($text:literal);)+) => { $(
+        /// As the C library's.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
+            // SAFETY: the path is the caller's.
+            let Some((_inside, place)) = (unsafe { place(path) }) else {
+                type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
+                return real!($text, Fopen, std::ptr::null_mut(), path, mode);
+            };
+            let fd = open_place(place, libc::O_CLOEXEC);
+            if fd < 0 {
+                return std::ptr::null_mut();
+            }
+            // SAFETY: the descriptor is open and nobody else's; the mode is the caller's.
+            unsafe { libc::fdopen(fd, mode) }
+        }
+    )+ };
+}
+
+fopens! {
+    fopen("fopen");
+    fopen64("fopen64");
+}
+
+/// Whether a descriptor of this process is of a file still.
+fn is_open_elsewhere(inode: Inode, own: c_int) -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        // Nobody can tell: the file stays.
+        return true;
+    };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<c_int>().ok())
+        .any(|fd| fd != own && inode_of(fd) == Some(inode))
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    type Close = unsafe extern "C" fn(c_int) -> c_int;
+    let found = node_of(fd);
+    if found.as_ref().is_some_and(|(_, _, open)| open.own == fd) || process::is_own_descriptor(fd) && process::is_own()
+    {
+        // A program that closes every number there is does not know of this one.
+        return fails(Errno::BADF);
+    }
+    let result = real!("close", Close, -1, fd);
+    if let Some((_inside, inode, open)) = found
+        && process::is_own()
+        && !is_open_elsewhere(inode, open.own)
+    {
+        process::closed(inode);
+    }
+    result
+}
+
+/// As the C library's, descriptor by descriptor, so that the node keeps its own.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    type CloseRange = unsafe extern "C" fn(c_uint, c_uint, c_int) -> c_int;
+    if flags != 0 || !process::in_use() || !process::is_own() || first > last {
+        return real!("close_range", CloseRange, -1, first, last, flags);
+    }
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return fails(Errno::NOSYS);
+    };
+    let open: Vec<c_int> = entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open {
+        if u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)) {
+            // SAFETY: closing is what the caller asked for.
+            unsafe { close(fd) };
+        }
+    }
+    0
+}

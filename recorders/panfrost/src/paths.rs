@@ -1,0 +1,72 @@
+//! The files that a program finds of the render node: the node itself and what libdrm reads in `/sys` to learn what it
+//! is. Other graphics devices of the machine are not there for it.
+
+/// Major device number of graphics devices.
+pub(crate) const MAJOR: u32 = 226;
+/// Minor device number of the first render node.
+pub(crate) const MINOR: u32 = 128;
+
+const FOLDER: &str = "/dev/dri";
+const NAME: &str = "renderD128";
+/// Where the system tells of devices by number.
+const BY_NUMBER: &str = "/sys/dev/char";
+const UEVENT: &str = "DRIVER=panfrost\nOF_NAME=gpu\nOF_FULLNAME=/soc/gpu@0\nOF_COMPATIBLE_0=arm,mali-bifrost\n\
+                      OF_COMPATIBLE_N=1\nMODALIAS=of:NgpuT(null)Carm,mali-bifrost\n";
+const NODE_UEVENT: &str = "MAJOR=226\nMINOR=128\nDEVNAME=dri/renderD128\nDEVTYPE=drm_minor\n";
+
+/// What a path of a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The render node.
+    Node,
+    /// A folder with these names in it.
+    Folder(&'static [&'static str]),
+    /// A file with these contents.
+    File(&'static str),
+    /// A link to this.
+    Link(&'static str),
+    /// A graphics device, or something of one, that is not there for this program.
+    Hidden,
+}
+
+/// What is at a path that the library answers for; `None`: the system knows.
+pub(crate) fn find(path: &[u8]) -> Option<Place> {
+    // Most paths are of something else, and are told so by their first letters.
+    if !path.starts_with(b"/dev/dri") && !path.starts_with(b"/sys/dev/char/226:") {
+        return None;
+    }
+    let path = std::str::from_utf8(path).ok()?;
+    let path = if path.len() > 1 {
+        path.trim_end_matches('/')
+    } else {
+        path
+    };
+    if path == FOLDER {
+        return Some(Place::Folder(&[NAME]));
+    }
+    if let Some(name) = path.strip_prefix(FOLDER).and_then(|p| p.strip_prefix('/')) {
+        return Some(if name == NAME { Place::Node } else { Place::Hidden });
+    }
+    let device = path.strip_prefix(BY_NUMBER)?.strip_prefix('/')?;
+    let (number, below) = device.split_once('/').unwrap_or((device, ""));
+    if !number.starts_with("226:") {
+        return None;
+    }
+    if number != "226:128" {
+        return Some(Place::Hidden);
+    }
+    Some(match below {
+        "" => Place::Folder(&["dev", "device", "subsystem", "uevent"]),
+        "dev" => Place::File("226:128\n"),
+        "uevent" => Place::File(NODE_UEVENT),
+        "subsystem" => Place::Link("/sys/class/drm"),
+        "device" => Place::Folder(&["drm", "subsystem", "uevent"]),
+        "device/uevent" => Place::File(UEVENT),
+        "device/subsystem" => Place::Link("/sys/bus/platform"),
+        "device/drm" => Place::Folder(&[NAME]),
+        "device/drm/renderD128" => Place::Folder(&["dev", "uevent"]),
+        "device/drm/renderD128/dev" => Place::File("226:128\n"),
+        "device/drm/renderD128/uevent" => Place::File(NODE_UEVENT),
+        _ => Place::Hidden,
+    })
+}

@@ -1,0 +1,282 @@
+//! The recorder of this process: the node, which descriptors are its files, and the recording's end.
+
+use panfrost_node::{Errno, FileId, Inode, Named, Node, NodeError, ProcessMemory, Settings, save};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::os::fd::IntoRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trace_core::recording::{BufferRole, ElementType};
+
+/// Where the recording goes.
+const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
+/// The board that it is made on, `software:mali-g71` when it is not set.
+const RECORD_ON: &str = "KINESCOPE_RECORD_ON";
+const DEFAULT_BOARD: &str = "software:mali-g71";
+/// How software boards are called.
+const SOFTWARE: &str = "software:";
+
+/// The node and what it takes to answer with it.
+pub(crate) struct Recorder {
+    pub(crate) node: Node,
+    pub(crate) memory: ProcessMemory,
+    /// Where the recording goes, where somebody wants it.
+    to: Option<PathBuf>,
+    /// This process is a child of the one that is recorded.
+    child: bool,
+    /// That a child is not recorded was said.
+    child_told: bool,
+}
+
+/// An open file of the node as its descriptors show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// The file.
+    pub(crate) id: FileId,
+    /// The descriptor that the node itself holds, which is not the program's to close.
+    pub(crate) own: i32,
+}
+
+static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+/// Open files of the node by inode. Apart from the recorder, so that nothing waits for the GPU that does not use it.
+static FILES: Mutex<BTreeMap<Inode, Open>> = Mutex::new(BTreeMap::new());
+/// Whether the node was ever opened in this process: until then descriptors need no look.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+/// The process that all this is of. A child that shares memory with its parent until it becomes another program has
+/// another number.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Descriptors that the recorder holds apart from those of open files, which are not the program's to close: the
+/// process's memory, and both ends of the pipe that signals are told through. -1: none.
+static OWN: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+/// A recorder could not be made: it is said once.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says something to whoever started the program.
+pub(crate) fn say(message: impl Display) {
+    // In one piece, so that it stands by itself among the program's own words; where nobody reads, nobody is told.
+    let line = format!("kinescope: {message}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Whether this process uses the node, as far as descriptors go.
+pub(crate) fn in_use() -> bool {
+    IN_USE.load(Ordering::Acquire)
+}
+
+/// Whether this is the process whose state this is.
+pub(crate) fn is_own() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// The recorder while it is used.
+pub(crate) type Held = MutexGuard<'static, Option<Recorder>>;
+/// The open files while they are used.
+pub(crate) type HeldFiles = MutexGuard<'static, BTreeMap<Inode, Open>>;
+
+/// Keeps all other threads out, before a process becomes two.
+pub(crate) fn hold() -> (Held, HeldFiles) {
+    (lock(&RECORDER), lock(&FILES))
+}
+
+/// The child of a recorded process: goes on with a GPU of its own, which nobody records.
+pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    let Some(r) = recorder else { return };
+    r.child = true;
+    match ProcessMemory::open() {
+        Ok(memory) => {
+            keep_memory(&memory);
+            r.memory = memory;
+        }
+        // With the parent's memory it would answer wrongly: better not at all.
+        Err(_) => *recorder = None,
+    }
+}
+
+fn make() -> Result<Recorder, NodeError> {
+    let board = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_BOARD.to_owned());
+    let settings = Settings {
+        device: board.strip_prefix(SOFTWARE).unwrap_or(&board).to_owned(),
+        program: program(),
+    };
+    let memory = ProcessMemory::open().map_err(|source| NodeError::System {
+        what: "/proc/self/mem",
+        source,
+    })?;
+    keep_memory(&memory);
+    Ok(Recorder {
+        node: Node::new(settings)?,
+        memory,
+        to: std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from),
+        child: false,
+        child_told: false,
+    })
+}
+
+/// What this program is called.
+fn program() -> String {
+    let first = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&first).file_name().unwrap_or(&first);
+    name.to_string_lossy().into_owned()
+}
+
+/// Opens the node: the descriptor for the program.
+pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
+    let mut held = lock(&RECORDER);
+    if held.is_none() {
+        match make() {
+            Ok(recorder) => *held = Some(recorder),
+            Err(e) => {
+                if !FAILED.swap(true, Ordering::Relaxed) {
+                    say(format_args!("there is no render node: {e}"));
+                }
+                return Err(Errno::NODEV);
+            }
+        }
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+    }
+    let recorder = held.as_mut().ok_or(Errno::NODEV)?;
+    let opened = recorder.node.open(close_on_exec)?;
+    lock(&FILES).insert(
+        opened.inode,
+        Open {
+            id: opened.id,
+            own: opened.own,
+        },
+    );
+    IN_USE.store(true, Ordering::Release);
+    Ok(opened.descriptor.into_raw_fd())
+}
+
+/// The open file of the node that has this inode.
+pub(crate) fn file_of(inode: Inode) -> Option<Open> {
+    lock(&FILES).get(&inode).copied()
+}
+
+/// Works with the recorder, and says what it has to say. A fault of its own ends the recording and not the program.
+pub(crate) fn with<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut held = lock(&RECORDER);
+    let recorder = held.as_mut().ok_or(Errno::NODEV)?;
+    if recorder.child && !recorder.child_told {
+        recorder.child_told = true;
+        let process = std::process::id();
+        say(format_args!(
+            "process {process} is a child of the recorded one: what it does is not recorded"
+        ));
+    }
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder)));
+    let told = recorder.node.take_told();
+    let result = done.unwrap_or_else(|_| {
+        *held = None;
+        say("the recorder has a fault and stops: there is no recording, and no GPU any more");
+        Err(Errno::IO)
+    });
+    drop(held);
+    told.into_iter().for_each(say);
+    result
+}
+
+/// Whether a descriptor is the recorder's own.
+pub(crate) fn is_own_descriptor(fd: i32) -> bool {
+    fd >= 0 && OWN.iter().any(|own| own.load(Ordering::Relaxed) == fd)
+}
+
+/// Keeps the ends of the pipe that signals are told through.
+pub(crate) fn keep_pipe(ends: [i32; 2]) {
+    for (own, fd) in OWN.iter().skip(1).zip(ends) {
+        own.store(fd, Ordering::Relaxed);
+    }
+}
+
+fn keep_memory(memory: &ProcessMemory) {
+    let [own, ..] = &OWN;
+    own.store(memory.own_descriptor(), Ordering::Relaxed);
+}
+
+/// The last descriptor of an open file is gone.
+pub(crate) fn closed(inode: Inode) {
+    let file = lock(&FILES).remove(&inode);
+    if let Some(file) = file {
+        // Without a recorder there is nothing to give back.
+        let _ = with(|r| {
+            r.node.close(file.id);
+            Ok(())
+        });
+    }
+}
+
+/// Ends the recording and writes it. Called again it does nothing.
+pub(crate) fn finish() {
+    if !in_use() || !is_own() {
+        return;
+    }
+    let mut held = lock(&RECORDER);
+    let Some(recorder) = held.as_mut() else { return };
+    if recorder.child || !recorder.node.has_recording() {
+        return;
+    }
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(recorder)));
+    let told = recorder.node.take_told();
+    drop(held);
+    told.into_iter().for_each(say);
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => say(format_args!("the recording is lost: {e}")),
+        Err(_) => say("the recorder has a fault: the recording is lost"),
+    }
+}
+
+fn write(recorder: &mut Recorder) -> Result<(), NodeError> {
+    let Some(recording) = recorder.node.finish()? else {
+        return Ok(());
+    };
+    match &recorder.to {
+        Some(to) => save(&recording, to).map(drop),
+        None => {
+            say(format_args!(
+                "{RECORD_TO} names no file: what the program did is not recorded"
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Names the bytes at an address, for a program that calls its buffers by name.
+pub(crate) fn name_buffer(address: u64, bytes: u64, named: Named) -> Result<(), Errno> {
+    with(|r| r.node.name_buffer(address, bytes, named))
+}
+
+/// The role that a program gives by number.
+pub(crate) fn role(number: i32) -> Option<BufferRole> {
+    Some(match number {
+        0 => BufferRole::Input,
+        1 => BufferRole::Output,
+        2 => BufferRole::Weights,
+        3 => BufferRole::Shared,
+        _ => return None,
+    })
+}
+
+/// The element type of a name: `f32`; bytes without one.
+pub(crate) fn element(name: &str) -> Option<ElementType> {
+    if name.is_empty() {
+        return Some(ElementType::U8);
+    }
+    ElementType::ALL.into_iter().find(|e| e.name() == name)
+}
+
+/// The sides of a shape: `8x8`.
+pub(crate) fn shape(text: &str) -> Option<Vec<u64>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    text.split('x')
+        .map(|side| side.parse().ok().filter(|s| *s > 0))
+        .collect()
+}

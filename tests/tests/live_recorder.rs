@@ -1,0 +1,314 @@
+//! The live recorder, with a small client of the render node in the place of Mesa: what the client gets, and what is
+//! in the recording afterwards. The client checks by itself what it is answered and what its jobs write.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trace_core::recording::{EventKind, FrameRole};
+use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, Recording, mmu, timeline};
+use whole_program_tests::{Ended, program, root, run};
+
+/// Runs a scene of the client under the recorder, on a board, into a file of a folder.
+fn record_on(board: &str, to: &Path, scene: &[&str]) -> Ended {
+    let client = program("panfrost-client");
+    let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", board, "-o"];
+    let (to, client) = (to.to_str().unwrap(), client.to_str().unwrap());
+    arguments.extend([to, "--", client]);
+    arguments.extend(scene);
+    run(arguments)
+}
+
+/// The same on a G71; gives the recording.
+fn record(scene: &str, expected: i32) -> (Recording, Ended, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("live.kine");
+    let ended = record_on("software:mali-g71", &file, &[scene]);
+    assert_eq!(ended.code, Some(expected), "{ended:?}");
+    assert_eq!(names(dir.path()), ["live.kine"], "{ended:?}");
+    (trace_core::container::open(&file).unwrap(), ended, dir)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn jobs(r: &Recording) -> usize {
+    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    timeline::derive(r, map, &Default::default()).unwrap().jobs.len()
+}
+
+/// A 64-bit word of the first address space at the recording's end.
+fn word(r: &Recording, va: u64) -> u64 {
+    let (space, view) = (&r.facts.address_spaces[0], r.memory.last());
+    let va = GpuVa(va);
+    let at = mmu::translate(space.format, space.root, va, &view)
+        .unwrap()
+        .target(va)
+        .unwrap();
+    view.read_u64(at).unwrap()
+}
+
+#[test]
+fn a_program_is_answered_and_recorded() {
+    let (r, ended, dir) = record("work", 0);
+    assert!(ended.out.contains("product 0x6000"), "{ended:?}");
+    assert!(ended.err.contains("live.kine: 2 jobs"), "{ended:?}");
+    let id = &r.facts.identity;
+    assert_eq!((id.gpu_id, id.gpu_name.as_str()), (0x60a0_0002, "Mali-G71"));
+    assert_eq!((id.source.as_str(), id.board.as_str()), ("panfrost-live", "mali-g71"));
+    assert!(id.tool.ends_with(": panfrost-client"), "{}", id.tool);
+    assert!(id.when.ends_with('Z') && id.when.len() == 20, "{}", id.when);
+    assert!(r.facts.lost.is_empty());
+    assert_eq!(jobs(&r), 2);
+
+    // The names that the program gave, with where they are and what is there at the end.
+    let results = r.buffer("results").unwrap();
+    assert_eq!(
+        (results.role.name(), results.element.name(), results.bytes),
+        ("output", "u64", 64)
+    );
+    let words = [0, 8, 16, 24].map(|at| word(&r, results.va.0 + at));
+    assert_eq!(words, [0x1111, 7, 0x3333, 0xa5a5_a5a5_a5a5_a5a5]);
+    let given = r.buffer("given").unwrap();
+    assert_eq!(given.va.0, results.va.0 + 4096);
+    assert_eq!(r.extras["buffer-shapes"], br#"{"results":[8]}"#);
+
+    // What the program wrote between its submits is told from what the jobs wrote there: one word of the page that
+    // a job writes as well, one word of the other, and the new chain.
+    let written: Vec<_> = (0..r.events.len()).filter_map(|e| r.events.host_write(e)).collect();
+    assert!(!written.is_empty());
+    let role = |frame: u64| {
+        r.memory
+            .last()
+            .runs()
+            .iter()
+            .find(|run| (run.first_frame..run.first_frame + u64::from(run.count)).contains(&frame))
+            .map(|run| run.role)
+    };
+    let space = &r.facts.address_spaces[0];
+    let frame = |va| {
+        let leaf = mmu::translate(space.format, space.root, va, &r.memory.last()).unwrap();
+        leaf.target(va).unwrap().frame()
+    };
+    let of = |va: GpuVa| -> Vec<(u64, u32)> {
+        let frame = frame(va);
+        let own = written.iter().filter(|w| w.frame() == frame);
+        own.map(|w| (w.at % 4096, w.bytes)).collect()
+    };
+    assert_eq!(role(frame(results.va)), Some(FrameRole::Data));
+    assert_eq!(of(results.va), [(8, 4)], "the upper half of the word stayed the same");
+    assert_eq!(of(given.va), [(0, 4)]);
+
+    let checked = run(["check", dir.path().join("live.kine").to_str().unwrap()]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let read = Command::new("python3")
+        .arg(root().join("tests/format_reader.py"))
+        .arg(dir.path().join("live.kine"))
+        .output()
+        .unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn objects_come_and_go_between_submits() {
+    let (r, _, _dir) = record("many", 0);
+    assert_eq!(jobs(&r), 60);
+}
+
+#[test]
+fn threads_share_one_gpu() {
+    let (r, _, _dir) = record("threads", 0);
+    assert_eq!(jobs(&r), 120);
+    // One space for the descriptor that threads share, and one for each of those that have their own. The first has
+    // no object before a thread makes one.
+    assert_eq!(r.facts.address_spaces.len(), 3);
+}
+
+#[test]
+fn a_child_goes_on_unrecorded_and_its_parent_recorded() {
+    let (r, ended, _dir) = record("fork", 0);
+    assert_eq!(jobs(&r), 3, "those of the parent");
+    assert!(
+        ended
+            .err
+            .contains("is a child of the recorded one: what it does is not recorded"),
+        "{ended:?}"
+    );
+    assert_eq!(ended.err.matches("is a child").count(), 1, "{ended:?}");
+}
+
+#[test]
+fn sync_objects_and_their_files_work() {
+    let (r, _, _dir) = record("sync", 0);
+    assert_eq!(jobs(&r), 2);
+}
+
+#[test]
+fn the_node_is_found_in_the_file_system_and_no_work_is_no_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("live.kine");
+    std::fs::write(&file, "before").unwrap();
+    let ended = record_on("software:mali-g71", &file, &["paths"]);
+    // The scene is content (it says nothing); what is missing is the recording.
+    assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
+    assert!(ended.err.contains("did no work on the GPU"), "{ended:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"before");
+    assert_eq!(names(dir.path()), ["live.kine"]);
+}
+
+#[test]
+fn the_recording_is_written_however_the_program_ends() {
+    let (r, _, _dir) = record("leave", 7);
+    assert_eq!(jobs(&r), 1);
+    let (r, _, _dir) = record("signal", 143);
+    assert_eq!(jobs(&r), 1);
+}
+
+#[test]
+fn chains_that_fail_and_hang_leave_the_gpu_working() {
+    let (r, ended, _dir) = record("fault", 0);
+    assert_eq!(jobs(&r), 7);
+    for told in [
+        "failed: 0xdead0000",
+        "failed: 0x40",
+        "failed with status 0x4",
+        "failed with status 0x58",
+    ] {
+        assert!(ended.err.contains(told), "{told}: {ended:?}");
+    }
+    assert!(r.facts.lost.is_empty());
+}
+
+#[test]
+fn wrong_requests_are_errors_and_nothing_worse() {
+    let (r, _, _dir) = record("hostile", 0);
+    assert_eq!(jobs(&r), 0);
+    record("memory", 0);
+    let (r, _, _dir) = record("descriptors", 0);
+    assert_eq!(jobs(&r), 5);
+}
+
+#[test]
+fn the_work_of_a_sample_is_recorded_again_from_a_program() {
+    for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, out) = (dir.path().join("live.kine"), dir.path().join("out"));
+        std::fs::create_dir(&out).unwrap();
+        let sample = root().join("sample-traces").join(sample);
+        let scene = ["compute", sample.to_str().unwrap(), out.to_str().unwrap()];
+        let ended = record_on(&format!("software:{board}"), &file, &scene);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let before = trace_core::container::open(&sample).unwrap();
+        let r = trace_core::container::open(&file).unwrap();
+        assert_eq!(jobs(&r), 1);
+        let named = |r: &Recording| -> Vec<(String, GpuVa, u64)> {
+            let all = r.facts.buffers.iter().filter(|b| b.role.name() != "shader");
+            all.map(|b| (b.name.clone(), b.va, b.bytes)).collect()
+        };
+        assert_eq!(named(&r), named(&before));
+        assert_eq!(names(&out), ["c.bin"]);
+    }
+}
+
+#[test]
+fn several_processes_of_a_program_record_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("live.kine");
+    let client = program("panfrost-client");
+    let script = format!("{0} many && {0} work", client.display());
+    let arguments = ["record", "--with", "panfrost", "--no-mesa", "--json", "-o"];
+    let ended = run(arguments
+        .into_iter()
+        .chain([file.to_str().unwrap(), "--", "sh", "-c", &script]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let report = ended.out.split_once('{').map(|(_, rest)| format!("{{{rest}")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["jobs"], 60);
+    let also: Vec<PathBuf> = report["also"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p.as_str().unwrap().into())
+        .collect();
+    assert_eq!((also.len(), names(dir.path()).len()), (1, 2), "{report}");
+    assert_eq!(jobs(&trace_core::container::open(&also[0]).unwrap()), 2);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("live.kine");
+    let file = file.to_str().unwrap();
+    let with = |more: &[&str]| {
+        let head = ["record", "--with", "panfrost", "-o", file];
+        run(head.iter().chain(more).copied())
+    };
+    with(&["--on", "software:mali-t880", "--", "true"]).assert_refused("is not a software board");
+    with(&["--on", "agent:lab/mali", "--", "true"]).assert_refused("a program is recorded on one");
+    with(&["--mesa", "/nowhere", "--", "true"]).assert_refused("holds no Mesa");
+    with(&["--no-mesa", "--", "/no/such/program"]).assert_refused("/no/such/program: cannot be run");
+    for (ended, told) in [
+        (with(&["--no-mesa"]), "<PROGRAM>"),
+        (
+            run(["record", "--with", "panthor", "-o", file, "--", "true"]),
+            "panfrost",
+        ),
+    ] {
+        assert!(ended.code == Some(2) && ended.err.contains(told), "{ended:?}");
+    }
+    run([
+        "record",
+        "--with",
+        "panfrost",
+        "--no-mesa",
+        "-o",
+        "/nowhere/x.kine",
+        "--",
+        "true",
+    ])
+    .assert_refused("its folder does not exist");
+    let failed = with(&["--no-mesa", "--", "sh", "-c", "exit 5"]);
+    assert_eq!(failed.code, Some(5), "{failed:?}");
+    assert!(failed.err.contains("not written"), "{failed:?}");
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn programs_that_use_no_gpu_do_not_notice_the_library() {
+    let library = program("kinescope").with_file_name("libkinescope_panfrost.so");
+    assert!(library.exists(), "{}: not built", library.display());
+    let script = "ls /dev /sys/class >/dev/null && cat /etc/hostname /proc/self/maps | wc -l && stat /etc >/dev/null";
+    let alone = Command::new("sh").args(["-c", script]).output().unwrap();
+    let with = Command::new("sh")
+        .args(["-c", script])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(alone.status.success() && with.status.success());
+    assert_eq!(String::from_utf8_lossy(&with.stderr), "");
+    // A child becomes another program; threads; files in and out.
+    let python = "import os,subprocess,threading,tempfile\n\
+                  t=threading.Thread(target=lambda: open('/etc/passwd').read()); t.start(); t.join()\n\
+                  assert subprocess.run(['true'], close_fds=True).returncode == 0\n\
+                  f=tempfile.TemporaryFile(); f.write(b'x'); f.close()\n\
+                  assert os.path.realpath('/dev/null') == '/dev/null' and 'null' in os.listdir('/dev')\n";
+    let with = Command::new("python3")
+        .args(["-c", python])
+        .env("LD_PRELOAD", &library)
+        .output()
+        .unwrap();
+    assert!(with.status.success(), "{}", String::from_utf8_lossy(&with.stderr));
+}
+
+#[test]
+fn the_kinds_of_events_are_those_of_a_boards_recording() {
+    let (r, _, _dir) = record("work", 0);
+    let mut kinds: Vec<EventKind> = (0..r.events.len()).filter_map(|e| r.events.kind(e)).collect();
+    kinds.sort_unstable_by_key(|k| *k as u8);
+    kinds.dedup();
+    assert_eq!(kinds, [EventKind::Read, EventKind::Write, EventKind::HostWrite]);
+}
