@@ -4,12 +4,14 @@
 //! v7.xml, Copyright 2019 Collabora, Ltd., MIT), which agree in everything that compute uses but the register
 //! allocation. A job reads them once, at its start.
 
+use super::bindings::Bindings;
 use super::stop::Stop;
 use super::trace::Trace;
 use super::view::View;
 use crate::chain::Fault;
 use crate::model::ModelData;
 use crate::registers::exception;
+use crate::texture::Arch;
 use trace_core::jobs::{Dispatch, HEADER_BYTES};
 
 /// Bytes of the draw descriptor, which stands 64 bytes behind the start of the job.
@@ -133,6 +135,8 @@ pub(crate) struct ComputeJob {
     pub attributes: Table,
     /// GPU address of the attribute buffers, which attributes name by number.
     pub attribute_buffers: u64,
+    /// What these tables hold.
+    pub bindings: Bindings,
     /// Whether the shader waits for its whole workgroup somewhere.
     pub barrier: bool,
     /// Storage of threads and workgroups.
@@ -207,6 +211,20 @@ impl ComputeJob {
             0 => Storage::default(),
             va => Storage::read(&words::<{ STORAGE_BYTES / 4 }, _>(view, va)?),
         };
+        let textures = Table {
+            va: pointer(8),
+            count: resources >> 16,
+        };
+        let samplers = Table {
+            va: pointer(10),
+            count: resources & 0xffff,
+        };
+        let attributes = Table {
+            va: pointer(18),
+            count: attributes & 0xffff,
+        };
+        let arch = if model.architecture >= 7 { Arch::V7 } else { Arch::V6 };
+        let bindings = Bindings::read(view, arch, textures, samplers, (attributes, pointer(16)));
         Ok(Self {
             dispatch,
             shader,
@@ -222,19 +240,11 @@ impl ComputeJob {
                 .collect(),
             push_uniforms,
             uniform_buffers: uniform_buffers.into_iter().map(UniformBuffer::unpack).collect(),
-            textures: Table {
-                va: pointer(8),
-                count: resources >> 16,
-            },
-            samplers: Table {
-                va: pointer(10),
-                count: resources & 0xffff,
-            },
-            attributes: Table {
-                va: pointer(18),
-                count: attributes & 0xffff,
-            },
+            textures,
+            samplers,
+            attributes,
             attribute_buffers: pointer(16),
+            bindings,
             barrier: properties >> 11 & 1 == 1,
             storage,
         })
@@ -345,6 +355,7 @@ mod tests {
                 samplers: table(0x3900, 2),
                 attributes: table(0x3b00, 4),
                 attribute_buffers: 0x3a00,
+                bindings: job.bindings.clone(),
                 barrier: true,
                 storage: Storage {
                     thread_base: 0x1_0000_4000,

@@ -1,6 +1,7 @@
 //! Compute jobs: what surrounds the execution of their shaders. Memory as a job sees it, what a job may spend, the
 //! descriptors, and the dispatch of workgroups.
 
+pub(crate) mod bindings;
 pub(crate) mod descriptors;
 pub(crate) mod dispatch;
 pub(crate) mod job;

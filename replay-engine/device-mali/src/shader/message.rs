@@ -153,6 +153,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 }
                 Ok(())
             }
+            Message::Bound { what, from, staging } => self.bound(what, *from, *staging),
             Message::Barrier => {
                 sent.barrier = true;
                 Ok(())
@@ -175,23 +176,23 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     }
 
     #[inline(always)]
-    fn word(&self, place: u16, lane: usize) -> u32 {
+    pub(super) fn word(&self, place: u16, lane: usize) -> u32 {
         self.file.at(place)[lane % LANES]
     }
 
     #[inline(always)]
-    fn put(&mut self, staging: u8, n: u16, lane: usize, word: u32) {
+    pub(super) fn put(&mut self, staging: u8, n: u16, lane: usize, word: u32) {
         self.file.at_mut((u16::from(staging) + n) % 64)[lane % LANES] = word;
     }
 
     #[inline(always)]
-    fn staged(&self, staging: u8, n: u16, lane: usize) -> u32 {
+    pub(super) fn staged(&self, staging: u8, n: u16, lane: usize) -> u32 {
         self.word((u16::from(staging) + n) % 64, lane)
     }
 
     /// Tells a trace which lane comes next.
     #[inline(always)]
-    fn by(&mut self, lane: usize) {
+    pub(super) fn by(&mut self, lane: usize) {
         if T::ON {
             let who = Who {
                 group: self.group,

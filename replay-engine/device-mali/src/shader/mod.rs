@@ -10,10 +10,12 @@
 //! | `translate.rs` | clauses into steps with their operands resolved |
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
+//! | `bound.rs` | textures, images, attributes |
 //! | `message.rs` | loads, stores, atomics, lanes of a subgroup |
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 
 mod approx;
+mod bound;
 mod float;
 pub(crate) mod group;
 mod lanes;

@@ -4,9 +4,10 @@
 //! written; what both units gave in the tuple before can be taken directly; a message sees the registers after that
 //! writing; the results of the last tuple are written where the block of the first one says.
 
+use super::bound::{self, Bound};
 use super::lanes::{CONSTANTS, Kind, PLACES, Step, TEMPORARIES};
 use super::mods::{Cmp, LaneOp, Mods, Mux, Round, Truth};
-use super::scalar::scalar;
+use super::scalar::{cube_face, scalar};
 use bifrost::{
     Clause, Flow, Instruction, Modifier, Op, Port2, Port3, Source, Uniform, Unit, Value, WriteHalf, uniform,
 };
@@ -121,6 +122,12 @@ pub(crate) enum Message {
     /// A counter into two staging registers.
     Clock {
         cycles: bool,
+        staging: u8,
+    },
+    /// A texture, an image or an attribute.
+    Bound {
+        what: Bound,
+        from: [u16; 3],
         staging: u8,
     },
     Barrier,
@@ -421,6 +428,7 @@ impl Work<'_, '_> {
             | Message::Store { address, .. }
             | Message::Atomic { address, .. }
             | Message::Exchange { address, .. } => address.iter_mut().for_each(copy),
+            Message::Bound { from, .. } => from.iter_mut().for_each(copy),
             Message::Permute { value, lane, .. } => {
                 copy(value);
                 copy(lane);
@@ -491,6 +499,11 @@ impl Work<'_, '_> {
                 let zero = self.constant(0);
                 self.steps.push(Step::new(Kind::Mov, [zero, 0, 0, 0], to));
             }
+            // It chooses a table for the operation beside it, and passes its source on.
+            Op::DtselImm => {
+                let from = self.operands(i, tuple);
+                self.steps.push(Step::new(Kind::Mov, from, to));
+            }
             Op::SegAdd => {
                 let from = self.operands(i, tuple);
                 let base = self.shared_base(i);
@@ -550,6 +563,17 @@ impl Work<'_, '_> {
         let staging = self.clause.header.staging_register();
         if let Some((load, words, bytes)) = access(i.op()) {
             return self.access(i, tuple, load, words, bytes);
+        }
+        if let Some(found) = bound::of(i, fma) {
+            let [a, b, c, _] = self.operands(i, tuple);
+            let from = [a, b, c];
+            return match found {
+                Ok(what) => Some(Message::Bound { what, from, staging }),
+                Err(why) => {
+                    self.cannot(why);
+                    None
+                }
+            };
         }
         match i.op() {
             Op::SegAdd => {
@@ -624,6 +648,14 @@ impl Work<'_, '_> {
                 staging,
             }),
             Op::Nop if !self.taken(true, tuple) => None,
+            // The face is that of the sources of the operation beside it.
+            Op::Cubeface2 if fma.op() == Op::Cubeface1 => {
+                let from = self.operands(fma, tuple);
+                let mut s = Step::new(Kind::Scalar(cube_face), from, to);
+                s.mods = Some(Box::new(Mods::of(fma)));
+                self.steps.push(s);
+                None
+            }
             Op::Barrier => Some(Message::Barrier),
             Op::Jump => {
                 let target = self.target(i, 0, tuple);

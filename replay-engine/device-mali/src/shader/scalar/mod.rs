@@ -5,9 +5,12 @@
 //! programs compute.
 
 mod convert;
+mod cube;
 mod float;
 mod int;
 mod small;
+
+pub(crate) use cube::cube_face;
 
 use super::mods::{Cmp, Mods, Truth};
 use bifrost::Op;
@@ -23,6 +26,7 @@ pub(crate) fn scalar(op: Op) -> Option<Scalar> {
         .or_else(|| small::scalar(op))
         .or_else(|| float::scalar(op))
         .or_else(|| convert::scalar(op))
+        .or_else(|| cube::scalar(op))
 }
 
 /// Whether a comparison of two ordered things holds.

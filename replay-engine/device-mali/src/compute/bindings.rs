@@ -1,0 +1,109 @@
+//! What a job binds for its shader: textures, samplers and attributes, taken apart once, before the first thread.
+
+use super::descriptors::Table;
+use super::stop::Stop;
+use super::trace::Trace;
+use super::view::View;
+use crate::chain::Fault;
+use crate::registers::exception;
+use crate::texture::{Arch, Attribute, DESCRIPTOR_BYTES, Refusal, Sampler, TexError, TexMemory, Texture};
+
+/// Most descriptors of a kind that are taken apart. An operation can name 128 by itself; beyond them a shader that
+/// names one in a register stops.
+const MOST: u32 = 128;
+
+impl<T: Trace> TexMemory for View<'_, T> {
+    type Error = Stop;
+
+    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
+        View::read(self, va, out)
+    }
+}
+
+/// A descriptor, or why there is none: what cannot be used stops the thread that uses it, and no other.
+pub(crate) type Bound<D> = Result<D, TexError<Stop>>;
+
+/// The descriptors of a job by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bindings {
+    /// The architecture that words made by the shader are for.
+    pub arch: Arch,
+    textures: Vec<Bound<Texture>>,
+    samplers: Vec<Bound<Sampler>>,
+    attributes: Vec<Bound<Attribute>>,
+}
+
+fn each<D>(count: u32, mut load: impl FnMut(u32) -> Bound<D>) -> Vec<Bound<D>> {
+    (0..count.min(MOST)).map(&mut load).collect()
+}
+
+fn at(table: Table, number: u32) -> u64 {
+    table
+        .va
+        .wrapping_add(u64::from(number).wrapping_mul(DESCRIPTOR_BYTES as u64))
+}
+
+/// The reason for a number that no descriptor has.
+fn none<D>(what: &'static str, number: u32) -> Bound<D> {
+    Err(TexError::Refused(Refusal::Value {
+        field: what,
+        value: number,
+    }))
+}
+
+impl Bindings {
+    /// Reads what the tables of a job hold. Nothing fails here: see [`Bound`].
+    pub(crate) fn read<T: Trace>(
+        view: &mut View<'_, T>,
+        arch: Arch,
+        textures: Table,
+        samplers: Table,
+        (attributes, buffers): (Table, u64),
+    ) -> Self {
+        Self {
+            arch,
+            textures: each(textures.count, |n| Texture::load(arch, view, at(textures, n))),
+            samplers: each(samplers.count, |n| Sampler::load(view, at(samplers, n))),
+            attributes: each(attributes.count, |n| {
+                Attribute::load(arch, view, attributes.va, buffers, n)
+            }),
+        }
+    }
+
+    /// A texture.
+    pub(crate) fn texture(&self, number: u32) -> Result<&Texture, TexError<Stop>> {
+        match self.textures.get(number as usize) {
+            Some(t) => t.as_ref().map_err(Clone::clone),
+            None => none("the number of a texture", number),
+        }
+    }
+
+    /// A sampler.
+    pub(crate) fn sampler(&self, number: u32) -> Result<&Sampler, TexError<Stop>> {
+        match self.samplers.get(number as usize) {
+            Some(s) => s.as_ref().map_err(Clone::clone),
+            None => none("the number of a sampler", number),
+        }
+    }
+
+    /// An attribute.
+    pub(crate) fn attribute(&self, number: u32) -> Result<&Attribute, TexError<Stop>> {
+        match self.attributes.get(number as usize) {
+            Some(a) => a.as_ref().map_err(Clone::clone),
+            None => none("the number of an attribute", number),
+        }
+    }
+}
+
+/// What stops a thread in the clause at `pc` whose access failed. A descriptor of the wrong kind is what hardware
+/// reports as invalid data.
+pub(crate) fn stop(pc: u64, why: TexError<Stop>) -> Stop {
+    match why {
+        TexError::Memory(stop) => stop,
+        TexError::Refused(Refusal::DescriptorType { .. }) => Fault::Job(exception::DATA_INVALID).into(),
+        TexError::Refused(refusal) => Stop::Unimplemented {
+            pc,
+            name: refusal.to_string().into_boxed_str(),
+        },
+    }
+}
