@@ -159,8 +159,19 @@ pub(crate) fn device() -> DeviceInfo {
 }
 
 /// A sound plan: that of a small recording with three job chains.
-static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
-    let file = include_bytes!("../../sample-traces/write-value.kine");
+static SOUND: LazyLock<Option<Compiled>> =
+    LazyLock::new(|| sound(include_bytes!("../../sample-traces/write-value.kine")));
+
+/// Another one: that of a recording whose CPU changes memory and mappings between the chains.
+static CHANGING: LazyLock<Option<Compiled>> =
+    LazyLock::new(|| sound(include_bytes!("../../sample-traces/changes.kine")));
+
+/// First byte of an input that starts from [`CHANGING`].
+pub(crate) const CHANGING_FIRST: u8 = 0xff;
+/// Least number of a change that adds a change of memory.
+pub(crate) const CHANGES_MEMORY: u8 = 252;
+
+fn sound(file: &[u8]) -> Option<Compiled> {
     let recording = trace_core::container::from_bytes(file.to_vec()).ok()?;
     let target = SoftwareMali::new(Model::G71).info();
     plan::compile(
@@ -171,7 +182,7 @@ static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
         &Progress::new(),
     )
     .ok()
-});
+}
 
 /// What a verification says of the sound plan and of one that it refuses, and how the sound one ends, as they go over
 /// the wire: without the bytes of the outcome's recording.
@@ -187,10 +198,15 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     Some((verified, refusal, outcome))
 }
 
-/// A sound plan, changed as the input says: 12 bytes a change. What the verification lets through is checked by other
+/// A sound plan, changed as the input says: 12 bytes a change, behind [`CHANGING_FIRST`] another one. What the verification lets through is checked by other
 /// means, then run: the device must not have touched a page that is not the plan's.
 pub fn plan_verified(data: &[u8]) -> bool {
-    let mut compiled = SOUND.clone().unwrap_or_else(|| panic!("the sample does not compile"));
+    let (from, data) = match data.split_first() {
+        Some((&CHANGING_FIRST, rest)) => (&CHANGING, rest),
+        _ => (&SOUND, data),
+    };
+    let compiled = from.as_ref().cloned();
+    let mut compiled = compiled.unwrap_or_else(|| panic!("the sample does not compile"));
     let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
     let mut input = Input(data);
     while !input.is_empty() {
@@ -222,17 +238,33 @@ pub fn plan_verified(data: &[u8]) -> bool {
     true
 }
 
-/// Walks the tables of a verified plan once more, with the traversal that goes on past problems.
+/// Walks the tables of a verified plan once more, at its start and as changes of memory leave them.
 fn only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
-    let Ok(memory) = PlanMemory::of(plan, pages) else {
+    let (Ok(mut memory), Ok(images)) = (PlanMemory::of(plan, pages), plan.change_images(pages)) else {
         panic!("a verified plan lacks a page")
     };
+    tables_are_own(plan, &memory);
+    let mut changed = false;
+    for action in Actions::new(&plan.body).map_while(Result::ok) {
+        match action {
+            Action::Put { .. } | Action::Copy { .. } => {
+                assert!(memory.carry_out(&action, &images), "a verified change cannot be made");
+                changed = true;
+            }
+            _ if std::mem::take(&mut changed) => tables_are_own(plan, &memory),
+            _ => {}
+        }
+    }
+}
+
+/// With the traversal that goes on past problems.
+fn tables_are_own(plan: &Plan, memory: &PlanMemory<'_>) {
     let first = plan.arena.base.0;
     let end = first + plan.used_pages * PAGE_SIZE as u64;
     let scans: Vec<mmu::Scan> = plan
         .spaces
         .iter()
-        .map(|s| mmu::scan(s.format, s.root, &memory))
+        .map(|s| mmu::scan(s.format, s.root, memory))
         .collect();
     let tables: BTreeSet<u64> = scans
         .iter()
@@ -259,6 +291,32 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
     let base = plan.arena.base.0;
     let inside = base + (value % (plan.used_pages + 2)) * PAGE_SIZE as u64;
     let at = usize::from(at);
+    if op >= CHANGES_MEMORY {
+        let place = at % (actions.len() + 1);
+        let event = place
+            .checked_sub(1)
+            .and_then(|p| actions.get(p))
+            .map_or(0, Action::event);
+        // Anywhere in the plan's pages, a word of it whole.
+        let offset = (value >> 8) % (plan.used_pages * PAGE_SIZE as u64) / 8 * 8;
+        let new = if op & 1 == 0 {
+            Action::Put {
+                event,
+                offset,
+                width: 8,
+                value: inside | (value & 0xfff),
+            }
+        } else {
+            Action::Copy {
+                event,
+                offset,
+                bytes: u32::from(small) * 8,
+                image: (value >> 56) as u32,
+            }
+        };
+        actions.insert(place, new);
+        return;
+    }
     match op % 12 {
         // A word of a page: any value, or an address of the arena with bits of a table entry.
         0 | 1 => {
@@ -291,6 +349,8 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
                 }
                 Some(Action::WriteSlot { slot, .. }) => *slot = small,
                 Some(Action::Pause { ns, .. }) => *ns = value,
+                Some(Action::Put { value: v, .. }) => *v = if small & 1 == 0 { value } else { inside },
+                Some(Action::Copy { bytes, image, .. }) => (*bytes, *image) = (value as u32 & 0x1fff, u32::from(small)),
                 None => {}
             }
         }
@@ -304,6 +364,8 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
             ) = actions.get_mut(at % count)
             {
                 (*offset, *space) = (value, small & 1);
+            } else if let Some(Action::Put { offset, .. } | Action::Copy { offset, .. }) = actions.get_mut(at % count) {
+                *offset = value;
             }
         }
         4 => {

@@ -1,6 +1,7 @@
 //! Seeds of the targets that read plans.
 
 use super::Add;
+use crate::plans;
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
 use replay_engine::device::Arena;
 use replay_engine::plan::{
@@ -18,6 +19,7 @@ pub fn add(add: Add<'_>) {
     add("plan_text", "every-action", text::print(&plan).into_bytes());
     add("plan_bytes", "every-action", plan.to_bytes().unwrap_or_default());
     add("plan_verified", "unchanged", Vec::new());
+    add_changing(add);
     // One change of each kind, small enough to be told apart.
     for op in 0..12u8 {
         let mut change = vec![op, 3, 1, 0];
@@ -27,6 +29,26 @@ pub fn add(add: Add<'_>) {
             CHANGES.get(usize::from(op)).copied().unwrap_or("other"),
             change,
         );
+    }
+}
+
+/// Changes of a plan that changes memory itself: none, one of each kind, and changes of memory that are added.
+fn add_changing(add: Add<'_>) {
+    let first = plans::CHANGING_FIRST;
+    add("plan_verified", "changing-unchanged", vec![first]);
+    for (op, name) in [
+        (0, "changing-page-word"),
+        (2, "changing-value"),
+        (3, "changing-offset"),
+        (4, "changing-left-out"),
+        (10, "changing-swapped"),
+        (11, "changing-twice"),
+        (plans::CHANGES_MEMORY, "changing-put"),
+        (plans::CHANGES_MEMORY + 1, "changing-copy"),
+    ] {
+        let mut change = vec![first, op, 3, 40, 0];
+        change.extend((0x1_0050_0000u64 + u64::from(op) * 0x1000).to_le_bytes());
+        add("plan_verified", name, change);
     }
 }
 
@@ -119,6 +141,18 @@ fn every_action() -> Vec<Action> {
             width: 8,
             value: 0x1122_3344_5566_7788,
         },
+        Action::Put {
+            event: 21,
+            offset: 0x1008,
+            width: 2,
+            value: 0x1122,
+        },
+        Action::Copy {
+            event: 21,
+            offset: 0x1010,
+            bytes: 0x200,
+            image: 0,
+        },
     ]
 }
 
@@ -181,6 +215,7 @@ fn plan(body: &[u8]) -> Plan {
         budgets: Budgets::default(),
         allowed: Vec::new(),
         buffers: Vec::new(),
+        images: vec![[7; 32]],
         body: body.to_vec(),
     }
 }

@@ -88,6 +88,29 @@ pub enum Action {
         /// Most nanoseconds on the device's clock.
         limit_ns: u64,
     },
+    /// Put a value into the plan's memory, as the CPU did in the recording.
+    Put {
+        /// Event of the recording.
+        event: u32,
+        /// Byte offset in the plan's memory.
+        offset: u64,
+        /// Width in bytes: 1, 2, 4 or 8.
+        width: u8,
+        /// Value, zero-extended.
+        value: u64,
+    },
+    /// Put bytes of a page image into the plan's memory, as the CPU did in the recording. They stand in the image where
+    /// they go in their page.
+    Copy {
+        /// Event of the recording.
+        event: u32,
+        /// Byte offset in the plan's memory of the first byte.
+        offset: u64,
+        /// How many.
+        bytes: u32,
+        /// Which of the plan's images.
+        image: u32,
+    },
     /// Let time pass.
     Pause {
         /// Event of the recording before which the time passed.
@@ -107,6 +130,8 @@ impl Action {
             | Self::Read { event, .. }
             | Self::Until { event, .. }
             | Self::WaitInterrupt { event, .. }
+            | Self::Put { event, .. }
+            | Self::Copy { event, .. }
             | Self::Pause { event, .. } => event,
         }
     }

@@ -11,7 +11,12 @@ pub enum DeviceError {
     Misaligned,
     /// The device or the way to it is gone.
     Gone,
+    /// It has no page images to take bytes from.
+    NoImages,
 }
+
+/// The space that is the plan's own memory.
+pub const MEMORY: u8 = 1;
 
 /// How a wait for an interrupt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,24 @@ pub trait Device {
     /// # Errors
     /// When the device is gone.
     fn pause(&mut self, ns: u64) -> Result<(), DeviceError>;
+
+    /// Puts the low `width` (1, 2, 4 or 8) bytes of `value` at `offset` of the plan's memory, as the CPU did.
+    ///
+    /// # Errors
+    /// When the offset or the width does not fit the memory.
+    fn put(&mut self, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.write(MEMORY, offset, width, value)
+    }
+
+    /// Puts `bytes` bytes of the plan's page image number `image` at `offset` of the plan's memory, as the CPU did;
+    /// they stand in the image where they go in their page. Whoever runs the plan has its images.
+    ///
+    /// # Errors
+    /// When there are no images, as with a bare device, or they or the memory do not have the bytes.
+    fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
+        let _ = (offset, bytes, image);
+        Err(DeviceError::NoImages)
+    }
 
     /// Nanoseconds on the device's clock; only differences mean something.
     fn now_ns(&mut self) -> u64;

@@ -24,6 +24,8 @@ const UNTIL: u8 = 7;
 const WAIT_INTERRUPT: u8 = 8;
 const PAUSE: u8 = 9;
 const READ_BEFORE: u8 = 10;
+const PUT: u8 = 11;
+const COPY: u8 = 12;
 
 const OP_MASK: u8 = 0x0f;
 const WIDTH_SHIFT: u32 = 4;

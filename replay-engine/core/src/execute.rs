@@ -5,7 +5,7 @@ mod told;
 
 pub use told::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen};
 
-use crate::device::{Device, WaitResult};
+use crate::device::{Device, DeviceError, MEMORY, WaitResult};
 use crate::encoding::{Actions, Common, SLOTS, TOGETHER, several, together};
 
 /// Actions between two looks at the clock where nothing waits.
@@ -347,11 +347,44 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                     WaitResult::TimedOut => Err(FailureKind::InterruptTimedOut { lines, limit_ns }),
                 }
             }
+            Action::Put {
+                event,
+                offset,
+                width,
+                value,
+            } => {
+                let put = self.device.put(offset, width, value);
+                self.host_wrote(put, event, offset, u32::from(width))
+            }
+            Action::Copy {
+                event,
+                offset,
+                bytes,
+                image,
+            } => {
+                let copied = self.device.copy(offset, bytes, image);
+                self.host_wrote(copied, event, offset, bytes)
+            }
             Action::Pause { ns, .. } => {
                 self.device.pause(ns).map_err(FailureKind::DeviceWait)?;
                 self.check_clock()
             }
         }
+    }
+
+    /// The plan's memory was changed, or could not be.
+    fn host_wrote(
+        &mut self,
+        done: Result<(), DeviceError>,
+        event: u32,
+        offset: u64,
+        bytes: u32,
+    ) -> Result<(), FailureKind> {
+        let space = MEMORY;
+        done.map_err(|error| FailureKind::Device { error, space, offset })?;
+        self.counts.writes += 1;
+        let time_ns = self.time();
+        go(self.observer.host_write(event, offset, bytes, time_ns))
     }
 
     #[inline(always)]

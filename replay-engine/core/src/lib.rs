@@ -8,6 +8,6 @@ mod encoding;
 mod execute;
 
 pub use action::{Action, ReadClass, width_mask};
-pub use device::{Device, DeviceError, WaitResult};
+pub use device::{Device, DeviceError, MEMORY, WaitResult};
 pub use encoding::{Actions, DecodeError, DecodeErrorKind, EncodeError, Encoder, MAX_ACTION_BYTES, SLOTS};
 pub use execute::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen, execute};

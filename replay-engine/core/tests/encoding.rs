@@ -36,7 +36,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         any::<[u64; 3]>(),
         any::<u32>(),
         slot,
-        0..10,
+        0..12,
     )
         .prop_map(|(event, space, offset, width, v, n, slot, kind)| {
             let m = width_mask(width);
@@ -84,6 +84,18 @@ fn any_action() -> impl Strategy<Value = Action> {
                     lines: n,
                     limit_ns,
                 },
+                8 => Action::Put {
+                    event,
+                    offset,
+                    width,
+                    value,
+                },
+                10 => Action::Copy {
+                    event,
+                    offset,
+                    bytes: n,
+                    image: v[1] as u32,
+                },
                 _ => Action::Pause { event, ns: limit_ns },
             }
         })
@@ -100,6 +112,8 @@ fn in_order(actions: Vec<Action>) -> Vec<Action> {
                 | Action::Read { event, .. }
                 | Action::Until { event, .. }
                 | Action::WaitInterrupt { event, .. }
+                | Action::Put { event, .. }
+                | Action::Copy { event, .. }
                 | Action::Pause { event, .. } => {
                     at += *event;
                     *event = at;
@@ -303,4 +317,31 @@ fn what_cannot_be_decoded_names_its_place() {
     assert_eq!(told(&[0x22, 0, 0, 8]), DecodeErrorKind::BadSlot(8));
     assert_eq!(told(&[0x61, 0, 0, 0, 0, 0, 0, 0]), DecodeErrorKind::BadNumber);
     assert_eq!(told(&[0x21, 0]), DecodeErrorKind::Truncated);
+}
+
+#[test]
+fn changes_of_memory_are_encoded_as_the_page_says() {
+    let put = Action::Put {
+        event: 7,
+        offset: 0x5040,
+        width: 2,
+        value: 0xbeef,
+    };
+    let copy = Action::Copy {
+        event: 7,
+        offset: 0x6010,
+        bytes: 300,
+        image: 1,
+    };
+    assert_eq!(
+        encode(&[put, copy]),
+        [
+            0x1b, 7, 0xc0, 0xa0, 0x01, 0xef, 0xbe, 0x0c, 0, 0x90, 0xc0, 0x01, 0xac, 0x02, 0x01
+        ]
+    );
+    // No space belongs to either, and no width to the second.
+    for tag in [0x5bu8, 0x1c, 0x4c] {
+        let bytes = [tag, 7, 1, 1, 1, 1, 1, 1];
+        assert_eq!(decode(&bytes).unwrap_err().kind, DecodeErrorKind::UnknownTag(tag));
+    }
 }

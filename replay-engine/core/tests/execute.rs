@@ -488,3 +488,79 @@ proptest! {
         prop_assert_eq!(quiet, c);
     }
 }
+
+/// A device with a page of memory and no images, and one that has them.
+struct Memory {
+    page: [u8; 64],
+    images: Option<[u8; 64]>,
+}
+
+impl Device for Memory {
+    fn read(&mut self, _: u8, _: u64, _: u8) -> Result<u64, DeviceError> {
+        Ok(0)
+    }
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        assert_eq!(space, replay_core::MEMORY);
+        let (at, width) = (offset as usize, usize::from(width));
+        let to = self.page.get_mut(at..at + width).ok_or(DeviceError::OutOfRange)?;
+        to.copy_from_slice(&value.to_le_bytes()[..width]);
+        Ok(())
+    }
+    fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
+        let images = self.images.filter(|_| image == 0).ok_or(DeviceError::NoImages)?;
+        let range = offset as usize..offset as usize + bytes as usize;
+        self.page[range.clone()].copy_from_slice(&images[range]);
+        Ok(())
+    }
+    fn wait_interrupt(&mut self, lines: u32, _: u64) -> Result<WaitResult, DeviceError> {
+        Ok(WaitResult::Raised { lines })
+    }
+    fn pause(&mut self, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn now_ns(&mut self) -> u64 {
+        5
+    }
+}
+
+#[test]
+fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
+    #[derive(Default)]
+    struct Told(Vec<(u32, u64, u32)>);
+    impl Observer for Told {
+        fn host_write(&mut self, event: u32, offset: u64, bytes: u32, _: u64) -> Flow {
+            self.0.push((event, offset, bytes));
+            Flow::Continue
+        }
+    }
+    let put = Action::Put {
+        event: 3,
+        offset: 8,
+        width: 4,
+        value: 0x0403_0201,
+    };
+    let copy = Action::Copy {
+        event: 4,
+        offset: 16,
+        bytes: 3,
+        image: 0,
+    };
+    let body = encode(&[put, copy]);
+    let mut told = Told::default();
+    let mut device = Memory {
+        page: [0; 64],
+        images: Some([7; 64]),
+    };
+    let counts = execute(&mut device, Actions::new(&body), &Budget::default(), &mut told).unwrap();
+    assert_eq!((counts.actions, counts.writes), (2, 2));
+    assert_eq!(told.0, [(3, 8, 4), (4, 16, 3)]);
+    assert_eq!(device.page[8..20], [1, 2, 3, 4, 0, 0, 0, 0, 7, 7, 7, 0]);
+    device.images = None;
+    let failed = execute(&mut device, Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
+    let kind = FailureKind::Device {
+        error: DeviceError::NoImages,
+        space: replay_core::MEMORY,
+        offset: 16,
+    };
+    assert_eq!((failed.event, failed.kind, failed.counts.writes), (4, kind, 1));
+}

@@ -419,9 +419,9 @@ fn a_plan_survives_bytes_and_text() {
             assert!(Plan::from_bytes(&bytes[..cut]).is_err());
         }
         let mut newer = bytes;
-        newer[8] = 2;
-        assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 2"));
-        let newer = printed.replace("kinescope plan 1", "kinescope plan 2");
+        newer[8] = 3;
+        assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 3"));
+        let newer = printed.replace("kinescope plan 2", "kinescope plan 3");
         assert_eq!(text::parse(&newer).unwrap_err().line, 1);
     }
 }

@@ -95,11 +95,56 @@ pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording
     driver.finish()
 }
 
+/// Three submits between which the CPU changes memory and mappings: it writes each chain anew over the one before, a few
+/// words and whole pages beside what jobs wrote, takes a buffer away, and maps another far off. Every word of `data` and
+/// `late` is known beforehand: [`CHANGES_DATA`], [`CHANGES_LATE`].
+///
+/// # Errors
+/// When the device fails or a job does.
+pub fn changes(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
+    let mut driver = Driver::boot(board, Recorder::new("memory that the CPU changes"))?;
+    let space = driver.new_space(format)?;
+    let chains = driver.alloc(space, 0x1000, Rights::RW)?;
+    let data = driver.alloc(space, 0x2000, Rights::RW)?;
+    let gone = driver.alloc(space, 0x3000, Rights::RW)?;
+    let late = GpuVa(0x55_0000_0000);
+    driver.name_buffer("data", BufferRole::Output, space, data, 0x2000, ElementType::U64);
+    driver.name_buffer("late", BufferRole::Output, space, late, 0x4000, ElementType::U64);
+    let word = |base: GpuVa, n: u64| GpuVa(base.0 + 8 * n);
+    let run = |driver: &mut Driver<'_>, jobs: &[(GpuVa, u64)]| {
+        let chain = jobs
+            .iter()
+            .fold(ChainBuilder::new(), |c, (to, value)| c.job(immediate(*to, 8, *value)));
+        driver.write(space, chains, &chain.build(chains))?;
+        driver.run_chain(space, 1, chains)
+    };
+    driver.write(space, gone, &[0x77; 0x3000])?;
+    run(&mut driver, &[(data, 1), (gone, 2)])?;
+    driver.write(space, word(data, 1), &11u64.to_le_bytes())?;
+    let page: Vec<u8> = (0..0x1000u32).map(|i| (i / 8) as u8).collect();
+    driver.write(space, word(data, 512), &page)?;
+    driver.unmap(space, gone, 0x3000)?;
+    driver.map(space, late, 0x4000, Rights::RW)?;
+    driver.write(space, late, &[5; 0x2400])?;
+    run(&mut driver, &[(word(data, 2), 3), (word(late, 1), 4)])?;
+    // Not the word that a job wrote, but those behind it.
+    driver.write(space, word(late, 2), &[6; 0x300])?;
+    run(&mut driver, &[(word(data, 3), 5)])?;
+    driver.finish()
+}
+
+/// The first words of the buffer `data` after [`changes`]; the words of its second page repeat their number, as a byte.
+pub const CHANGES_DATA: [u64; 4] = [1, 11, 3, 5];
+/// The first words of the buffer `late` after [`changes`].
+pub const CHANGES_LATE: [u64; 3] = [0x0505_0505_0505_0505, 4, 0x0606_0606_0606_0606];
+
 /// Where a sample comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// [`write_value`] with page tables of this format.
     WriteValue(MmuFormat),
+    /// [`changes`] with page tables of this format.
+    Changes(MmuFormat),
     /// [`crate::panfrost::record_folder`] of this folder below the recordings.
     Folder(&'static str),
 }
@@ -135,6 +180,11 @@ pub const SAMPLES: &[Sample] = &[
         device: "mali-g71",
         source: Source::WriteValue(MmuFormat::MaliLpae),
     },
+    Sample {
+        file: "changes.kine",
+        device: "mali-g71",
+        source: Source::Changes(MmuFormat::MaliLpae),
+    },
     folder("vecadd.kine", "mali-g71", "panfrost/g71/vecadd"),
     folder("saxpy.kine", "mali-g71", "panfrost/g71/saxpy"),
     folder("matmul.kine", "mali-g71", "panfrost/g71/matmul"),
@@ -158,6 +208,7 @@ impl Sample {
     pub fn make(&self, recordings: &std::path::Path, board: &mut dyn Board) -> Result<Recording, DriverError> {
         match self.source {
             Source::WriteValue(format) => write_value(board, format),
+            Source::Changes(format) => changes(board, format),
             Source::Folder(folder) => crate::panfrost::record_folder(&recordings.join(folder), board),
         }
     }

@@ -1,10 +1,17 @@
 //! Memory that the CPU changes after work has begun: what is recorded of it, and what becomes of it in a replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
+use replay_core::{Action, Actions};
 use replay_engine::device::Board;
+use replay_engine::plan::{self, CompileOptions, Compiled, Edits, Plan};
+use replay_engine::run::{self, Outcome, Verdict};
+use replay_engine::verify;
+use trace_core::diff;
 use trace_core::jobs::WriteKind;
 use trace_core::mmu::{self, Rights};
+use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, EventKind, FrameRole, HostWriteRow, MemoryView, MmuFormat};
 use trace_core::{GpuVa, Recording, container};
 
@@ -24,7 +31,7 @@ fn put(to: GpuVa, value: u64) -> JobSpec {
 }
 
 /// Writes a chain and waits until it is done.
-fn run(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, jobs: &[JobSpec]) {
+fn submit(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, jobs: &[JobSpec]) {
     let chain = jobs.iter().fold(ChainBuilder::new(), |c, j| c.job(*j));
     d.write(space, at, &chain.build(at)).unwrap();
     d.run_chain(space, 1, at).unwrap();
@@ -75,7 +82,7 @@ fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() 
         let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
         d.name_buffer("data", BufferRole::Output, space, data, 0x3000, ElementType::U64);
         d.write(space, data, &[1; 16]).unwrap();
-        run(&mut d, space, chains, &[put(GpuVa(data.0 + 32), 7)]);
+        submit(&mut d, space, chains, &[put(GpuVa(data.0 + 32), 7)]);
         let mut got = [0; 8];
         d.read(space, GpuVa(data.0 + 32), &mut got).unwrap();
         assert_eq!(u64::from_le_bytes(got), 7);
@@ -89,7 +96,7 @@ fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() 
         now[100] = 9;
         assert_eq!(d.update(space, data, &now).unwrap(), 4);
         let second = GpuVa(chains.0 + 0x400);
-        run(&mut d, space, second, &[put(GpuVa(data.0 + 40), 8)]);
+        submit(&mut d, space, second, &[put(GpuVa(data.0 + 40), 8)]);
         let r = d.finish().unwrap();
 
         let writes = host_writes(&r);
@@ -132,12 +139,12 @@ fn memory_is_mapped_and_unmapped_between_submits_and_the_hardware_is_told() {
         let space = d.new_space(format).unwrap();
         let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
         let first = d.alloc(space, 0x1000, Rights::RW).unwrap();
-        run(&mut d, space, chains, &[put(first, 1)]);
+        submit(&mut d, space, chains, &[put(first, 1)]);
         // Far away, so that tables are made too.
         let far = GpuVa(0x7f_0000_0000);
         d.map(space, far, 0x2000, Rights::RW).unwrap();
         d.write(space, far, &[2; 8]).unwrap();
-        run(&mut d, space, chains, &[put(GpuVa(far.0 + 8), 3)]);
+        submit(&mut d, space, chains, &[put(GpuVa(far.0 + 8), 3)]);
         d.unmap(space, first, 0x1000).unwrap();
         assert!(matches!(
             d.write(space, first, &[0]),
@@ -155,7 +162,7 @@ fn memory_is_mapped_and_unmapped_between_submits_and_the_hardware_is_told() {
         let mut word = [1; 8];
         d.read(space, second, &mut word).unwrap();
         assert_eq!(word, [0; 8]);
-        run(&mut d, space, chains, &[put(GpuVa(second.0 + 8), 5)]);
+        submit(&mut d, space, chains, &[put(GpuVa(second.0 + 8), 5)]);
         let r = d.finish().unwrap();
 
         assert_eq!(words(&r, u64::MAX, far, 2), Some(vec![0x0202_0202_0202_0202, 3]));
@@ -190,13 +197,13 @@ fn shared_memory_stays_until_nobody_maps_it() {
     let mut d = Driver::boot(&mut *b, Recorder::new("sharing")).unwrap();
     let one = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chain_one = d.alloc(one, 0x1000, Rights::RW).unwrap();
-    run(&mut d, one, chain_one, &[JobSpec::Null]);
+    submit(&mut d, one, chain_one, &[JobSpec::Null]);
     // A second address space, after work has begun.
     let two = d.new_space(MmuFormat::MaliLpae).unwrap();
     let data = d.alloc(one, 0x1000, Rights::RW).unwrap();
     d.share(one, two, data, 0x1000).unwrap();
     let chain_two = d.alloc(two, 0x1000, Rights::RW).unwrap();
-    run(&mut d, two, chain_two, &[put(data, 6)]);
+    submit(&mut d, two, chain_two, &[put(data, 6)]);
     d.unmap(one, data, 0x1000).unwrap();
     let other = d.alloc(one, 0x1000, Rights::RW).unwrap();
     d.write(one, other, &[9; 8]).unwrap();
@@ -219,7 +226,7 @@ fn a_change_costs_what_it_touches_not_what_there_is() {
         d.write(space, GpuVa(large.0 + page * 4096), &page.to_le_bytes())
             .unwrap();
     }
-    run(&mut d, space, chains, &[JobSpec::Null]);
+    submit(&mut d, space, chains, &[JobSpec::Null]);
     for n in 0..200u64 {
         d.write(space, GpuVa(large.0 + n * 8 * 4096), &[n as u8; 8]).unwrap();
         d.run_chain(space, 1, chains).unwrap();
@@ -230,4 +237,71 @@ fn a_change_costs_what_it_touches_not_what_there_is() {
     let runs: usize = changes.iter().map(|s| s.runs.len()).sum();
     assert!(runs <= 200 * 8, "{runs}");
     assert_eq!(host_writes(&r).len(), 200);
+}
+
+/// Compiles, checks the plan in all its forms, runs it: the outcome, with its recording.
+fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
+    let mut device = board();
+    let target = device.info();
+    let c = plan::compile(r, edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    let text = plan::text::print(&c.plan);
+    assert_eq!(plan::text::parse(&text).unwrap(), c.plan);
+    assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
+    let verified = verify::verify(&c.plan, &c.pages, &target).unwrap();
+    assert_eq!(verified.jobs as usize, c.plan.jobs.len());
+    let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
+    assert_eq!(
+        (o.verdict, &o.failure, &o.divergences),
+        (Verdict::Match, &None, &vec![])
+    );
+    let recording = container::from_bytes(o.recording.clone()).unwrap();
+    assert_eq!(container::verify_bytes(o.recording.clone()).unwrap().problems, vec![]);
+    (c, o, recording)
+}
+
+fn output_words(o: &Outcome, name: &str) -> Vec<u64> {
+    let out = o.outputs.iter().find(|b| b.name == name).unwrap();
+    out.data
+        .chunks(8)
+        .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+        .collect()
+}
+
+#[test]
+fn what_the_cpu_changed_between_submits_is_replayed_at_the_same_point() {
+    for format in FORMATS {
+        let r = changes(&mut *board(), format).unwrap();
+        let (c, o, outcome) = replay(&r, &Edits::default());
+        assert_eq!(output_words(&o, "data")[..4], CHANGES_DATA);
+        let word = |i: u64| (i % 256) * 0x0101_0101_0101_0101;
+        let page: Vec<u64> = (0..512).map(word).collect();
+        assert_eq!(output_words(&o, "data")[512..], page);
+        let late = output_words(&o, "late");
+        assert_eq!(late[..3], CHANGES_LATE);
+        assert_eq!(late[0x2400 / 8 - 1..][..2], [0x0505_0505_0505_0505, 0]);
+        // Nothing differs but where memory lies: events, mappings and memory at the end.
+        let d = diff::diff(&r, &outcome);
+        assert!(d.is_empty(), "{d:?}");
+        // Reused memory and later writes are changes; memory that no chain had touched is part of the start.
+        let puts = |c: &Compiled| {
+            Actions::new(&c.plan.body)
+                .filter(|a| matches!(a, Ok(Action::Put { .. } | Action::Copy { .. })))
+                .count()
+        };
+        assert!(puts(&c) > 0);
+        let told = host_writes(&outcome);
+        assert!(!told.is_empty());
+        // What the outcome says of a change is what the recording says, byte for byte.
+        let all = |r: &Recording| -> Vec<u8> { host_writes(r).iter().flat_map(|(_, w)| carried(r, w)).collect() };
+        let last = |r: &Recording| {
+            let (_, w) = host_writes(r)
+                .into_iter()
+                .rev()
+                .find(|(_, w)| w.bytes == 0x300)
+                .unwrap();
+            carried(r, &w)
+        };
+        assert_eq!(last(&outcome), vec![6; 0x300]);
+        assert!(all(&outcome).len() <= all(&r).len());
+    }
 }

@@ -41,7 +41,9 @@ fn made() -> Vec<(Sample, Recording)> {
     let recordings = recordings();
     let make = |s: &Sample| match (&recordings, s.source) {
         (Some(r), _) => Some((*s, s.make(r, &mut *board(s.device)).unwrap())),
-        (None, Source::WriteValue(_)) => Some((*s, s.make(Path::new(""), &mut *board(s.device)).unwrap())),
+        (None, Source::WriteValue(_) | Source::Changes(_)) => {
+            Some((*s, s.make(Path::new(""), &mut *board(s.device)).unwrap()))
+        }
         (None, Source::Folder(_)) => None,
     };
     SAMPLES.iter().filter_map(make).collect()
@@ -117,7 +119,7 @@ fn every_sample_has_its_jobs_with_an_end_each() {
         let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
         let t = timeline::derive(&r, map, &Progress::new()).unwrap();
         let jobs = match sample.source {
-            Source::WriteValue(_) => 3,
+            Source::WriteValue(_) | Source::Changes(_) => 3,
             Source::Folder(f) if ["twopass", "chain2", "triangle", "tri3"].iter().any(|n| f.ends_with(n)) => 2,
             Source::Folder(_) => 1,
         };

@@ -10,13 +10,12 @@ use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
 use crate::wire::message::{PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
 use crate::wire::{BULK, Concern};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
 use trace_core::encode::{self, MAX_RECORD};
 use trace_core::progress::Progress;
-use trace_core::recording::{Digest, Page, zero_digest};
+use trace_core::recording::{Digest, Page};
 
 /// How often a run looks whether the person cancelled.
 const TICK: Duration = Duration::from_millis(50);
@@ -208,14 +207,7 @@ impl Lease {
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
         }
-        let wanted: BTreeSet<Digest> = compiled
-            .plan
-            .pages
-            .iter()
-            .map(|p| p.digest)
-            .filter(|d| *d != zero_digest())
-            .collect();
-        let wanted: Vec<Digest> = wanted.into_iter().collect();
+        let wanted: Vec<Digest> = compiled.plan.digests().into_iter().collect();
         let part = |bytes: &[u8]| Part {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),

@@ -1,10 +1,8 @@
 //! From a recording and its edits to a plan for one device.
 
 use super::events::Translation;
-use super::relocate::Relocated;
-use super::{
-    Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
-};
+use super::relocate::{Edit, Relocated};
+use super::{Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind};
 use crate::device::DeviceInfo;
 use crate::verify::MOST_ALLOWED;
 use std::collections::BTreeMap;
@@ -68,7 +66,8 @@ pub struct Compiled {
 
 /// Compiles a recording and its edits into a plan for `target`.
 ///
-/// Memory starts as the recording's first snapshot tells it; frames without content start as zero.
+/// Memory starts as the recording's first snapshot tells it; frames without content start as zero. What the CPU writes
+/// later becomes changes of memory at the same point. Outputs are mapped at the end.
 ///
 /// # Errors
 /// When the recording cannot be replayed on the target: see [`CompileError`].
@@ -120,20 +119,18 @@ pub fn compile_with(
             ),
         });
     }
-    put_edits(recording, edits, &mut memory, &mut rewrites)?;
-    let outputs = outputs(recording, options, &mut memory, &mut rewrites)?;
-
+    let mut placed = put_edits(recording, edits, &mut memory, &mut rewrites)?;
     let spaces: Vec<PlanSpace> = memory.moved.iter().map(|m| m.space).collect();
-    let used_pages = memory.used_pages();
-    let (pages, images) = memory.into_pages();
-    let plan_memory = PlanMemory::new(target.arena, used_pages, &pages, &images)
-        .map_err(|m| CompileError::PageMissing { frame: m.frame })?;
     progress.advance(1)?;
 
-    let mut translation = Translation::new(recording, map, &plan_memory, &spaces, target.arena, options);
+    let mut translation = Translation::new(recording, map, &mut memory, &mut placed, &spaces, target.arena, options);
     translation.run(progress)?;
     let done = translation.finish();
     rewrites.extend(done.rewrites);
+    what_became_of(&placed, &mut rewrites)?;
+    let outputs = outputs(recording, options, &memory, &mut rewrites)?;
+    let used_pages = memory.used_pages();
+    let moved = memory.into_pages();
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let (body, actions) = done.body.finish();
     Ok(Compiled {
@@ -143,7 +140,7 @@ pub fn compile_with(
             gpu_id: recording.facts.identity.gpu_id,
             register_map: map.name().to_owned(),
             arena: target.arena,
-            pages,
+            pages: moved.pages,
             used_pages,
             spaces,
             outputs,
@@ -156,8 +153,9 @@ pub fn compile_with(
             body,
             allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
             buffers: recording.facts.buffers.iter().map(plan_buffer).collect(),
+            images: moved.images,
         },
-        pages: images,
+        pages: moved.by_digest,
     })
 }
 
@@ -226,7 +224,8 @@ fn put_edits(
     edits: &Edits,
     memory: &mut Relocated<'_>,
     rewrites: &mut Vec<Rewrite>,
-) -> Result<(), CompileError> {
+) -> Result<Vec<Edit>, CompileError> {
+    let mut placed = Vec::new();
     let mut named = |detail| {
         rewrites.push(Rewrite {
             kind: RewriteKind::Input,
@@ -243,7 +242,8 @@ fn put_edits(
                 expected: b.bytes,
             });
         }
-        let changed = memory.write(&format!("input `{name}`"), b.address_space, b.va, bytes)?;
+        let (edit, changed) = Edit::place(format!("input `{name}`"), b.address_space, b.va, bytes, memory)?;
+        placed.push(edit);
         named(format!(
             "`{name}` at {}: {} bytes, {changed} pages differ from the recording",
             b.va,
@@ -251,12 +251,29 @@ fn put_edits(
         ));
     }
     for p in &edits.patches {
-        let changed = memory.write("an edit", p.address_space, p.va, &p.bytes)?;
+        let (edit, changed) = Edit::place("an edit".to_owned(), p.address_space, p.va, &p.bytes, memory)?;
+        placed.push(edit);
         named(format!(
             "{} bytes at {}: {changed} pages differ from the recording",
             p.bytes.len(),
             p.va
         ));
+    }
+    Ok(placed)
+}
+
+/// What the CPU's later writes made of edits.
+fn what_became_of(edits: &[Edit], rewrites: &mut Vec<Rewrite>) -> Result<(), CompileError> {
+    for edit in edits {
+        if let Some(va) = edit.never_mapped() {
+            let what = edit.what.clone();
+            return Err(CompileError::NotMapped { what, va });
+        }
+        rewrites.extend(edit.later.iter().map(|(event, how)| Rewrite {
+            kind: RewriteKind::Input,
+            event: Some(*event),
+            detail: format!("{}: {how}", edit.what),
+        }));
     }
     Ok(())
 }
@@ -264,7 +281,7 @@ fn put_edits(
 fn outputs(
     recording: &Recording,
     options: &CompileOptions,
-    memory: &mut Relocated<'_>,
+    memory: &Relocated<'_>,
     rewrites: &mut Vec<Rewrite>,
 ) -> Result<Vec<PlanBuffer>, CompileError> {
     let wanted: Vec<&Buffer> = if options.outputs.is_empty() {

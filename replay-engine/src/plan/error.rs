@@ -33,6 +33,15 @@ pub enum CompileError {
         /// The event.
         event: u64,
     },
+    /// What the CPU wrote cannot be read.
+    #[error("the host write at event {event} is not of one page, or its page is not there")]
+    HostWrite {
+        /// The event.
+        event: u64,
+    },
+    /// More images of changed pages than a plan can number.
+    #[error("the recording changes more pages than a plan can number")]
+    TooManyImages,
     /// An access goes to a space other than the device's registers.
     #[error("event {event} accesses space {space}; only the first space, of registers, can be replayed")]
     OtherSpace {

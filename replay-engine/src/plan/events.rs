@@ -2,10 +2,9 @@
 
 use super::ahead::{Written, acknowledged, polls, roots};
 use super::compile::Translated;
+use super::relocate::{Change, Edit, Relocated};
 use super::untouched::Untouched;
-use super::{
-    BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanMemory, PlanSpace, ReadClasses, Rewrite, RewriteKind,
-};
+use super::{BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace, ReadClasses, Rewrite, RewriteKind};
 use crate::device::{Arena, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, HashMap};
@@ -28,10 +27,11 @@ pub(crate) const CONFIG_AS: u64 = 0xf;
 const REPORT_EVERY: usize = 4096;
 
 /// A recording on its way to actions.
-pub(super) struct Translation<'a> {
+pub(super) struct Translation<'a, 'm> {
     recording: &'a Recording,
     map: &'a RegisterMap,
-    memory: &'a PlanMemory<'a>,
+    memory: &'a mut Relocated<'m>,
+    edits: &'a mut [Edit],
     spaces: &'a [PlanSpace],
     arena: Arena,
     options: &'a CompileOptions,
@@ -48,11 +48,12 @@ pub(super) struct Translation<'a> {
     out: Translated,
 }
 
-impl<'a> Translation<'a> {
+impl<'a, 'm> Translation<'a, 'm> {
     pub fn new(
         recording: &'a Recording,
         map: &'a RegisterMap,
-        memory: &'a PlanMemory<'a>,
+        memory: &'a mut Relocated<'m>,
+        edits: &'a mut [Edit],
         spaces: &'a [PlanSpace],
         arena: Arena,
         options: &'a CompileOptions,
@@ -61,6 +62,7 @@ impl<'a> Translation<'a> {
             recording,
             map,
             memory,
+            edits,
             spaces,
             arena,
             options,
@@ -87,6 +89,7 @@ impl<'a> Translation<'a> {
 
     pub fn run(&mut self, progress: &Progress) -> Result<(), CompileError> {
         let mut before: Option<u64> = None;
+        let mut done = 0;
         for at in 0..self.recording.events.len() {
             if at % REPORT_EVERY == 0 {
                 progress.advance(if at == 0 { 0 } else { REPORT_EVERY as u64 })?;
@@ -108,12 +111,60 @@ impl<'a> Translation<'a> {
                 }
                 // What interrupts were is told by the reads of their handlers; marks are for people.
                 Some(EventKind::Interrupt | EventKind::Mark) => {}
-                Some(EventKind::Submit | EventKind::HostWrite) | None => {
-                    return Err(CompileError::EventKind { event: at as u64 });
-                }
+                // Those that follow one another are taken together.
+                Some(EventKind::HostWrite) if at < done => {}
+                Some(EventKind::HostWrite) => done = self.host_writes(at)?,
+                Some(EventKind::Submit) | None => return Err(CompileError::EventKind { event: at as u64 }),
             }
         }
+        match self.recording.events.len().checked_sub(1) {
+            Some(last) => self.follow_edits(last),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the host writes from an event on that no other event stands between, and gives the event behind them.
+    fn host_writes(&mut self, first: usize) -> Result<usize, CompileError> {
+        let mut rows = Vec::new();
+        let mut behind = first;
+        while let Some(row) = self.recording.events.host_write(behind) {
+            rows.push(row);
+            behind += 1;
+        }
+        if behind == first {
+            return Err(CompileError::HostWrite { event: first as u64 });
+        }
+        let changes = self.memory.host_writes(first as u64, &rows)?;
+        self.changes(first, changes)?;
+        Ok(behind)
+    }
+
+    fn changes(&mut self, at: usize, changes: Vec<Change>) -> Result<(), CompileError> {
+        let event = at as u32;
+        let base = self.arena.base.0;
+        for change in changes {
+            self.push(match change {
+                Change::Put { at, width, value } => Action::Put {
+                    event,
+                    offset: at.0.saturating_sub(base),
+                    width,
+                    value,
+                },
+                Change::Copy { at, bytes, image } => Action::Copy {
+                    event,
+                    offset: at.0.saturating_sub(base),
+                    bytes,
+                    image,
+                },
+            })?;
+        }
         Ok(())
+    }
+
+    /// Edits follow what the CPU wrote up to here.
+    fn follow_edits(&mut self, at: usize) -> Result<(), CompileError> {
+        let changes = self.memory.follow(at as u64, self.edits)?;
+        self.changes(at, changes)
     }
 
     fn rewrite(&mut self, kind: RewriteKind, at: usize, detail: String) {
@@ -364,6 +415,8 @@ impl<'a> Translation<'a> {
     }
 
     fn submit(&mut self, at: usize, r: &Register) -> Result<(), CompileError> {
+        self.follow_edits(at)?;
+        self.memory.submitted();
         let slot = r.index.unwrap_or(0);
         let of_slot = |role: Role| {
             self.map

@@ -2,6 +2,7 @@
 
 use super::{PageSource, Plan, PlanPage, PlanSpace};
 use crate::device::Arena;
+use replay_core::Action;
 use std::collections::HashMap;
 use trace_core::jobs::GpuMemory;
 use trace_core::mmu::{PhysMemory, translate};
@@ -15,6 +16,12 @@ pub struct MissingPage {
     pub frame: u64,
     /// Its digest.
     pub digest: Digest,
+}
+
+/// Memory of a plan, by frames of its arena.
+pub trait PlanPages {
+    /// The image in a used frame; `None` outside.
+    fn page(&self, frame: u64) -> Option<&Page>;
 }
 
 /// The used frames of the arena. Frames that the plan does not list read as zero.
@@ -104,13 +111,54 @@ impl<'a> PlanMemory<'a> {
         self.changed.len()
     }
 
+    /// Puts a part of a page image where it stands in the image. `false`: outside the used frames, or across a page.
+    /// A whole page is lent, and takes no copy.
+    pub fn copy(&mut self, at: PhysAddr, bytes: u32, image: &'a Page) -> bool {
+        let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
+        let (Some(old), Some(from)) = (self.page(at.frame()), image.get(range.clone())) else {
+            return false;
+        };
+        if from.len() == PAGE_SIZE {
+            self.changed.remove(&at.frame());
+            self.listed.insert(at.frame(), image);
+            return true;
+        }
+        let old = *old;
+        let page = self.changed.entry(at.frame()).or_insert_with(|| Box::new(old));
+        if let Some(to) = page.get_mut(range) {
+            to.copy_from_slice(from);
+        }
+        true
+    }
+
+    /// Does what an action does to memory by the CPU's hand, with the plan's images. `false` when it cannot; actions
+    /// that do nothing of the kind are done.
+    pub fn carry_out(&mut self, action: &Action, images: &[&'a Page]) -> bool {
+        let base = PhysAddr(self.first.saturating_mul(PAGE_SIZE as u64));
+        match *action {
+            Action::Put {
+                offset, width, value, ..
+            } => base.checked_add(offset).is_some_and(|at| self.write(at, width, value)),
+            Action::Copy {
+                offset, bytes, image, ..
+            } => match (base.checked_add(offset), images.get(image as usize)) {
+                (Some(at), Some(image)) => self.copy(at, bytes, image),
+                _ => false,
+            },
+            _ => true,
+        }
+    }
+
     /// What the GPU sees through one translation.
     #[must_use]
-    pub fn gpu(&self, space: &PlanSpace) -> PlanGpuMemory<'_> {
-        PlanGpuMemory {
-            memory: self,
-            space: *space,
-        }
+    pub fn gpu(&self, space: &PlanSpace) -> PlanGpuMemory<'_, Self> {
+        PlanGpuMemory::new(self, space)
+    }
+}
+
+impl PlanPages for PlanMemory<'_> {
+    fn page(&self, frame: u64) -> Option<&Page> {
+        PlanMemory::page(self, frame)
     }
 }
 
@@ -125,29 +173,48 @@ impl PhysMemory for PlanMemory<'_> {
     }
 }
 
+/// Memory of a plan, for the walker of page tables.
+struct Walked<'a, M>(&'a M);
+
+impl<M: PlanPages> PhysMemory for Walked<'_, M> {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let bytes = self.0.page(at.frame())?.get(at.in_page()..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        self.0.page(frame)
+    }
+}
+
 /// A plan's memory through one of its translations.
-#[derive(Clone, Copy)]
-pub struct PlanGpuMemory<'a> {
-    memory: &'a PlanMemory<'a>,
+pub struct PlanGpuMemory<'a, M> {
+    memory: &'a M,
     space: PlanSpace,
 }
 
-impl PlanGpuMemory<'_> {
+impl<'a, M: PlanPages> PlanGpuMemory<'a, M> {
+    /// Memory through a translation.
+    #[must_use]
+    pub fn new(memory: &'a M, space: &PlanSpace) -> Self {
+        Self { memory, space: *space }
+    }
+
     /// Where an address lies; `None` when it is not mapped or outside the used frames.
     #[must_use]
     pub fn physical(&self, va: GpuVa) -> Option<PhysAddr> {
-        let leaf = translate(self.space.format, self.space.root, va, self.memory).ok()?;
+        let leaf = translate(self.space.format, self.space.root, va, &Walked(self.memory)).ok()?;
         leaf.target(va).filter(|pa| self.memory.page(pa.frame()).is_some())
     }
 
     /// Whether the GPU may write at an address.
     #[must_use]
     pub fn writable(&self, va: GpuVa) -> bool {
-        translate(self.space.format, self.space.root, va, self.memory).is_ok_and(|l| l.rights.write)
+        translate(self.space.format, self.space.root, va, &Walked(self.memory)).is_ok_and(|l| l.rights.write)
     }
 }
 
-impl GpuMemory for PlanGpuMemory<'_> {
+impl<M: PlanPages> GpuMemory for PlanGpuMemory<'_, M> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
         let mut at = va;
         let mut rest = out;

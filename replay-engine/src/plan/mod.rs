@@ -15,20 +15,20 @@ pub use body::{BodyBuilder, BodyError};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
 pub use error::CompileError;
 pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
-pub use memory::{MissingPage, PlanGpuMemory, PlanMemory};
+pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use pages::PageSource;
 pub(crate) use untouched::{RESETS, Untouched};
 
 use crate::device::Arena;
 use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace_core::encode::EncodeError;
-use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
+use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat, Page, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// First bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
@@ -210,6 +210,8 @@ pub struct Plan {
     pub allowed: Vec<(u32, u32)>,
     /// All named buffers of the recording, so that a fault can be told by the buffer nearest to it.
     pub buffers: Vec<PlanBuffer>,
+    /// BLAKE3 digests of the page images that changes of memory take bytes from, by their number in the body.
+    pub images: Vec<Digest>,
 }
 
 /// Bytes are not a plan that this code reads.
@@ -271,7 +273,25 @@ impl Plan {
             body: Vec::new(),
             allowed: Vec::new(),
             buffers: Vec::new(),
+            images: Vec::new(),
         }
+    }
+
+    /// Digests of all page images that the plan names, each once, rising; the page of zeros is not among them.
+    #[must_use]
+    pub fn digests(&self) -> BTreeSet<Digest> {
+        let pages = self.pages.iter().map(|p| p.digest);
+        let all = pages.chain(self.images.iter().copied());
+        all.filter(|d| *d != zero_digest()).collect()
+    }
+
+    /// The images that changes of memory take bytes from, by their number.
+    ///
+    /// # Errors
+    /// The number of the first that is not there, with its digest.
+    pub fn change_images<'p>(&self, pages: &'p dyn PageSource) -> Result<Vec<&'p Page>, (usize, Digest)> {
+        let image = |(i, digest): (usize, &Digest)| pages.page(digest).ok_or((i, *digest));
+        self.images.iter().enumerate().map(image).collect()
     }
 
     /// The plan as bytes: magic, version, record. `docs/plan.md`.

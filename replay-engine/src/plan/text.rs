@@ -7,7 +7,7 @@ use crate::device::Arena;
 use lines::Fields;
 use replay_core::{Action, Actions, ReadClass};
 use std::fmt::Write as _;
-use trace_core::recording::{ElementType, FrameRole, MmuFormat};
+use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Text is not a plan.
@@ -67,6 +67,9 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
             p.frame,
             blake3::Hash::from_bytes(p.digest).to_hex()
         )?;
+    }
+    for digest in &plan.images {
+        writeln!(out, "image {}", blake3::Hash::from_bytes(*digest).to_hex())?;
     }
     for (word, list) in [("output", &plan.outputs), ("buffer", &plan.buffers)] {
         for b in list {
@@ -157,6 +160,18 @@ fn line_of(action: &Action, out: &mut String) -> std::fmt::Result {
             "{event} until {space} {offset:#x} {width} {expected:#x} mask {mask:#x} reads {reads} limit {limit_ns}"
         ),
         Action::WaitInterrupt { event, lines, limit_ns } => writeln!(out, "{event} wait {lines:#x} {limit_ns}"),
+        Action::Put {
+            event,
+            offset,
+            width,
+            value,
+        } => writeln!(out, "{event} put {offset:#x} {width} {value:#x}"),
+        Action::Copy {
+            event,
+            offset,
+            bytes,
+            image,
+        } => writeln!(out, "{event} copy {offset:#x} {bytes} image {image}"),
         Action::Pause { event, ns } => writeln!(out, "{event} pause {ns}"),
     }
 }
@@ -183,7 +198,7 @@ pub fn parse(text: &str) -> Result<Plan, TextError> {
     };
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 1`,"))?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 2`,"))?;
     let mut f = Fields::new(line, first)?;
     f.word("kinescope")?;
     f.word("plan")?;
@@ -290,14 +305,13 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
                 "table" => FrameRole::Table,
                 other => return Err(f.error(format!("`{other}` is not `data` or `table`"))),
             };
-            let hex = f.any("the digest")?;
-            let hash = blake3::Hash::from_hex(&hex).map_err(|e| f.error(format!("the digest: {e}")))?;
             plan.pages.push(PlanPage {
                 frame,
-                digest: *hash.as_bytes(),
+                digest: digest(f)?,
                 role,
             });
         }
+        "image" => plan.images.push(digest(f)?),
         "output" => plan.outputs.push(buffer(f)?),
         "buffer" => plan.buffers.push(buffer(f)?),
         "job" => plan.jobs.push(PlanJob {
@@ -324,6 +338,12 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }
     Ok(())
+}
+
+fn digest(f: &mut Fields<'_>) -> Result<Digest, TextError> {
+    let hex = f.any("the digest")?;
+    let hash = blake3::Hash::from_hex(&hex).map_err(|e| f.error(format!("the digest: {e}")))?;
+    Ok(*hash.as_bytes())
 }
 
 fn buffer(f: &mut Fields<'_>) -> Result<PlanBuffer, TextError> {
@@ -355,6 +375,22 @@ fn action(event: &str, f: &mut Fields<'_>) -> Result<Action, TextError> {
                 event,
                 lines: f.number("lines")?,
                 limit_ns: f.number("limit")?,
+            });
+        }
+        "put" => {
+            return Ok(Action::Put {
+                event,
+                offset: f.number("the offset")?,
+                width: f.number("the width")?,
+                value: f.number("the value")?,
+            });
+        }
+        "copy" => {
+            return Ok(Action::Copy {
+                event,
+                offset: f.number("the offset")?,
+                bytes: f.number("the bytes")?,
+                image: f.named("image")?,
             });
         }
         "pause" => {

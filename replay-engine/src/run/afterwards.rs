@@ -11,11 +11,12 @@ use trace_core::recording::{
     Recording, RunsBuilder, Snapshot, Space, SpaceKind, ZERO_PAGE,
 };
 
-/// Puts the outcome's recording together. Memory stands at its end.
+/// Puts the outcome's recording together. Memory stands at its end; `pages` are those that changes of memory left.
 pub(super) fn recording(
     plan: &Plan,
     info: &DeviceInfo,
     events: Events,
+    pages: MemoryBuilder,
     seen: &HashMap<u8, SpaceSeen>,
     board: &mut dyn Board,
 ) -> Result<Recording, BoardError> {
@@ -25,7 +26,7 @@ pub(super) fn recording(
         .filter(|p| p.role == FrameRole::Table)
         .map(|p| p.frame)
         .collect();
-    let (memory, pages, zeros) = memory(plan, &tables, events.len() as u64, board)?;
+    let (memory, pages, zeros) = memory(plan, &tables, events.len() as u64, pages, board)?;
     let facts = Facts {
         identity: Identity {
             gpu_id: info.gpu_id,
@@ -100,12 +101,12 @@ fn memory(
     plan: &Plan,
     tables: &BTreeSet<u64>,
     event: u64,
+    mut builder: MemoryBuilder,
     board: &mut dyn Board,
 ) -> Result<(Memory, u64, u64), BoardError> {
     let first = plan.arena.base.frame();
     let frames = first..first.saturating_add(plan.used_pages);
     let may_differ: Option<BTreeSet<u64>> = board.content_frames().map(|f| f.into_iter().collect());
-    let mut builder = MemoryBuilder::new();
     let mut runs = RunsBuilder::default();
     let mut page = [0u8; PAGE_SIZE];
     let (mut data, mut zeros) = (0, 0);

@@ -21,7 +21,7 @@ use trace_core::GpuVa;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
-use trace_core::recording::EventsBuilder;
+use trace_core::recording::{EventsBuilder, HostWriteRow, MemoryBuilder, PageId};
 use trace_core::registers::RegisterMap;
 
 /// Nanoseconds between two reads of a poll.
@@ -45,10 +45,17 @@ pub fn run_with(
 ) -> Outcome {
     let started = Instant::now();
     let mut outcome = empty(plan, board);
-    let memory = match PlanMemory::of(plan, pages) {
+    let mut memory = match PlanMemory::of(plan, pages) {
         Ok(m) => m,
         Err(m) => {
             outcome.failure = Some(format!("the page image of frame {:#x} is missing", m.frame));
+            return finish(outcome, started);
+        }
+    };
+    let images = match plan.change_images(pages) {
+        Ok(images) => images,
+        Err((number, _)) => {
+            outcome.failure = Some(format!("the image {number} is missing"));
             return finish(outcome, started);
         }
     };
@@ -67,15 +74,27 @@ pub fn run_with(
     };
     let before_ns = board.now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let mut device = Sliced::new(board, progress);
+    let mut device = Sliced::new(board, progress, images.clone());
     let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
+    device.look();
+    let changed = Changed {
+        left: device.left,
+        memory: device.memory,
+    };
     recorder.cancelled |= progress.check().is_err();
     outcome.device_ns = board.now_ns().saturating_sub(before_ns);
     let counts = match &result {
         Ok(counts) => *counts,
         Err(failure) => failure.counts,
     };
+    // What was read back and walked from here on is memory as the CPU left it.
+    for action in Actions::new(&plan.body)
+        .map_while(Result::ok)
+        .take(usize::try_from(counts.actions).unwrap_or(usize::MAX))
+    {
+        memory.carry_out(&action, &images);
+    }
     count(&mut outcome, &counts, &recorder);
     let reports = board.take_job_reports();
     outcome.jobs = jobs(plan, &recorder, &reports);
@@ -91,7 +110,7 @@ pub fn run_with(
     if let Err(failure) = &result {
         explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
     }
-    let left = leave(plan, &memory, board, &mut recorder, &mut outcome);
+    let left = leave(plan, &memory, board, changed, &mut recorder, &mut outcome);
     if let Err(e) = left {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
@@ -279,11 +298,18 @@ fn explain(
     outcome.failure = Some(text);
 }
 
+/// What the changes of memory left: a page each, and the pages.
+struct Changed {
+    left: Vec<PageId>,
+    memory: MemoryBuilder,
+}
+
 /// Outputs, and the outcome as a recording.
 fn leave(
     plan: &Plan,
     memory: &PlanMemory<'_>,
     board: &mut dyn Board,
+    changed: Changed,
     recorder: &mut Recorder<'_>,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
@@ -301,9 +327,20 @@ fn leave(
             data,
         });
     }
-    let events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
+    let mut events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
+    let pages = recorder.told_changes.iter().map(|last| changed.left.get(*last));
+    let rows: Vec<HostWriteRow> = events
+        .host_writes
+        .iter()
+        .zip(pages)
+        .map(|(row, page)| HostWriteRow {
+            page: page.map_or(0, |p| p.0),
+            ..row
+        })
+        .collect();
+    events.host_writes = rows.into();
     let info = board.info();
-    let recording = afterwards::recording(plan, &info, events, &recorder.spaces, board)
+    let recording = afterwards::recording(plan, &info, events, changed.memory, &recorder.spaces, board)
         .map_err(|e| format!("the device's memory could not be read: {e}"))?;
     outcome.recording =
         trace_core::container::to_bytes(&recording).map_err(|e| format!("the outcome could not be written: {e}"))?;

@@ -5,9 +5,10 @@ use crate::device::space;
 use crate::plan::{JOB_START, Plan};
 use replay_core::{Compared, Flow, Observer, Seen};
 use std::collections::HashMap;
+use trace_core::PhysAddr;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventsBuilder, InterruptLine, InterruptRow};
+use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptLine, InterruptRow};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
 
 /// Divergences kept in an outcome.
@@ -71,6 +72,11 @@ pub(super) struct Recorder<'a> {
     poll_events: u32,
     all_poll_events: u64,
     held: Option<Seen>,
+    /// A change of memory that the next may go on with: physical address, bytes, time, number of changes.
+    change: Option<(u64, u32, u64, usize)>,
+    /// Changes of memory so far, and for each event that tells of some the number of the last one.
+    changes: usize,
+    pub told_changes: Vec<usize>,
 }
 
 fn counted(n: u64, what: &str) -> String {
@@ -107,11 +113,19 @@ impl<'a> Recorder<'a> {
             poll_events: 0,
             all_poll_events: 0,
             held: None,
+            change: None,
+            changes: 0,
+            told_changes: Vec::new(),
         }
     }
 
     /// Writes down what was held back of a long poll. Call it once at the end, too.
     pub fn flush(&mut self) {
+        if let Some((at, bytes, time, last)) = self.change.take() {
+            // The page is the device's to tell.
+            self.events.host_write(time, 0, HostWriteRow { at, bytes, page: 0 });
+            self.told_changes.push(last);
+        }
         if let Some(seen) = self.held.take() {
             self.note(&seen);
         }
@@ -233,6 +247,9 @@ impl Observer for Recorder<'_> {
 
     fn access(&mut self, seen: &Seen) -> Flow {
         if seen.space == space::REGISTERS {
+            if self.change.is_some() {
+                self.flush();
+            }
             if seen.again && (self.poll_events >= POLL_EVENTS || self.all_poll_events >= ALL_POLL_EVENTS) {
                 self.held = Some(*seen);
             } else {
@@ -245,6 +262,32 @@ impl Observer for Recorder<'_> {
         }
         self.accesses += 1;
         if self.accesses.is_multiple_of(REPORT_EVERY) && self.progress.advance(REPORT_EVERY).is_err() {
+            self.cancelled = true;
+            return Flow::Stop;
+        }
+        Flow::Continue
+    }
+
+    fn host_write(&mut self, _event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
+        let at = self.plan.arena.base.0.saturating_add(offset);
+        let number = self.changes;
+        self.changes += 1;
+        match &mut self.change {
+            // Values one after another in a page are one write.
+            Some((from, len, _, last))
+                if self.held.is_none()
+                    && from.saturating_add(u64::from(*len)) == at
+                    && PhysAddr(*from).frame() == PhysAddr(at).frame() =>
+            {
+                *len = len.saturating_add(bytes);
+                *last = number;
+            }
+            _ => {
+                self.flush();
+                self.change = Some((at, bytes, time_ns, number));
+            }
+        }
+        if self.changes.is_multiple_of(REPORT_EVERY as usize) && self.progress.check().is_err() {
             self.cancelled = true;
             return Flow::Stop;
         }

@@ -1,41 +1,110 @@
 //! A board whose long waits can be cancelled: they are made of short ones.
 
-use crate::device::Board;
+use crate::device::{Board, BoardError, space};
 use replay_core::{Device, DeviceError, WaitResult};
+use std::collections::HashMap;
 use trace_core::progress::Progress;
+use trace_core::recording::{MemoryBuilder, Page, PageId, ZERO_PAGE};
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Nanoseconds of a wait between two looks at the progress.
 const SLICE_NS: u64 = 20_000_000;
 
-/// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once.
+/// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once. It carries
+/// out the changes of memory that the recording's CPU made, and keeps the pages that they leave.
 pub(super) struct Sliced<'a> {
     board: &'a mut dyn Board,
     progress: &'a Progress,
     slice_ns: u64,
+    /// Images that changes take bytes from.
+    images: Vec<&'a Page>,
+    base: u64,
+    /// Frames of changes whose pages were not looked at yet.
+    pending: Vec<u64>,
+    /// Pages that changes left, a change each.
+    pub left: Vec<PageId>,
+    pub memory: MemoryBuilder,
+}
+
+fn refused(e: &BoardError) -> DeviceError {
+    match e {
+        BoardError::OutsideArena { .. } => DeviceError::OutOfRange,
+        BoardError::Failed(_) => DeviceError::Gone,
+    }
 }
 
 impl<'a> Sliced<'a> {
-    pub fn new(board: &'a mut dyn Board, progress: &'a Progress) -> Self {
-        let slice_ns = if board.info().virtual_time { u64::MAX } else { SLICE_NS };
+    pub fn new(board: &'a mut dyn Board, progress: &'a Progress, images: Vec<&'a Page>) -> Self {
+        let info = board.info();
+        let slice_ns = if info.virtual_time { u64::MAX } else { SLICE_NS };
         Self {
             board,
             progress,
             slice_ns,
+            images,
+            base: info.arena.base.0,
+            pending: Vec::new(),
+            left: Vec::new(),
+            memory: MemoryBuilder::new(),
+        }
+    }
+
+    /// Keeps the pages that the changes since the last call left.
+    pub fn look(&mut self) {
+        let mut seen: HashMap<u64, PageId> = HashMap::new();
+        let mut page = ZERO_PAGE;
+        for frame in std::mem::take(&mut self.pending) {
+            let id = seen
+                .entry(frame)
+                .or_insert_with(|| match self.board.load_page(frame, &mut page) {
+                    Ok(()) => self.memory.add_page(&page),
+                    // The run ends with the same error soon enough.
+                    Err(_) => PageId::ZERO,
+                });
+            self.left.push(*id);
         }
     }
 }
 
 impl Device for Sliced<'_> {
+    fn put(&mut self, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.board.write(space::ARENA, offset, width, value)?;
+        self.pending.push(PhysAddr(self.base.saturating_add(offset)).frame());
+        Ok(())
+    }
+
+    fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
+        let image = *self.images.get(image as usize).ok_or(DeviceError::NoImages)?;
+        let at = PhysAddr(self.base.saturating_add(offset));
+        let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
+        let from = image.get(range.clone()).ok_or(DeviceError::OutOfRange)?;
+        if from.len() == PAGE_SIZE {
+            self.board.store_page(at.frame(), image).map_err(|e| refused(&e))?;
+        } else {
+            let mut page = ZERO_PAGE;
+            self.board.load_page(at.frame(), &mut page).map_err(|e| refused(&e))?;
+            page.get_mut(range)
+                .ok_or(DeviceError::OutOfRange)?
+                .copy_from_slice(from);
+            self.board.store_page(at.frame(), &page).map_err(|e| refused(&e))?;
+        }
+        self.pending.push(at.frame());
+        Ok(())
+    }
+
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        self.look();
         self.board.read(space, offset, width)
     }
 
     fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.look();
         self.board.write(space, offset, width, value)
     }
 
     /// Cancelled, it says that the time is over: the run ends there, as one that was cancelled.
     fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.look();
         let mut left = limit_ns;
         loop {
             let now = left.min(self.slice_ns);
@@ -71,9 +140,7 @@ impl Device for Sliced<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Arena, BoardError, Containment, DeviceInfo, JobReport};
-    use trace_core::PhysAddr;
-    use trace_core::recording::Page;
+    use crate::device::{Arena, Containment, DeviceInfo, JobReport};
 
     /// A board that never interrupts, counts how long it was let wait, and is cancelled while it waits.
     struct Silent {
@@ -163,15 +230,15 @@ mod tests {
         let hour = 3_600_000_000_000;
         for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
             let (mut board, progress) = silent(false, cancel_after);
-            let mut sliced = Sliced::new(&mut board, &progress);
+            let mut sliced = Sliced::new(&mut board, &progress, Vec::new());
             assert_eq!(sliced.wait_interrupt(1, hour + 7), Ok(WaitResult::TimedOut));
             assert_eq!(board.now, waited);
             let (mut board, progress) = silent(false, cancel_after);
-            let paused = Sliced::new(&mut board, &progress).pause(hour + 7);
+            let paused = Sliced::new(&mut board, &progress, Vec::new()).pause(hour + 7);
             assert_eq!((paused.is_ok(), board.now), (cancel_after == u64::MAX, waited));
         }
         let (mut board, progress) = silent(true, u64::MAX);
-        let waited = Sliced::new(&mut board, &progress).wait_interrupt(1, hour);
+        let waited = Sliced::new(&mut board, &progress, Vec::new()).wait_interrupt(1, hour);
         assert_eq!((waited, board.waits), (Ok(WaitResult::TimedOut), 1));
     }
 }

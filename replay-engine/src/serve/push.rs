@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use trace_core::encode::{self, MAX_RECORD};
 use trace_core::progress::Progress;
-use trace_core::recording::{Digest, Page, zero_digest};
+use trace_core::recording::{Digest, Page};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Most bytes of a plan's body.
@@ -84,13 +84,8 @@ impl Session {
             return no("the plan's head carries a body");
         }
         plan.body = body.to_vec();
-        let distinct: BTreeSet<Digest> = plan
-            .pages
-            .iter()
-            .map(|p| p.digest)
-            .filter(|d| *d != zero_digest())
-            .collect();
-        let limit = self.options().plan_pages.min(target.arena.pages);
+        let distinct: BTreeSet<Digest> = plan.digests();
+        let limit = self.options().plan_pages;
         if distinct.len() as u64 > limit || plan.pages.len() as u64 > target.arena.pages {
             return no(format!(
                 "the plan names {} page images; at most {limit} are taken",

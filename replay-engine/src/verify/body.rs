@@ -1,5 +1,6 @@
 //! Rules 1 to 5 along the body, action by action: what each is, waits, reads, limits, counts.
 
+mod changes;
 mod writes;
 
 use super::doing::Doing;
@@ -10,8 +11,8 @@ use super::{Reason, Refusal, Verified, refuse};
 use crate::device::space;
 use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, Untouched};
 use replay_core::{Action, Actions, ReadClass, width_mask};
-use std::collections::{BTreeMap, HashMap};
-use trace_core::recording::InterruptLine;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use trace_core::recording::{InterruptLine, Page};
 use trace_core::registers::{ReadRule, Register, RegisterMap, Role};
 
 /// Interrupt lines of a device: job, mmu, gpu.
@@ -21,7 +22,9 @@ struct Walker<'a> {
     plan: &'a Plan,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
-    reach: &'a Reach,
+    /// Images that changes of memory take bytes from.
+    images: Vec<&'a Page>,
+    reach: Reach,
     work: &'a Work<'a>,
     written: HashMap<u32, u64>,
     /// Root registers as written, whatever was reset since, and how many writes of halves wait for their pair to be
@@ -44,21 +47,25 @@ struct Walker<'a> {
     undecoded: u64,
     /// Offsets in the arena that were cleared since the last submit.
     cleared: Vec<u64>,
+    /// Frames with headers of the latest chain of each slot.
+    chains: BTreeMap<u8, BTreeSet<u64>>,
 }
 
-/// Checks the body from its first action to its last.
+/// Checks the body from its first action to its last, and gives memory as it then is by the CPU's hand.
 pub fn check<'a>(
     plan: &'a Plan,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
-    reach: &'a Reach,
+    images: Vec<&'a Page>,
+    reach: Reach,
     work: &'a Work<'a>,
     verified: &mut Verified,
-) -> Result<(), Refusal> {
+) -> Result<PlanMemory<'a>, Refusal> {
     let mut w = Walker {
         plan,
         map,
         memory,
+        images,
         reach,
         work,
         written: HashMap::new(),
@@ -77,6 +84,7 @@ pub fn check<'a>(
         unproved: 0,
         undecoded: 0,
         cleared: Vec::new(),
+        chains: BTreeMap::new(),
     };
     for r in map.registers() {
         if let Some(role) = r.replay.role {
@@ -101,6 +109,8 @@ pub fn check<'a>(
     w.settle_roots(None);
     w.counts(count)?;
     verified.jobs = w.jobs;
+    verified.tables += w.reach.later_tables;
+    verified.leaves += w.reach.later_leaves;
     let jobs = w.jobs;
     for (n, what) in [
         (
@@ -136,7 +146,7 @@ pub fn check<'a>(
             list.join(", ")
         ));
     }
-    Ok(())
+    Ok(w.memory)
 }
 
 impl<'a> Walker<'a> {
@@ -255,6 +265,16 @@ impl<'a> Walker<'a> {
                 }
                 self.doing.wait(lines);
                 self.limit(limit_ns, self.plan.budgets.interrupt_ns)
+            }
+            Action::Put { offset, width, .. } => {
+                self.event()?;
+                self.nothing_cleared()?;
+                self.change(action, offset, u32::from(width))
+            }
+            Action::Copy { offset, bytes, .. } => {
+                self.event()?;
+                self.nothing_cleared()?;
+                self.change(action, offset, bytes)
             }
             Action::Pause { ns, .. } => {
                 self.nothing_cleared()?;

@@ -2,7 +2,7 @@
 
 use super::Reason;
 use super::work::{HEADER, Work};
-use crate::plan::PlanGpuMemory;
+use crate::plan::{PlanGpuMemory, PlanPages};
 use std::collections::HashSet;
 use trace_core::jobs::{GpuMemory, HEADER_BYTES, JobHeader, MAX_JOBS};
 use trace_core::{GpuVa, PhysAddr};
@@ -23,7 +23,11 @@ pub(super) struct Followed {
 ///
 /// # Errors
 /// When a header is misaligned or not mapped, or the chain loops or is too long.
-pub(super) fn follow(gpu: &PlanGpuMemory<'_>, head: GpuVa, work: &Work<'_>) -> Result<Followed, Reason> {
+pub(super) fn follow<M: PlanPages>(
+    gpu: &PlanGpuMemory<'_, M>,
+    head: GpuVa,
+    work: &Work<'_>,
+) -> Result<Followed, Reason> {
     let mut seen = HashSet::new();
     let mut followed = Followed {
         headers: Vec::new(),

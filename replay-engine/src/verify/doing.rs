@@ -55,6 +55,11 @@ impl Doing {
         self.in_use.get(&space).copied()
     }
 
+    /// Slots with a chain that is not known to have ended.
+    pub fn slots_at_work(&self) -> impl Iterator<Item = u8> + '_ {
+        self.slots.keys().copied()
+    }
+
     /// A reset: everything under way is dropped, every register forgotten.
     pub fn reset(&mut self) {
         let (reset_raised, assumed) = (self.reset_raised, self.assumed);

@@ -24,8 +24,11 @@ pub const MOST_OUTPUTS: u64 = 1024;
 pub const MOST_OUTPUT_BYTES: u64 = 1 << 30;
 /// Most register accesses and waits of the body: each is an event of the outcome.
 pub const MOST_EVENTS: u64 = 1 << 24;
-/// Most frames with content in which status words are cleared; the check keeps a copy of each.
-pub const MOST_CLEARED: u64 = 1 << 16;
+/// Most frames with content that are changed in part, by the CPU or for cleared status words; the check keeps a copy of
+/// each.
+pub const MOST_CHANGED: u64 = 1 << 16;
+/// Most images that changes of memory take bytes from.
+pub const MOST_IMAGES: u64 = 1 << 20;
 
 pub(super) fn budget(what: &str, needed: u64, budget: u64) -> Reason {
     Reason::Budget {
@@ -69,6 +72,7 @@ pub(super) fn envelope(plan: &Plan) -> Result<(), Refusal> {
             ("translations", plan.spaces.len() as u64, MOST_SPACES),
             ("allowed ranges", plan.allowed.len() as u64, MOST_ALLOWED),
             ("outputs", plan.outputs.len() as u64, MOST_OUTPUTS),
+            ("images", plan.images.len() as u64, MOST_IMAGES),
             ("bytes of all outputs", bytes, MOST_OUTPUT_BYTES),
         ],
     )

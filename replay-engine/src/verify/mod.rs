@@ -8,7 +8,9 @@ mod reason;
 mod tables;
 mod work;
 
-pub use limits::{MOST, MOST_ALLOWED, MOST_CLEARED, MOST_EVENTS, MOST_OUTPUT_BYTES, MOST_OUTPUTS, MOST_SPACES};
+pub use limits::{
+    MOST, MOST_ALLOWED, MOST_CHANGED, MOST_EVENTS, MOST_IMAGES, MOST_OUTPUT_BYTES, MOST_OUTPUTS, MOST_SPACES,
+};
 pub use reason::{Reason, Refusal};
 pub use work::{MOST_STEPS, Work};
 
@@ -116,8 +118,13 @@ fn check(
         reason: Reason::PageMissing { digest: hex(&m.digest) },
     })?;
     let mut verified = Verified::default();
+    let changes = plan.change_images(pages).map_err(|(number, digest)| Refusal {
+        rule: 2,
+        place: format!("image {number}"),
+        reason: Reason::PageMissing { digest: hex(&digest) },
+    })?;
     let reach = tables::walk(plan, &memory, work, &mut verified)?;
-    body::check(plan, map, memory.clone(), &reach, work, &mut verified)?;
+    let memory = body::check(plan, map, memory, changes, reach, work, &mut verified)?;
     outputs(plan, &memory, work)?;
     Ok(verified)
 }
@@ -176,18 +183,33 @@ fn images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Re
             return refuse(2, place(), Reason::PageOutside { frame: p.frame });
         }
         if new {
-            let Some(image) = pages.page(&p.digest) else {
-                return refuse(2, place(), Reason::PageMissing { digest: hex(&p.digest) });
-            };
-            if *blake3::hash(image).as_bytes() != p.digest {
-                return refuse(2, place(), Reason::PageDamaged { digest: hex(&p.digest) });
-            }
+            image(pages, &p.digest).or_else(|e| refuse(2, place(), e))?;
+        }
+    }
+    for (number, digest) in plan.images.iter().enumerate() {
+        let place = || format!("image {number}");
+        let new = hashed.insert(*digest);
+        work.spend(if new { work::IMAGE } else { 1 })
+            .or_else(|e| refuse(4, place(), e))?;
+        if new {
+            image(pages, digest).or_else(|e| refuse(2, place(), e))?;
         }
     }
     Ok(())
 }
 
-/// Rule 6: what comes back is known before the run.
+/// An image is there and is what it is called.
+fn image(pages: &dyn PageSource, digest: &Digest) -> Result<(), Reason> {
+    let Some(image) = pages.page(digest) else {
+        return Err(Reason::PageMissing { digest: hex(digest) });
+    };
+    if blake3::hash(image).as_bytes() != digest {
+        return Err(Reason::PageDamaged { digest: hex(digest) });
+    }
+    Ok(())
+}
+
+/// Rule 6: what comes back is known before the run; memory is as it stands at its end.
 fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
     for o in &plan.outputs {
         let place = format!("output `{}`", o.name);

@@ -375,4 +375,54 @@ pub enum Reason {
         /// Register name.
         register: String,
     },
+    /// A change of memory outside the pages that the plan uses, of no byte, or of two pages.
+    #[error("a change of {bytes} bytes at {offset:#x} of the arena is not of one page that the plan uses")]
+    ChangeOutside {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// A change takes its bytes from an image that the plan does not name.
+    #[error("a change takes bytes from image {image}; the plan names {images}")]
+    NoImage {
+        /// Its number.
+        image: u32,
+        /// Images of the plan.
+        images: u64,
+    },
+    /// A change of a page table that is not of whole entries.
+    #[error("a change of {bytes} bytes at {offset:#x} of the arena is not of whole entries of the page table there")]
+    HalfEntry {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// Page tables would change under a chain, or the chain itself.
+    #[error(
+        "a change at {offset:#x} of the arena, of {what}, comes while the chain in slot {slot} is not known to have ended"
+    )]
+    ChangeAtWork {
+        /// Byte offset in the arena.
+        offset: u64,
+        /// `a page table` or `a page with its headers`.
+        what: String,
+        /// Slot of the chain.
+        slot: u8,
+    },
+    /// A frame would be a page table although the GPU can, or could, reach it.
+    #[error("the frame at {at:#x} would become a page table; the GPU has been able to reach it")]
+    TableReached {
+        /// Physical address.
+        at: u64,
+    },
+    /// A page table would be one of another level, or of another format, than it was.
+    #[error("the page table at {at:#x} would become one of level {level} and was another")]
+    TableKind {
+        /// Physical address.
+        at: u64,
+        /// Level that it would have.
+        level: u8,
+    },
 }

@@ -3,10 +3,14 @@
 use super::work::{TABLE, Work};
 use super::{Reason, Refusal, Verified, refuse};
 use crate::plan::{Plan, PlanMemory, PlanSpace};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use trace_core::PAGE_SIZE;
-use trace_core::mmu::{MmuError, for_each_leaf, for_each_table, root_register};
+use trace_core::mmu::{
+    EntryKind, MAX_TABLES, MmuError, Rights, entry_kind, entry_rights, for_each_leaf, for_each_table, root_register,
+    span_bytes,
+};
+use trace_core::recording::MmuFormat;
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// Used frames of a plan, a bit each.
 pub(super) struct Frames {
@@ -49,11 +53,158 @@ impl Frames {
 }
 
 /// What the GPU reaches through the plan's translations.
+///
+/// Everything that it ever reaches, however tables change while the plan runs: what the MMU keeps of tables that are no
+/// longer can lead nowhere else. So a frame is a table of one kind or data, for the whole plan.
 pub(super) struct Reach {
     /// Frames of page tables, of all translations.
-    pub tables: BTreeSet<u64>,
+    tables: BTreeMap<u64, Kind>,
+    /// Frames that the GPU may reach through some translation.
+    mapped: Frames,
     /// Frames that the GPU may write through some translation.
     pub writable: Frames,
+    /// Tables and leaves that were met after the start.
+    pub later_tables: u64,
+    pub later_leaves: u64,
+}
+
+/// What kind of table a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    format: MmuFormat,
+    level: u8,
+    /// First address that it translates, where it was met first.
+    va: GpuVa,
+}
+
+impl Kind {
+    fn same(&self, other: &Self) -> bool {
+        (self.format, self.level) == (other.format, other.level)
+    }
+}
+
+impl Reach {
+    /// Whether a frame is, or was, a page table.
+    pub fn is_table(&self, frame: u64) -> bool {
+        self.tables.contains_key(&frame)
+    }
+
+    /// Some entries of a table changed: what they point at is proved as it stands.
+    pub fn changed(
+        &mut self,
+        plan: &Plan,
+        memory: &PlanMemory<'_>,
+        frame: u64,
+        entries: Range<usize>,
+        work: &Work<'_>,
+    ) -> Result<(), Reason> {
+        let Some(kind) = self.tables.get(&frame).copied() else {
+            return Ok(());
+        };
+        let Some(page) = memory.page(frame) else {
+            return Err(Reason::TableOutside {
+                level: kind.level,
+                at: frame << 12,
+            });
+        };
+        let words = page.as_chunks::<8>().0;
+        for index in entries {
+            work.spend(1)?;
+            let Some(raw) = words.get(index).map(|b| u64::from_le_bytes(*b)) else {
+                continue;
+            };
+            let va = GpuVa(kind.va.0 | (index as u64) << span_bytes(kind.level).trailing_zeros());
+            match entry_kind(kind.format, kind.level, raw) {
+                EntryKind::Invalid => {}
+                EntryKind::Reserved => {
+                    let level = kind.level;
+                    return Err(Reason::Tables {
+                        message: MmuError::BadEntry { level, va, raw }.to_string(),
+                    });
+                }
+                EntryKind::Table(at) => {
+                    let below = Kind {
+                        format: kind.format,
+                        level: kind.level + 1,
+                        va,
+                    };
+                    self.enter(plan, memory, at, below, work)?;
+                }
+                EntryKind::Page(pa) | EntryKind::Block(pa) => {
+                    self.later_leaves += 1;
+                    let (bytes, rights) = (span_bytes(kind.level), entry_rights(kind.format, raw));
+                    self.leaf(plan, va, pa, bytes, rights, work)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A table is pointed at that may be new. Depth is bounded: a table entry is only found above the last level.
+    fn enter(
+        &mut self,
+        plan: &Plan,
+        memory: &PlanMemory<'_>,
+        at: PhysAddr,
+        kind: Kind,
+        work: &Work<'_>,
+    ) -> Result<(), Reason> {
+        let (level, frame) = (kind.level, at.frame());
+        if !used(plan).contains(&frame) {
+            return Err(Reason::TableOutside { level, at: at.0 });
+        }
+        if let Some(known) = self.tables.get(&frame) {
+            return if known.same(&kind) {
+                Ok(())
+            } else {
+                Err(Reason::TableKind { at: at.0, level })
+            };
+        }
+        if self.mapped.contains(frame) {
+            return Err(Reason::TableReached { at: at.0 });
+        }
+        if self.tables.len() >= MAX_TABLES {
+            return Err(Reason::Tables {
+                message: MmuError::TooManyTables.to_string(),
+            });
+        }
+        self.later_tables += 1;
+        self.tables.insert(frame, kind);
+        self.changed(plan, memory, frame, 0..PAGE_SIZE / 8, work)
+    }
+
+    /// A page or block leads to used frames, and to no table.
+    fn leaf(
+        &mut self,
+        plan: &Plan,
+        va: GpuVa,
+        pa: PhysAddr,
+        bytes: u64,
+        rights: Rights,
+        work: &Work<'_>,
+    ) -> Result<(), Reason> {
+        let used = used(plan);
+        let (from, count) = (pa.frame(), bytes / PAGE_SIZE as u64);
+        let to = from.saturating_add(count);
+        work.spend(1 + count / 64)?;
+        if from < used.start || to > used.end {
+            return Err(Reason::LeafOutside { va: va.0, pa: pa.0 });
+        }
+        // Not even to read: what the walker of the GPU reads is for it alone.
+        if let Some((table, _)) = self.tables.range(from..to).next() {
+            let (va, at) = (va.0, table << 12);
+            return Err(if rights.write {
+                Reason::TableWritable { va, at }
+            } else {
+                Reason::TableMapped { va, at }
+            });
+        }
+        self.mapped.insert(from..to);
+        if rights.write {
+            self.writable.insert(from..to);
+        }
+        Ok(())
+    }
 }
 
 fn used(plan: &Plan) -> Range<u64> {
@@ -69,8 +220,11 @@ pub(super) fn walk(
     verified: &mut Verified,
 ) -> Result<Reach, Refusal> {
     let mut reach = Reach {
-        tables: BTreeSet::new(),
+        tables: BTreeMap::new(),
+        mapped: Frames::none(plan.arena.base.frame(), plan.used_pages),
         writable: Frames::none(plan.arena.base.frame(), plan.used_pages),
+        later_tables: 0,
+        later_leaves: 0,
     };
     for (index, space) in plan.spaces.iter().enumerate() {
         tables(plan, space, memory, work, &mut reach, verified).or_else(|e| refuse(2, place(index), e))?;
@@ -126,7 +280,11 @@ fn tables(
                 at: t.at.0,
             });
         } else if bad.is_none() {
-            reach.tables.insert(t.at.frame());
+            let (format, level, va) = (space.format, t.level, t.va);
+            let kind = Kind { format, level, va };
+            if reach.tables.insert(t.at.frame(), kind).is_some_and(|k| !k.same(&kind)) {
+                bad = Some(Reason::TableKind { at: t.at.0, level });
+            }
         }
     });
     match (bad, walked) {
@@ -144,33 +302,10 @@ fn leaves(
     reach: &mut Reach,
     verified: &mut Verified,
 ) -> Result<(), Reason> {
-    let used = used(plan);
     let mut bad = Ok(());
     let walked = for_each_leaf(space.format, space.root, memory, &mut |leaf| {
         verified.leaves += 1;
-        let (from, count) = (leaf.pa.frame(), leaf.bytes / PAGE_SIZE as u64);
-        let to = from.saturating_add(count);
-        bad = work.spend(1 + count / 64).and_then(|()| {
-            if from < used.start || to > used.end {
-                return Err(Reason::LeafOutside {
-                    va: leaf.va.0,
-                    pa: leaf.pa.0,
-                });
-            }
-            // Not even to read: what the walker of the GPU reads is for it alone.
-            if let Some(table) = reach.tables.range(from..to).next() {
-                let (va, at) = (leaf.va.0, table << 12);
-                return Err(if leaf.rights.write {
-                    Reason::TableWritable { va, at }
-                } else {
-                    Reason::TableMapped { va, at }
-                });
-            }
-            if leaf.rights.write {
-                reach.writable.insert(from..to);
-            }
-            Ok(())
-        });
+        bad = reach.leaf(plan, leaf.va, leaf.pa, leaf.bytes, leaf.rights, work);
         if bad.is_ok() {
             ControlFlow::Continue(())
         } else {
@@ -178,7 +313,7 @@ fn leaves(
         }
     });
     bad?;
-    walked.map_err(|e| broken(e, &used))
+    walked.map_err(|e| broken(e, &used(plan)))
 }
 
 #[cfg(test)]

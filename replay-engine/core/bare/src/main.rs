@@ -15,7 +15,7 @@ mod system;
 mod program {
     use crate::array::Array;
     use crate::system::{self, Line};
-    use replay_core::{Actions, Budget, Counts, FailureKind, execute};
+    use replay_core::{Actions, Budget, Counts, DeviceError, FailureKind, execute};
 
     /// Runs the plan that the arguments or the standard input give, and prints what came of it.
     pub fn run(path: Option<*const u8>) -> u8 {
@@ -47,6 +47,10 @@ mod program {
     fn why(kind: &FailureKind) -> &'static str {
         match kind {
             FailureKind::Decode(_) => "the body cannot be decoded",
+            FailureKind::Device {
+                error: DeviceError::NoImages,
+                ..
+            } => "bytes of a page image, of which this program has none",
             FailureKind::Device { .. } => "an access outside the registers",
             FailureKind::DeviceWait(_) => "the device failed",
             FailureKind::InterruptTimedOut { .. } => "no interrupt came",

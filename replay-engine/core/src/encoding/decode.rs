@@ -1,8 +1,8 @@
 //! Reads encoded actions in place.
 
 use super::{
-    Common, MAX_COMMON_STEP, OP_MASK, PAUSE, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED, RESERVED, SLOTS,
-    SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
+    COPY, Common, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED, RESERVED,
+    SLOTS, SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
 };
 use crate::action::{Action, ReadClass};
 use core::fmt;
@@ -208,7 +208,7 @@ impl<'a> Actions<'a> {
             return Err(DecodeErrorKind::UnknownTag(tag));
         }
         let op = tag & OP_MASK;
-        if matches!(op, WAIT_INTERRUPT | PAUSE) && tag & !OP_MASK != 0 {
+        if matches!(op, WAIT_INTERRUPT | PAUSE | COPY) && tag & !OP_MASK != 0 || op == PUT && tag & SPACE_FOLLOWS != 0 {
             return Err(DecodeErrorKind::UnknownTag(tag));
         }
         let step = c.number()?;
@@ -282,6 +282,21 @@ impl<'a> Actions<'a> {
                 event,
                 lines: c.number32()?,
                 limit_ns: c.number()?,
+            },
+            PUT => {
+                let width = 1u8 << (tag >> WIDTH_SHIFT & 3);
+                Action::Put {
+                    event,
+                    offset: c.number()?,
+                    width,
+                    value: c.fixed(width)?,
+                }
+            }
+            COPY => Action::Copy {
+                event,
+                offset: c.number()?,
+                bytes: c.number32()?,
+                image: c.number32()?,
             },
             PAUSE => Action::Pause { event, ns: c.number()? },
             _ => return Err(DecodeErrorKind::UnknownTag(tag)),

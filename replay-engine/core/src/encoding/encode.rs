@@ -1,8 +1,8 @@
 //! Writes actions into a caller's bytes.
 
 use super::{
-    PAUSE, READ_ANY, READ_BEFORE, READ_EQUAL, READ_FEEDS, READ_MASKED, SLOTS, SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT,
-    WIDTH_SHIFT, WRITE, WRITE_SLOT,
+    COPY, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_FEEDS, READ_MASKED, SLOTS, SPACE_FOLLOWS, UNTIL,
+    WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
 };
 use crate::action::{Action, ReadClass, width_mask};
 use core::fmt;
@@ -202,6 +202,27 @@ impl<'a> Encoder<'a> {
                 self.event(event)?;
                 self.number(u64::from(lines))?;
                 self.number(limit_ns)
+            }
+            Action::Put {
+                event,
+                offset,
+                width,
+                value,
+            } => {
+                self.head(PUT, event, 0, offset, width)?;
+                self.fixed(value, width)
+            }
+            Action::Copy {
+                event,
+                offset,
+                bytes,
+                image,
+            } => {
+                self.byte(COPY)?;
+                self.event(event)?;
+                self.number(offset)?;
+                self.number(u64::from(bytes))?;
+                self.number(u64::from(image))
             }
             Action::Pause { event, ns } => {
                 self.byte(PAUSE)?;

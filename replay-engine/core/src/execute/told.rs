@@ -103,6 +103,12 @@ pub trait Observer {
         Flow::Continue
     }
 
+    /// Bytes were put into the plan's memory, as the CPU did in the recording.
+    fn host_write(&mut self, event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
+        let _ = (event, offset, bytes, time_ns);
+        Flow::Continue
+    }
+
     /// A compared value differs. By default the run goes on.
     fn divergence(&mut self, divergence: &Divergence) -> Flow {
         let _ = divergence;
@@ -124,7 +130,7 @@ impl Observer for () {}
 pub struct Counts {
     /// Actions begun.
     pub actions: u64,
-    /// Writes made.
+    /// Writes made, those of the recording's CPU to the plan's memory among them.
     pub writes: u64,
     /// Recorded reads that had to match.
     pub equal: u64,

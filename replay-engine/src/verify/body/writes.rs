@@ -4,7 +4,7 @@ use super::Walker;
 use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, RESETS, RewriteKind};
 use crate::verify::chain::follow;
 use crate::verify::doing::InUse;
-use crate::verify::limits::{MOST_CLEARED, budget};
+use crate::verify::limits::{MOST_CHANGED, budget};
 use crate::verify::{Reason, Refusal};
 use std::collections::{BTreeSet, HashMap};
 use trace_core::jobs::MAX_JOBS;
@@ -213,6 +213,8 @@ impl<'a> Walker<'a> {
         if (self.jobs > 0 || followed.headers.len() > 1) && followed.headers.iter().any(writable) {
             self.unproved += 1;
         }
+        let frames = followed.headers.iter().map(|pa| pa.frame()).collect();
+        self.chains.insert(slot, frames);
         self.undecoded += followed.undecoded;
         self.jobs += 1;
         self.doing.submit(slot, number);
@@ -244,7 +246,7 @@ impl<'a> Walker<'a> {
         let Some(at) = self.plan.arena.base.checked_add(offset).filter(|_| aligned) else {
             return self.refuse(3, Reason::WriteOutside { offset, width });
         };
-        if self.reach.tables.contains(&at.frame()) {
+        if self.reach.is_table(at.frame()) {
             return self.refuse(3, Reason::WriteIntoTable { offset });
         }
         if !self.memory.write(at, width, value) {
@@ -254,8 +256,8 @@ impl<'a> Walker<'a> {
             return self.refuse(3, Reason::ArenaValue { offset, width, value });
         }
         let changed = self.memory.changed_frames() as u64;
-        if changed > MOST_CLEARED {
-            return self.refuse(4, budget("frames with cleared status words", changed, MOST_CLEARED));
+        if changed > MOST_CHANGED {
+            return self.refuse(4, budget("frames that are changed in part", changed, MOST_CHANGED));
         }
         if self.cleared.len() >= MAX_JOBS {
             return self.refuse(

@@ -1,0 +1,350 @@
+//! Edits of buffers that the CPU writes again while a recording goes on, and changes of memory that may not be.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use driver_mali::samples::changes;
+use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder, SpaceId};
+use replay_core::{Action, Actions};
+use replay_engine::device::Board;
+use replay_engine::plan::{self, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, RewriteKind};
+use replay_engine::run::{self, Verdict};
+use replay_engine::verify::{self, Reason};
+use trace_core::jobs::WriteKind;
+use trace_core::mmu::{INVALID, Rights, encode_leaf, encode_table};
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, ElementType, FrameRole, MmuFormat};
+use trace_core::{GpuVa, PhysAddr, Recording};
+
+fn board() -> Box<dyn Board> {
+    device_mali::factory("mali-g71").unwrap()
+}
+
+fn put(to: GpuVa, value: u64) -> JobSpec {
+    JobSpec::WriteValue {
+        to,
+        kind: WriteKind::Immediate { bytes: 8 },
+        value,
+    }
+}
+
+fn submit(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, job: JobSpec) {
+    d.write(space, at, &ChainBuilder::new().job(job).build(at)).unwrap();
+    d.run_chain(space, 1, at).unwrap();
+}
+
+fn word(n: u64) -> [u8; 8] {
+    n.to_le_bytes()
+}
+
+/// Four words that the CPU gives at first, or only later; then what `then` writes, a submit after each step.
+fn recorded(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) -> Recording {
+    let mut b = board();
+    let mut d = Driver::boot(&mut *b, Recorder::new("edits")).unwrap();
+    let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
+    let input = d.alloc(space, 0x1000, Rights::RW).unwrap();
+    // Over the end of no page, and not at the start of one.
+    let input = GpuVa(input.0 + 0x100);
+    d.name_buffer("input", BufferRole::Output, space, input, 32, ElementType::U64);
+    for (n, value) in first.into_iter().flatten().enumerate() {
+        d.write(space, GpuVa(input.0 + 8 * n as u64), &word(value)).unwrap();
+    }
+    submit(&mut d, space, chains, put(GpuVa(input.0 + 8 * job_writes), 0xa0));
+    for step in then {
+        for (n, value) in *step {
+            d.write(space, GpuVa(input.0 + 8 * n), &word(*value)).unwrap();
+        }
+        submit(&mut d, space, chains, JobSpec::Null);
+    }
+    d.finish().unwrap()
+}
+
+/// Replays with other words in the buffer: what is there at the end, and what is told of the edit.
+fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
+    let mut edits = Edits::default();
+    edits
+        .inputs
+        .insert("input".to_owned(), words.iter().flat_map(|w| word(*w)).collect());
+    let mut device = board();
+    let target = device.info();
+    let c = plan::compile(r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    verify::verify(&c.plan, &c.pages, &target).unwrap();
+    let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
+    assert_eq!((o.verdict, o.failure), (Verdict::Match, None));
+    let data = &o.outputs[0].data;
+    let got: Vec<u64> = data
+        .chunks(8)
+        .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+        .collect();
+    let told = c.plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Input);
+    (
+        got.try_into().unwrap(),
+        told.skip(1).map(|r| r.detail.clone()).collect(),
+    )
+}
+
+const EDIT: [u64; 4] = [0xe1, 0xe2, 0xe3, 0xe4];
+
+#[test]
+fn an_edit_goes_with_the_same_contents_written_again() {
+    // The job has written over the second word; the CPU gives the first and the second anew.
+    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 1), (1, 2)]], 1);
+    let (got, told) = edited(&r, EDIT);
+    assert_eq!(got, EDIT);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("writes the same again"), "{told:?}");
+}
+
+#[test]
+fn an_edit_ends_where_the_cpu_gives_other_contents_and_results_of_jobs_stay() {
+    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)]], 1);
+    let (got, told) = edited(&r, EDIT);
+    // What the job wrote stays; the rest is as the recording has it.
+    assert_eq!(got, [9, 0xa0, 3, 4]);
+    assert!(told[0].contains("the edit ends"), "{told:?}");
+    // Without a job there the original comes back whole, and the edit with it when the CPU gives it again.
+    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]], 1);
+    let (got, told) = edited(&r, EDIT);
+    assert_eq!(got, [0xe1, 0xa0, 0xe3, 0xe4]);
+    assert_eq!(told.len(), 2);
+    assert!(told[1].contains("comes back"), "{told:?}");
+}
+
+#[test]
+fn an_edit_of_a_buffer_that_is_filled_only_later_takes_the_place_of_what_comes() {
+    let r = recorded(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 3)]], 1);
+    assert_eq!(edited(&r, EDIT).0, EDIT);
+    // What comes after that is other contents.
+    let r = recorded(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 7)]], 1);
+    assert_eq!(edited(&r, EDIT).0, [1, 2, 7, 4]);
+}
+
+#[test]
+fn an_edit_that_nothing_writes_over_stays_but_for_what_jobs_write() {
+    let r = recorded(Some([1, 2, 3, 4]), &[&[]], 2);
+    let (got, told) = edited(&r, EDIT);
+    assert_eq!((got, told.len()), ([0xe1, 0xe2, 0xa0, 0xe4], 0));
+}
+
+#[test]
+fn an_edit_may_be_of_a_buffer_that_is_mapped_only_later_but_not_of_one_that_never_is() {
+    let r = changes(&mut *board(), MmuFormat::Aarch64_4k).unwrap();
+    let late = r.buffer("late").unwrap();
+    let mut edits = Edits::default();
+    edits.inputs.insert("late".to_owned(), vec![0x33; late.bytes as usize]);
+    let mut device = board();
+    let target = device.info();
+    let c = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    verify::verify(&c.plan, &c.pages, &target).unwrap();
+    let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
+    let out = &o.outputs.iter().find(|b| b.name == "late").unwrap().data;
+    // What the CPU writes into a part of it later are other contents: the edit ends, and what a job left stays.
+    assert_eq!(out[..8], [5; 8]);
+    assert_eq!(out[8..16], word(4));
+    assert_eq!(out[16..0x310], [6; 0x300]);
+    assert_eq!(out[0x310..0x2400], [5; 0x2400 - 0x310]);
+    let unmapped = plan::Patch {
+        address_space: 0,
+        va: GpuVa(0x66_0000_0000),
+        bytes: vec![1],
+    };
+    let edits = Edits {
+        patches: vec![unmapped],
+        ..Edits::default()
+    };
+    let e = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap_err();
+    assert!(matches!(e, CompileError::NotMapped { .. }), "{e}");
+}
+
+/// A sound plan whose memory changes, with actions of the test's own put in behind those that `before` is true of.
+fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Compiled {
+    let r = changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
+    let target = board().info();
+    let mut c = plan::compile(
+        &r,
+        &Edits::default(),
+        &target,
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    let mut body = BodyBuilder::new();
+    let mut done = false;
+    for action in Actions::new(&c.plan.body).map(Result::unwrap) {
+        body.push(&action).unwrap();
+        if !done && at(&action) {
+            done = true;
+            more(action.event()).iter().for_each(|a| body.push(a).unwrap());
+        }
+    }
+    assert!(done);
+    (c.plan.body, c.plan.actions) = body.finish();
+    c
+}
+
+fn refusal(c: &Compiled) -> (u8, Reason) {
+    let r = verify::verify(&c.plan, &c.pages, &board().info()).unwrap_err();
+    (r.rule, r.reason)
+}
+
+fn is_change(a: &Action) -> bool {
+    matches!(a, Action::Put { .. } | Action::Copy { .. })
+}
+
+#[test]
+fn changes_of_memory_that_could_free_the_gpu_are_refused() {
+    let c = with(is_change, |_| Vec::new());
+    verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
+    let plan = c.plan;
+    let base = plan.arena.base;
+    let root = plan.spaces[0].root;
+    let frame = |n: u64| PhysAddr(base.0 + n * 4096);
+    let tables: Vec<u64> = plan
+        .pages
+        .iter()
+        .filter(|p| p.role == FrameRole::Table)
+        .map(|p| p.frame - base.frame())
+        .collect();
+    let data = plan
+        .pages
+        .iter()
+        .find(|p| p.role == FrameRole::Data)
+        .map(|p| p.frame - base.frame())
+        .unwrap();
+    let word = |offset: u64, value: u64| {
+        move |event| {
+            vec![Action::Put {
+                event,
+                offset,
+                width: 8,
+                value,
+            }]
+        }
+    };
+    let of = |offset, value| refusal(&with(is_change, word(offset, value)));
+    let lpae = MmuFormat::MaliLpae;
+    // Outside, or not of one page.
+    let end = plan.used_pages * 4096;
+    assert!(matches!(of(end, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(of(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
+    let copy = |offset, bytes, image| {
+        refusal(&with(is_change, move |event| {
+            vec![Action::Copy {
+                event,
+                offset,
+                bytes,
+                image,
+            }]
+        }))
+    };
+    assert!(matches!(
+        copy(data * 4096 + 8, 4096, 0),
+        (2, Reason::ChangeOutside { .. })
+    ));
+    assert!(matches!(copy(data * 4096, 0, 0), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(
+        copy(data * 4096, 8, 999),
+        (2, Reason::NoImage { image: 999, .. })
+    ));
+    // Entries of tables: to foreign memory, to a table as data, to data as a table, half of one.
+    let entry = |n: u64| (root.0 - base.0) + 8 * n;
+    // Four levels, one below the other, are there at the start.
+    let leaf_table = tables[3];
+    let leaf = |pa| encode_leaf(lpae, pa, Rights::RW, 0);
+    let foreign = of(leaf_table * 4096, leaf(PhysAddr(0x1000)));
+    assert!(matches!(foreign, (2, Reason::LeafOutside { .. })), "{foreign:?}");
+    let table = of(leaf_table * 4096, leaf(root));
+    assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
+    let reached = of(entry(9), encode_table(lpae, frame(data)));
+    assert!(matches!(reached, (2, Reason::TableReached { .. })), "{reached:?}");
+    let outside = of(entry(9), encode_table(lpae, frame(plan.used_pages)));
+    assert!(matches!(outside, (2, Reason::TableOutside { .. })), "{outside:?}");
+    let level = of(entry(9), encode_table(lpae, frame(leaf_table)));
+    assert!(matches!(level, (2, Reason::TableKind { .. })), "{level:?}");
+    assert!(matches!(of(entry(9), 1), (2, Reason::Tables { .. })));
+    let half = |event| {
+        vec![Action::Put {
+            event,
+            offset: entry(9),
+            width: 4,
+            value: 0,
+        }]
+    };
+    assert!(matches!(refusal(&with(is_change, half)), (2, Reason::HalfEntry { .. })));
+    // Nothing at all may be mapped.
+    let c = with(is_change, word(entry(9), INVALID));
+    verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
+    // A chain that loops by what the CPU writes is followed as it then stands.
+    let head = plan.jobs[1].head_va;
+    let memory = plan::PlanMemory::of(&plan, &c.pages).unwrap();
+    let at = memory.gpu(&plan.spaces[0]).physical(head).unwrap().0 - base.0;
+    let last_change = {
+        let all: Vec<Action> = Actions::new(&plan.body).map(Result::unwrap).collect();
+        let submit = all
+            .iter()
+            .position(|a| a.event() == plan.jobs[1].submit_event as u32)
+            .unwrap();
+        all[..submit].iter().rposition(is_change).map(|i| all[i]).unwrap()
+    };
+    let looped = with(
+        |a| *a == last_change,
+        |event| {
+            vec![Action::Put {
+                event,
+                offset: at + 24,
+                width: 8,
+                value: head.0,
+            }]
+        },
+    );
+    assert!(
+        matches!(refusal(&looped), (3, Reason::ChainLoops { .. })),
+        "{:?}",
+        refusal(&looped)
+    );
+}
+
+#[test]
+fn nothing_that_a_chain_under_way_lies_in_is_changed() {
+    let r = changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
+    let target = board().info();
+    let c = plan::compile(
+        &r,
+        &Edits::default(),
+        &target,
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    let memory = plan::PlanMemory::of(&c.plan, &c.pages).unwrap();
+    let base = c.plan.arena.base.0;
+    let job = c.plan.jobs[0];
+    let at = memory.gpu(&c.plan.spaces[0]).physical(job.head_va).unwrap().0 - base;
+    let data = r.buffer("data").unwrap();
+    let other = memory.gpu(&c.plan.spaces[0]).physical(data.va).unwrap().0 - base;
+    let behind_submit =
+        |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
+    let change = |offset| {
+        with(behind_submit, move |event| {
+            vec![Action::Put {
+                event,
+                offset,
+                width: 8,
+                value: 0,
+            }]
+        })
+    };
+    for (offset, what) in [(at + 64, "a page with its headers"), (8 * 300, "a page table")] {
+        match refusal(&change(offset)) {
+            (
+                3,
+                Reason::ChangeAtWork {
+                    slot: 1, what: told, ..
+                },
+            ) => assert_eq!(told, what),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Other memory may change: a driver fills the next buffer while the GPU works on this one.
+    let c = change(other);
+    verify::verify(&c.plan, &c.pages, &target).unwrap();
+}

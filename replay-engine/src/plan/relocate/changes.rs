@@ -1,0 +1,234 @@
+//! What the CPU wrote between two events, as changes of a plan's memory.
+
+use super::{Content, Edit, Relocated};
+use crate::plan::{CompileError, PlanPages};
+use std::ops::Range;
+use trace_core::recording::{Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE};
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// Most values that the changes of one frame become before they are told by an image instead.
+const MOST_PUTS: usize = 16;
+
+/// One change of the plan's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A value.
+    Put { at: PhysAddr, width: u8, value: u64 },
+    /// Bytes of an image.
+    Copy { at: PhysAddr, bytes: u32, image: u32 },
+}
+
+/// Bytes of one frame that change.
+pub(super) struct Patch {
+    page: Box<Page>,
+    touched: Box<[bool; PAGE_SIZE]>,
+    /// The page of the recording that has all these bytes, where there is one.
+    stored: Option<PageId>,
+    /// Whether the bytes are from that page alone.
+    plain: bool,
+}
+
+impl Patch {
+    fn new() -> Self {
+        Self {
+            page: Box::new(ZERO_PAGE),
+            touched: Box::new([false; PAGE_SIZE]),
+            stored: None,
+            plain: true,
+        }
+    }
+
+    fn set(&mut self, from: usize, bytes: &[u8]) {
+        let end = from.saturating_add(bytes.len());
+        if let (Some(to), Some(touched)) = (self.page.get_mut(from..end), self.touched.get_mut(from..end)) {
+            to.copy_from_slice(bytes);
+            touched.fill(true);
+        }
+    }
+
+    fn runs(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut at = 0;
+        for same in self.touched.chunk_by(|a, b| a == b) {
+            if same.first() == Some(&true) {
+                runs.push(at..at + same.len());
+            }
+            at += same.len();
+        }
+        runs
+    }
+
+    /// Puts the bytes over a page.
+    fn over(&self, page: &mut Page) {
+        for r in self.runs() {
+            if let (Some(to), Some(from)) = (page.get_mut(r.clone()), self.page.get(r)) {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+}
+
+/// A run of bytes as aligned values: place, width, value.
+fn values(page: &Page, run: Range<usize>) -> Vec<(usize, u8, u64)> {
+    let mut out = Vec::new();
+    let mut at = run.start;
+    while at < run.end {
+        let fits = |w: &usize| at.is_multiple_of(*w) && at + w <= run.end;
+        let width = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        let mut bytes = [0; 8];
+        if let (Some(to), Some(from)) = (bytes.get_mut(..width), page.get(at..at + width)) {
+            to.copy_from_slice(from);
+        }
+        out.push((at, width as u8, u64::from_le_bytes(bytes)));
+        at += width;
+    }
+    out
+}
+
+impl Relocated<'_> {
+    /// Changes some bytes of a new frame, among the changes at hand.
+    pub(super) fn patch(&mut self, new: u64, from: usize, bytes: &[u8]) {
+        let patch = self.patches.entry(new).or_insert_with(Patch::new);
+        patch.plain = false;
+        patch.set(from, bytes);
+    }
+
+    /// What the CPU wrote between two events becomes changes of the plan's memory, of which some are part of the start:
+    /// those of memory that no chain can have touched yet. `first` is the event of the first of the writes.
+    ///
+    /// # Errors
+    /// When a write cannot be read, or what it makes of page tables cannot be moved.
+    pub(in crate::plan) fn host_writes(
+        &mut self,
+        first: u64,
+        rows: &[HostWriteRow],
+    ) -> Result<Vec<Change>, CompileError> {
+        let before = self.given.len();
+        for (event, row) in (first..).zip(rows) {
+            let bytes = self.cpu.write(row).ok_or(CompileError::HostWrite { event })?;
+            self.given.push((*row, bytes));
+        }
+        for row in rows {
+            if let Some(piece) = row.piece() {
+                self.rewrite_tables(row.frame(), &piece)?;
+            }
+        }
+        for (row, bytes) in self.given.iter().skip(before) {
+            let (Some(new), Some(piece)) = (self.data.get(&row.frame()).copied(), row.piece()) else {
+                continue;
+            };
+            let patch = self.patches.entry(new).or_insert_with(Patch::new);
+            let page = PageId(row.page);
+            patch.plain &= patch.stored.is_none_or(|s| s == page);
+            patch.stored = Some(page);
+            patch.set(piece.start, bytes);
+        }
+        self.take_changes()
+    }
+
+    /// A chain is about to be submitted by `event`, or the recording ends: edits follow what the CPU wrote since the
+    /// latest chain was, and what of it they change comes as changes of memory.
+    ///
+    /// # Errors
+    /// When an edit's address space is not there.
+    pub(in crate::plan) fn follow(&mut self, event: u64, edits: &mut [Edit]) -> Result<Vec<Change>, CompileError> {
+        let given = std::mem::take(&mut self.given);
+        let spaces = std::mem::take(&mut self.changed_spaces);
+        if given.is_empty() {
+            return Ok(Vec::new());
+        }
+        for edit in edits {
+            edit.follow(self, event, &given, &spaces)?;
+        }
+        self.take_changes()
+    }
+
+    /// The changes at hand as actions, unless they can be part of the start.
+    fn take_changes(&mut self) -> Result<Vec<Change>, CompileError> {
+        let mut out = Vec::new();
+        for (new, patch) in std::mem::take(&mut self.patches) {
+            if self.untouched || self.fresh.contains(&new) {
+                self.change_start(new, &patch);
+                continue;
+            }
+            let mut page = Box::new(*self.page(new).unwrap_or(&ZERO_PAGE));
+            patch.over(&mut page);
+            let at = |place: usize| PhysAddr(new.saturating_mul(PAGE_SIZE as u64) | place as u64);
+            let runs = patch.runs();
+            let puts: Vec<_> = runs.iter().flat_map(|r| values(&page, r.clone())).collect();
+            if puts.len() <= MOST_PUTS {
+                out.extend(puts.into_iter().map(|(place, width, value)| Change::Put {
+                    at: at(place),
+                    width,
+                    value,
+                }));
+            } else {
+                let image = self.image(&patch, &page)?;
+                out.extend(runs.into_iter().map(|r| Change::Copy {
+                    at: at(r.start),
+                    bytes: r.len() as u32,
+                    image,
+                }));
+            }
+            self.now.insert(new, page);
+        }
+        Ok(out)
+    }
+
+    /// Makes the changes at hand part of the start.
+    pub(super) fn patch_start(&mut self) {
+        for (new, patch) in std::mem::take(&mut self.patches) {
+            self.change_start(new, &patch);
+        }
+    }
+
+    fn change_start(&mut self, new: u64, patch: &Patch) {
+        let (role, mut page) = match self.content.remove(&new) {
+            Some((role, Content::Made(page))) => (role, page),
+            Some((role, Content::Stored(page, _))) => (role, Box::new(*page)),
+            None => (FrameRole::Data, Box::new(ZERO_PAGE)),
+        };
+        patch.over(&mut page);
+        self.content.insert(new, (role, Content::Made(page)));
+    }
+
+    /// The number of an image that has a frame's changed bytes.
+    fn image(&mut self, patch: &Patch, page: &Page) -> Result<u32, CompileError> {
+        let pages = &self.recording.memory.pages;
+        let stored = patch.stored.filter(|_| patch.plain);
+        let told = stored.and_then(|id| Some((pages.digest(id)?, pages.page(id)?)));
+        let (digest, page): (Digest, &Page) = told.unwrap_or_else(|| (*blake3::hash(page).as_bytes(), page));
+        if let Some(number) = self.image_numbers.get(&digest) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.images.len()).map_err(|_| CompileError::TooManyImages)?;
+        self.images.push(digest);
+        self.image_numbers.insert(digest, number);
+        self.image_pages.insert(digest, Box::new(*page));
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_become_the_fewest_aligned_values() {
+        let mut page = ZERO_PAGE;
+        (0..32).for_each(|i| page[i] = i as u8);
+        let widths = |r| values(&page, r).iter().map(|v| (v.0, v.1)).collect::<Vec<_>>();
+        assert_eq!(widths(0..8), [(0, 8)]);
+        assert_eq!(widths(3..17), [(3, 1), (4, 4), (8, 8), (16, 1)]);
+        assert_eq!(widths(6..7), [(6, 1)]);
+        assert_eq!(values(&page, 4..8), [(4, 4, 0x0706_0504)]);
+        let mut patch = Patch::new();
+        patch.set(3, &[1, 2]);
+        patch.set(4095, &[9]);
+        patch.set(5, &[3]);
+        assert_eq!(patch.runs(), [3..6, 4095..4096]);
+        let mut over = [7; PAGE_SIZE];
+        patch.over(&mut over);
+        assert_eq!((over[2], &over[3..6], over[6], over[4095]), (7, &[1, 2, 3][..], 7, 9));
+    }
+}

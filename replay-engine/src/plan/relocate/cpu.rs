@@ -1,0 +1,79 @@
+//! Memory of the recorded machine as its CPU made it: the first snapshot, and what the CPU wrote since.
+
+use std::collections::HashMap;
+use trace_core::mmu::PhysMemory;
+use trace_core::recording::{HostWriteRow, Memory, MemoryView, Page, PageId, ZERO_PAGE};
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+/// What the CPU put into a frame.
+enum Image {
+    /// A page of the recording, whole.
+    Stored(PageId),
+    Made(Box<Page>),
+}
+
+/// Recorded memory without what jobs wrote since the recording began.
+pub(super) struct CpuMemory<'a> {
+    memory: &'a Memory,
+    start: MemoryView<'a>,
+    written: HashMap<u64, Image>,
+}
+
+impl<'a> CpuMemory<'a> {
+    pub fn new(recording: &'a Recording) -> Self {
+        Self {
+            memory: &recording.memory,
+            start: recording.memory.at(0),
+            written: HashMap::new(),
+        }
+    }
+
+    /// The page in a frame; `None` where the recording tells nothing of it.
+    pub fn frame(&self, frame: u64) -> Option<&Page> {
+        match self.written.get(&frame) {
+            Some(Image::Made(page)) => Some(page),
+            Some(Image::Stored(id)) => self.memory.pages.page(*id),
+            None => self.start.frame(frame),
+        }
+    }
+
+    /// The page of the recording that is in a frame, where it is one.
+    pub fn stored(&self, frame: u64) -> Option<PageId> {
+        match self.written.get(&frame) {
+            Some(Image::Made(_)) => None,
+            Some(Image::Stored(id)) => Some(*id),
+            None => self.start.page_id(frame),
+        }
+    }
+
+    /// The CPU writes. Gives the bytes, or `None` when the row is of no piece of a page, or the page is not there.
+    pub fn write(&mut self, row: &HostWriteRow) -> Option<&'a [u8]> {
+        let piece = row.piece()?;
+        let bytes = self.memory.pages.page(PageId(row.page))?.get(piece.clone())?;
+        if bytes.len() == PAGE_SIZE {
+            self.written.insert(row.frame(), Image::Stored(PageId(row.page)));
+            return Some(bytes);
+        }
+        if !matches!(self.written.get(&row.frame()), Some(Image::Made(_))) {
+            let page = Box::new(*self.frame(row.frame()).unwrap_or(&ZERO_PAGE));
+            self.written.insert(row.frame(), Image::Made(page));
+        }
+        if let Some(Image::Made(page)) = self.written.get_mut(&row.frame())
+            && let Some(to) = page.get_mut(piece)
+        {
+            to.copy_from_slice(bytes);
+        }
+        Some(bytes)
+    }
+}
+
+impl PhysMemory for CpuMemory<'_> {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        let bytes = self.frame(at.frame())?.get(at.in_page()..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        self.frame(frame)
+    }
+}

@@ -1,0 +1,254 @@
+//! Bytes that a person put over recorded memory, followed through what the CPU writes there later.
+//!
+//! An edit stands in for what the CPU gave first: what lies there at the start, or, where that is all zero, at the first
+//! submit before which the CPU has written something else. As long as the CPU's own bytes are these, the edit's are in
+//! their place, also where the CPU writes them anew. When a chain is submitted with other contents the edit ends: the
+//! bytes that it put come back as they were, and jobs' results stay. When it is the first contents again, so is the edit.
+
+use super::Relocated;
+use crate::plan::{CompileError, PlanPages};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use trace_core::recording::{HostWriteRow, Page, ZERO_PAGE};
+use trace_core::{GpuVa, PAGE_SIZE};
+
+/// A person's bytes over a range of GPU memory.
+pub struct Edit {
+    /// What it is, for messages: `input `image``.
+    pub what: String,
+    space: u32,
+    va: GpuVa,
+    bytes: Vec<u8>,
+    /// What the CPU gave first, and what it gave last.
+    original: Vec<u8>,
+    host: Vec<u8>,
+    /// The recorded frame of each page, where it is mapped.
+    frames: Vec<Option<u64>>,
+    /// Whether a page was ever mapped.
+    met: Vec<bool>,
+    /// Whether the CPU gave anything but zeros yet.
+    met_contents: bool,
+    active: bool,
+    /// What became of it later: the event, and how.
+    pub later: Vec<(u64, &'static str)>,
+}
+
+/// A part of an edit that lies in one page: range in the edit, place in the page.
+struct Part {
+    range: Range<usize>,
+    place: usize,
+}
+
+impl Edit {
+    /// Puts an edit in place at the start. Gives it, to be told of what the CPU writes, and how many pages changed.
+    ///
+    /// # Errors
+    /// When the address space is not there, or a byte is not mapped and nothing could map it later.
+    pub(in crate::plan) fn place(
+        what: String,
+        space: u32,
+        va: GpuVa,
+        bytes: &[u8],
+        memory: &mut Relocated<'_>,
+    ) -> Result<(Self, u64), CompileError> {
+        if memory.written.is_empty() {
+            memory.check(&what, space, va, bytes.len() as u64)?;
+        }
+        let pages = match bytes.len() {
+            0 => 0,
+            n => (va.in_page() + n).div_ceil(PAGE_SIZE),
+        };
+        let mut this = Self {
+            what,
+            space,
+            va,
+            bytes: bytes.to_vec(),
+            original: vec![0; bytes.len()],
+            host: vec![0; bytes.len()],
+            frames: vec![None; pages],
+            met: vec![false; pages],
+            met_contents: false,
+            active: true,
+            later: Vec::new(),
+        };
+        let mut changed = 0;
+        for page in this.find(memory)? {
+            let part = this.part(page);
+            let frame = this.frames.get(page).copied().flatten();
+            let new = frame.and_then(|f| memory.data.get(&f).copied());
+            let now = new
+                .and_then(|n| memory.page(n))
+                .and_then(|p| p.get(part.place..part.place + part.range.len()));
+            // An edit before this one may have been here.
+            if now != this.bytes.get(part.range.clone()) {
+                changed += 1;
+                this.patch_all(page, memory);
+            }
+        }
+        this.original.clone_from(&this.host);
+        this.met_contents = this.original.iter().any(|b| *b != 0);
+        memory.patch_start();
+        Ok((this, changed))
+    }
+
+    /// A page of the edit that was never mapped.
+    #[must_use]
+    pub fn never_mapped(&self) -> Option<GpuVa> {
+        let page = self.met.iter().position(|m| !m)?;
+        Some(GpuVa(self.va.0.saturating_add(self.part(page).range.start as u64)))
+    }
+
+    fn part(&self, page: usize) -> Part {
+        let before = self.va.in_page();
+        let start = (page * PAGE_SIZE).saturating_sub(before);
+        let end = ((page + 1) * PAGE_SIZE - before).min(self.bytes.len());
+        Part {
+            range: start..end.max(start),
+            place: if page == 0 { before } else { 0 },
+        }
+    }
+
+    /// Finds the edit's pages, and gives those that lie in another frame than before; what the CPU gave there is what
+    /// it left in that frame.
+    fn find(&mut self, memory: &Relocated<'_>) -> Result<Vec<usize>, CompileError> {
+        let mut moved = Vec::new();
+        for page in 0..self.frames.len() {
+            let part = self.part(page);
+            let at = GpuVa(self.va.0.saturating_add(part.range.start as u64));
+            let frame = memory.old_frame(&self.what, self.space, at)?;
+            let Some(known) = self.frames.get_mut(page).filter(|k| **k != frame) else {
+                continue;
+            };
+            *known = frame;
+            let Some(frame) = frame else { continue };
+            if let Some(met) = self.met.get_mut(page) {
+                *met = true;
+            }
+            let there = memory.cpu.frame(frame).unwrap_or(&ZERO_PAGE);
+            let len = part.range.len();
+            if let (Some(to), Some(from)) = (self.host.get_mut(part.range), there.get(part.place..part.place + len)) {
+                to.copy_from_slice(from);
+            }
+            moved.push(page);
+        }
+        Ok(moved)
+    }
+
+    /// Puts the edit's bytes over all of its part in a page.
+    fn patch_all(&self, page: usize, memory: &mut Relocated<'_>) {
+        let part = self.part(page);
+        self.patch_with(&self.bytes, page, part.range, memory);
+    }
+
+    /// Puts some of `bytes`, as long as the edit, where they belong.
+    fn patch_with(&self, bytes: &[u8], page: usize, range: Range<usize>, memory: &mut Relocated<'_>) {
+        let part = self.part(page);
+        let place = part.place + range.start.saturating_sub(part.range.start);
+        let frame = self.frames.get(page).copied().flatten();
+        let new = frame.and_then(|f| memory.data.get(&f).copied());
+        if let (Some(new), Some(bytes)) = (new, bytes.get(range)) {
+            memory.patch(new, place, bytes);
+        }
+    }
+
+    /// The CPU wrote these pieces, and tables of these translations, before `event` submits a chain.
+    pub(super) fn follow(
+        &mut self,
+        memory: &mut Relocated<'_>,
+        event: u64,
+        pieces: &[(HostWriteRow, &[u8])],
+        spaces: &BTreeSet<usize>,
+    ) -> Result<(), CompileError> {
+        let moved = if spaces.contains(&(self.space as usize)) {
+            self.find(memory)?
+        } else {
+            Vec::new()
+        };
+        let mut pages_of: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (page, frame) in self.frames.iter().enumerate() {
+            if let Some(frame) = frame {
+                pages_of.entry(*frame).or_default().push(page);
+            }
+        }
+        let mut given: Vec<(usize, Range<usize>)> = Vec::new();
+        for (row, bytes) in pieces {
+            let (Some(piece), Some(pages)) = (row.piece(), pages_of.get(&row.frame())) else {
+                continue;
+            };
+            for page in pages {
+                let part = self.part(*page);
+                let end = part.place + part.range.len();
+                let (from, to) = (piece.start.max(part.place), piece.end.min(end));
+                if from >= to {
+                    continue;
+                }
+                let range = part.range.start + from - part.place..part.range.start + to - part.place;
+                if let (Some(host), Some(bytes)) = (
+                    self.host.get_mut(range.clone()),
+                    bytes.get(from - piece.start..to - piece.start),
+                ) {
+                    host.copy_from_slice(bytes);
+                }
+                given.push((*page, range));
+            }
+        }
+        if moved.is_empty() && given.is_empty() {
+            return Ok(());
+        }
+        // Zeros may be what was there before the CPU gave anything.
+        if !self.met_contents && self.host.iter().any(|b| *b != 0) {
+            self.met_contents = true;
+            self.original.clone_from(&self.host);
+        }
+        let now = self.host == self.original;
+        let was = std::mem::replace(&mut self.active, now);
+        if now {
+            for (page, range) in given {
+                self.patch_with(&self.bytes, page, range, memory);
+            }
+            for page in moved {
+                self.patch_all(page, memory);
+            }
+        }
+        if was != now {
+            // What the recording shows as the original's is not a job's.
+            self.exchange(memory, event, now);
+        }
+        self.later.push((
+            event,
+            match (was, now) {
+                (true, true) => "the CPU writes the same again, and the edit is in its place",
+                (true, false) => "the CPU writes something else: the edit ends",
+                (false, true) => "the CPU writes the first contents again, and the edit comes back",
+                (false, false) => return Ok(()),
+            },
+        ));
+        Ok(())
+    }
+
+    /// Puts the edit in the place of the original, or the other way, wherever the recording shows the original.
+    fn exchange(&self, memory: &mut Relocated<'_>, event: u64, edited: bool) {
+        let view = memory.recording.memory.at(event);
+        for page in 0..self.frames.len() {
+            let Some(frame) = self.frames.get(page).copied().flatten() else {
+                continue;
+            };
+            let part = self.part(page);
+            let there: Page = *view.frame(frame).or(memory.cpu.frame(frame)).unwrap_or(&ZERO_PAGE);
+            let now = there.get(part.place..part.place + part.range.len()).unwrap_or_default();
+            let original = self.original.get(part.range.clone()).unwrap_or_default();
+            let edit = self.bytes.get(part.range.clone()).unwrap_or_default();
+            let differs = |i: usize| now.get(i) == original.get(i) && original.get(i) != edit.get(i);
+            let mut from = 0;
+            while from < now.len() {
+                let to = (from..now.len()).find(|i| !differs(*i)).unwrap_or(now.len());
+                if from < to {
+                    let range = part.range.start + from..part.range.start + to;
+                    let bytes = if edited { &self.bytes } else { &self.original };
+                    self.patch_with(bytes, page, range, memory);
+                }
+                from = to + 1;
+            }
+        }
+    }
+}

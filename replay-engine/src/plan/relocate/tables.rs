@@ -1,0 +1,263 @@
+//! Page tables of a recording, table by table: where each lies in the arena, what it points at, and how that changes.
+
+use super::{Content, Relocated};
+use crate::plan::CompileError;
+use std::ops::Range;
+use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, entry_address, entry_kind, span_bytes};
+use trace_core::recording::{FrameRole, Page, ZERO_PAGE};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+
+/// A table of one translation. It keeps its place in the arena for the whole plan, also while nothing points at it.
+pub(super) struct Table {
+    pub space: usize,
+    /// Its recorded frame, and its frame in the arena.
+    pub old: u64,
+    pub new: u64,
+    pub level: u8,
+    /// First address that it translates.
+    pub va: GpuVa,
+    /// How many entries point at it; a root counts one when it is there.
+    pub refs: u32,
+    /// Whether it was ever there: its contents in the arena are `made`.
+    pub filled: bool,
+    /// Its entries as recorded and as they stand in the arena, as of when it was last looked at.
+    pub raw: Box<Page>,
+    pub made: Box<Page>,
+}
+
+impl Table {
+    pub fn new(space: usize, old: u64, new: u64, level: u8, va: GpuVa) -> Self {
+        Self {
+            space,
+            old,
+            new,
+            level,
+            va,
+            refs: 0,
+            filled: false,
+            raw: Box::new(ZERO_PAGE),
+            made: Box::new(ZERO_PAGE),
+        }
+    }
+}
+
+fn word(page: &Page, index: usize) -> u64 {
+    page.as_chunks::<8>().0.get(index).map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+fn set_word(page: &mut Page, index: usize, value: u64) {
+    if let Some(to) = page.as_chunks_mut::<8>().0.get_mut(index) {
+        *to = value.to_le_bytes();
+    }
+}
+
+impl Relocated<'_> {
+    /// Keeps a table in mind. Gives its number.
+    pub(super) fn add_table(&mut self, table: Table) -> usize {
+        let number = self.tables.len();
+        self.table_at.insert((table.space, table.old), number);
+        self.tables_of.entry(table.old).or_default().push(number);
+        self.tables.push(table);
+        number
+    }
+
+    /// An entry begins to point at a table. Gives the table's frame in the arena.
+    fn link(&mut self, space: usize, old: u64, level: u8, va: GpuVa) -> Result<u64, CompileError> {
+        let number = match self.table_at.get(&(space, old)) {
+            Some(number) => *number,
+            None => {
+                if self.tables.len() >= MAX_TABLES {
+                    return Err(self.bad_tables(space, MmuError::TooManyTables));
+                }
+                let new = self.take(1, 1)?;
+                self.add_table(Table::new(space, old, new, level, va))
+            }
+        };
+        let at = PhysAddr(old.saturating_mul(PAGE_SIZE as u64));
+        let shared = MmuError::Shared { level, at, va };
+        let mapped = self.mapped.contains_key(&old);
+        let Some(t) = self.tables.get_mut(number) else {
+            return Err(CompileError::PageMissing { frame: old });
+        };
+        // A table that is one of another level can be neither moved nor proved.
+        if t.level != level {
+            return Err(self.bad_tables(space, shared));
+        }
+        t.refs = t.refs.saturating_add(1);
+        let new = t.new;
+        if t.refs == 1 {
+            t.va = va;
+            if mapped {
+                return Err(CompileError::TableMapped { va });
+            }
+            self.fill(number)?;
+        }
+        Ok(new)
+    }
+
+    fn bad_tables(&self, space: usize, source: MmuError) -> CompileError {
+        let number = self.spaces.get(space).map_or(0, |s| s.number);
+        CompileError::Tables { number, source }
+    }
+
+    /// Takes a table's contents as the CPU made them. The first time they are part of what is there at the start.
+    pub(super) fn fill(&mut self, number: usize) -> Result<(), CompileError> {
+        let Some((old, new, first)) = self.tables.get(number).map(|t| (t.old, t.new, !t.filled)) else {
+            return Ok(());
+        };
+        let raw = Box::new(*self.cpu.frame(old).ok_or(CompileError::PageMissing { frame: old })?);
+        let Some(t) = self.tables.get_mut(number) else {
+            return Ok(());
+        };
+        // What it pointed at before was let go when it was taken out.
+        (t.filled, t.raw) = (true, Box::new(ZERO_PAGE));
+        let before = std::mem::replace(&mut t.made, Box::new(ZERO_PAGE));
+        self.entries(number, &raw, 0..PAGE_SIZE / 8)?;
+        let Some(made) = self.tables.get(number).map(|t| t.made.clone()) else {
+            return Ok(());
+        };
+        if first {
+            self.content.insert(new, (FrameRole::Table, Content::Made(made)));
+            self.fresh.insert(new);
+        } else {
+            self.patch_words(new, &before, &made);
+        }
+        Ok(())
+    }
+
+    /// Takes some entries of a table as they are in `now`, and what they point at with them.
+    fn entries(&mut self, number: usize, now: &Page, range: Range<usize>) -> Result<(), CompileError> {
+        for index in range {
+            let Some(t) = self.tables.get(number) else {
+                return Ok(());
+            };
+            let (space, level, va) = (t.space, t.level, t.va);
+            let (was, raw) = (word(&t.raw, index), word(now, index));
+            if was == raw {
+                continue;
+            }
+            let va = GpuVa(va.0 | (index as u64) << span_bytes(level).trailing_zeros());
+            let made = self.point(space, level, va, raw)?;
+            self.release(space, level, was);
+            if let Some(t) = self.tables.get_mut(number) {
+                set_word(&mut t.raw, index, raw);
+                set_word(&mut t.made, index, made);
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry as it stands in the arena.
+    fn point(&mut self, space: usize, level: u8, va: GpuVa, raw: u64) -> Result<u64, CompileError> {
+        let Some(format) = self.spaces.get(space).map(|s| s.format) else {
+            return Ok(raw);
+        };
+        let target = match entry_kind(format, level, raw) {
+            EntryKind::Table(at) => self.link(space, at.frame(), level + 1, va)?,
+            EntryKind::Page(at) | EntryKind::Block(at) => self.map(va, at.frame(), span_bytes(level))?,
+            EntryKind::Invalid => return Ok(raw),
+            EntryKind::Reserved => return Err(self.bad_tables(space, MmuError::BadEntry { level, va, raw })),
+        };
+        // Every bit that is not address stays as it was recorded.
+        Ok(raw & !entry_address(u64::MAX).0 | target << 12)
+    }
+
+    /// A page or block is mapped. Gives its first frame in the arena.
+    fn map(&mut self, va: GpuVa, old: u64, bytes: u64) -> Result<u64, CompileError> {
+        let count = bytes / PAGE_SIZE as u64;
+        self.leaves += 1;
+        self.visit(count)?;
+        self.place_leaf(va, old, count)?;
+        let new = *self.data.get(&old).ok_or(CompileError::PageMissing { frame: old })?;
+        for i in 0..count {
+            let frame = old.saturating_add(i);
+            let linked = |n: &usize| self.starting || self.tables.get(*n).is_some_and(|t| t.refs > 0);
+            if self.tables_of.get(&frame).is_some_and(|of| of.iter().any(linked)) {
+                return Err(CompileError::TableMapped { va });
+            }
+            let uses = self.mapped.entry(frame).or_insert(0);
+            *uses = uses.saturating_add(1);
+        }
+        Ok(new)
+    }
+
+    /// An entry points at something else from here on.
+    fn release(&mut self, space: usize, level: u8, was: u64) {
+        let Some(format) = self.spaces.get(space).map(|s| s.format) else {
+            return;
+        };
+        match entry_kind(format, level, was) {
+            EntryKind::Table(at) => self.unlink(space, at.frame()),
+            EntryKind::Page(at) | EntryKind::Block(at) => {
+                for i in 0..span_bytes(level) / PAGE_SIZE as u64 {
+                    let frame = at.frame().saturating_add(i);
+                    if let Some(uses) = self.mapped.get_mut(&frame) {
+                        *uses -= 1;
+                        if *uses == 0 {
+                            self.mapped.remove(&frame);
+                        }
+                    }
+                }
+            }
+            EntryKind::Invalid | EntryKind::Reserved => {}
+        }
+    }
+
+    /// Depth is bounded: a table entry is only found above the last level.
+    fn unlink(&mut self, space: usize, old: u64) {
+        let number = self.table_at.get(&(space, old)).copied();
+        let Some(t) = number.and_then(|n| self.tables.get_mut(n)) else {
+            return;
+        };
+        t.refs = t.refs.saturating_sub(1);
+        if t.refs > 0 {
+            return;
+        }
+        let (level, raw) = (t.level, t.raw.clone());
+        for entry in raw.as_chunks::<8>().0 {
+            self.release(space, level, u64::from_le_bytes(*entry));
+        }
+    }
+
+    /// The CPU wrote a piece of a frame: where it is a table, its entries change.
+    pub(super) fn rewrite_tables(&mut self, frame: u64, piece: &Range<usize>) -> Result<(), CompileError> {
+        let Some(of) = self.tables_of.get(&frame).cloned() else {
+            return Ok(());
+        };
+        for number in of {
+            let Some(t) = self.tables.get_mut(number) else { continue };
+            let root = t.level == 0 && self.spaces.get(t.space).is_some_and(|s| s.root.frame() == t.old);
+            if root && t.refs == 0 {
+                // A translation that is set up only now.
+                t.refs = 1;
+                self.changed_spaces.insert(t.space);
+                self.fill(number)?;
+                continue;
+            }
+            if t.refs == 0 {
+                continue;
+            }
+            self.changed_spaces.insert(t.space);
+            let (new, before) = (t.new, t.made.clone());
+            let Some(now) = self.cpu.frame(frame).map(|p| Box::new(*p)) else {
+                continue;
+            };
+            self.entries(number, &now, piece.start / 8..piece.end.div_ceil(8))?;
+            if let Some(made) = self.tables.get(number).map(|t| t.made.clone()) {
+                self.patch_words(new, &before, &made);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the words of a table that differ among the changes at hand.
+    fn patch_words(&mut self, new: u64, before: &Page, made: &Page) {
+        for index in 0..PAGE_SIZE / 8 {
+            if word(before, index) != word(made, index) {
+                let range = index * 8..index * 8 + 8;
+                let bytes = word(made, index).to_le_bytes();
+                self.patch(new, range.start, &bytes);
+            }
+        }
+    }
+}

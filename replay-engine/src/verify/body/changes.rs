@@ -1,0 +1,75 @@
+//! Changes of memory along the body: what the CPU of the recording did there, proved like the memory of the start.
+
+use super::Walker;
+use crate::verify::limits::{MOST_CHANGED, budget};
+use crate::verify::{Reason, Refusal};
+use replay_core::Action;
+use trace_core::PAGE_SIZE;
+
+/// Bytes of a page-table entry.
+const ENTRY: u32 = 8;
+/// Bytes that count as one step of the check.
+const STEP_BYTES: u64 = 64;
+
+impl Walker<'_> {
+    /// `bytes` at `offset` of the arena change.
+    pub(super) fn change(&mut self, action: &Action, offset: u64, bytes: u32) -> Result<(), Refusal> {
+        let outside = Reason::ChangeOutside { offset, bytes };
+        let Some(at) = self.plan.arena.base.checked_add(offset) else {
+            return self.refuse(2, outside);
+        };
+        let end = at.in_page().saturating_add(bytes as usize);
+        if bytes == 0 || end > PAGE_SIZE || self.memory.page(at.frame()).is_none() {
+            return self.refuse(2, outside);
+        }
+        if let Action::Put { width, .. } = *action
+            && !offset.is_multiple_of(u64::from(width.max(1)))
+        {
+            return self.refuse(2, outside);
+        }
+        if let Action::Copy { image, .. } = *action
+            && self.images.get(image as usize).is_none()
+        {
+            let images = self.images.len() as u64;
+            return self.refuse(2, Reason::NoImage { image, images });
+        }
+        self.work
+            .spend(1 + u64::from(bytes) / STEP_BYTES)
+            .or_else(|e| self.refuse(4, e))?;
+        let table = self.reach.is_table(at.frame());
+        self.at_rest(offset, at.frame(), table)?;
+        if table && !(offset.is_multiple_of(u64::from(ENTRY)) && bytes.is_multiple_of(ENTRY)) {
+            return self.refuse(2, Reason::HalfEntry { offset, bytes });
+        }
+        if !self.memory.carry_out(action, &self.images) {
+            return self.refuse(2, outside);
+        }
+        let changed = self.memory.changed_frames() as u64;
+        if changed > MOST_CHANGED {
+            return self.refuse(4, budget("frames that are changed in part", changed, MOST_CHANGED));
+        }
+        if table {
+            let entries = at.in_page() / ENTRY as usize..end / ENTRY as usize;
+            self.reach
+                .changed(self.plan, &self.memory, at.frame(), entries, self.work)
+                .or_else(|e| self.refuse(2, e))?;
+        }
+        Ok(())
+    }
+
+    /// No chain is under way that the change could be felt by: any, where it is of a page table; one whose headers lie
+    /// in the page.
+    fn at_rest(&self, offset: u64, frame: u64, table: bool) -> Result<(), Refusal> {
+        for slot in self.doing.slots_at_work() {
+            let headers = self.chains.get(&slot).is_some_and(|f| f.contains(&frame));
+            let what = match (table, headers) {
+                (true, _) => "a page table",
+                (false, true) => "a page with its headers",
+                (false, false) => continue,
+            };
+            let what = what.to_owned();
+            return self.refuse(3, Reason::ChangeAtWork { offset, what, slot });
+        }
+        Ok(())
+    }
+}
