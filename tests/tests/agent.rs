@@ -242,6 +242,43 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
 }
 
 #[test]
+fn an_edited_input_gives_the_output_that_it_implies_here_and_through_an_agent() {
+    let agent = Agent::start();
+    agent.pair();
+    let source = root().join("sample-traces/vecadd.kine");
+    // Numbers of many magnitudes, so that sums are rounded.
+    let numbers = |seed: u32| -> Vec<f32> {
+        (0..1024u32)
+            .map(|n| {
+                let bits = n.wrapping_add(seed).wrapping_mul(0x9e37_79b9);
+                ((bits >> 8) as f32 / 65536.0 - 128.0) * f32::powi(2.0, (bits & 15) as i32 - 8)
+            })
+            .collect()
+    };
+    let bytes = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let (a, b) = (numbers(1), numbers(77));
+    let sum: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let file = |name: &str| agent.folder.path().join(name);
+    std::fs::write(file("a.bin"), bytes(&a)).unwrap();
+    std::fs::write(file("b.bin"), bytes(&b)).unwrap();
+    for (n, board) in ["software:mali-g71", "agent:lab/mali-g71"].into_iter().enumerate() {
+        let out = file(&format!("c{n}.bin"));
+        let buffer = |name: &str, path: &Path| format!("{name}={}", path.display());
+        let extra = [
+            "--input".to_owned(),
+            buffer("a", &file("a.bin")),
+            "--input".to_owned(),
+            buffer("b", &file("b.bin")),
+            "--output".to_owned(),
+            buffer("c", &out),
+        ];
+        let json = agent.replay(&source, board, &extra.each_ref().map(String::as_str));
+        assert_eq!(json["computed"], true, "{board}");
+        assert_eq!(std::fs::read(&out).unwrap(), bytes(&sum), "{board}");
+    }
+}
+
+#[test]
 fn a_hundred_runs_through_an_agent_are_the_same_bit_for_bit() {
     let Some(all) = recordings() else { return };
     let agent = Agent::start();
