@@ -1,6 +1,6 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test bench fuzz mesa test-recordings clean-target clean-fuzz clean-mesa
+.PHONY: help run test bench fuzz mesa test-mesa test-recordings clean-target clean-fuzz clean-mesa
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
@@ -8,6 +8,7 @@ help:
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, per_action, size)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
+	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
@@ -27,6 +28,9 @@ bench:
 
 mesa:
 	@scripts/mesa.sh
+
+test-mesa:
+	@scripts/test-mesa.sh
 
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"

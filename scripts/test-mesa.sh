@@ -1,0 +1,64 @@
+#!/bin/sh
+# make test-mesa: unmodified OpenGL ES compute programs on stock Mesa, recorded live on the software Mali: each checks
+# what it computed against the CPU; then the recording alone is replayed and its outputs are checked again.
+# The last line is "N passed, M failed".
+# Use: scripts/test-mesa.sh [PROGRAM…]       no PROGRAM: all of them (`gles-compute --list`)
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. scripts/lib.sh
+
+need_cargo
+scripts/mesa.sh || exit 2
+cargo build --locked --quiet -p kinescope -p kinescope-panfrost -p gles-programs || die "the programs do not build"
+bin=target/debug
+[ $# -gt 0 ] || set -- $($bin/gles-compute --list | awk '{ print $1 }')
+[ $# -gt 0 ] || die "gles-compute lists no programs"
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+# Shaders that another run left in Mesa's cache are not compiled: each run is to show the whole way.
+export MESA_SHADER_CACHE_DISABLE=1
+export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/tmp}"
+passed=0
+failed=0
+
+# step NAME COMMAND...: one check that passes or fails as a whole. Its output is shown when it fails.
+step() {
+    name=$1; shift
+    if "$@" >"$out/log" 2>&1; then
+        passed=$((passed + 1))
+        say "ok      $name"
+    else
+        failed=$((failed + 1))
+        tail -n 20 "$out/log"
+        say "FAILED  $name"
+        return 1
+    fi
+}
+
+# replayed PROGRAM BOARD FILE: replays the recording with all its outputs copied out, and checks them.
+replayed() {
+    outputs=$($bin/kinescope info --json "$3" | python3 -c '
+import json, sys
+print(" ".join(b["name"] for b in json.load(sys.stdin)["buffers"] if b["role"] == "output"))')
+    [ -n "$outputs" ] || { echo "the recording names no output"; return 1; }
+    copy=""; check=""
+    for name in $outputs; do
+        copy="$copy --output $name=$out/$name.bin"
+        check="$check $name=$out/$name.bin"
+        rm -f "$out/$name.bin"
+    done
+    # shellcheck disable=SC2086 # lists of words
+    $bin/kinescope replay "$3" --on "$2" $copy && $bin/gles-compute check "$1" $check
+}
+
+for program in "$@"; do
+    for board in software:mali-g71 software:mali-g52; do
+        file=$out/$program-${board#software:}.kine
+        step "$program runs on $board, is recorded, and is right" \
+            $bin/kinescope record --with panfrost --on "$board" -o "$file" -- $bin/gles-compute "$program" || continue
+        step "$program replays on $board from the file alone, and is right" replayed "$program" "$board" "$file"
+    done
+done
+say "$passed passed, $failed failed"
+[ $failed = 0 ]
