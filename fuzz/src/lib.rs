@@ -18,6 +18,7 @@ pub mod parts;
 pub mod plans;
 pub mod recordings;
 pub mod seeds;
+pub mod shader_job;
 pub mod textures;
 
 /// A fuzz target. It tells whether the input was taken for what the target reads, and not refused.
@@ -46,6 +47,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("plan_verified", plans::plan_verified),
     ("raw_memory", recordings::raw_memory),
     ("register_map", machine::register_map),
+    ("shader_job", shader_job::shader_job),
     ("textures", textures::textures),
     ("wire", messages::wire),
     ("workspace", files::workspace),

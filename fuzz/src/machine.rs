@@ -1,7 +1,7 @@
 //! Targets for what hardware reads: page tables, job chains, register maps, and the software GPU over hostile memory.
 
 use crate::input::Input;
-use device_mali::{Model, SoftwareMali};
+use device_mali::{Budget, Model, SoftwareMali};
 use replay_core::Device;
 use replay_engine::device::{Arena, Board, space};
 use std::collections::BTreeMap;
@@ -231,7 +231,8 @@ pub fn device_mali(data: &[u8]) -> bool {
             base: PhysAddr(BASE),
             pages: PAGES,
         },
-    );
+    )
+    .with_budget(Budget { warp: 500, job: 5_000 });
     if mode & 2 != 0 {
         boot(&mut device, BASE, PAGES, format(mode >> 2));
     }

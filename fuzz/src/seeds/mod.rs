@@ -5,6 +5,7 @@ mod machine;
 mod messages;
 mod plans;
 mod recordings;
+mod shader_job;
 mod textures;
 
 pub use recordings::{gpureplay, recording};
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Seed> {
     messages::add(&mut add);
     plans::add(&mut add);
     recordings::add(&mut add);
+    shader_job::add(&mut add);
     textures::add(&mut add);
     seeds
 }

@@ -1,0 +1,87 @@
+//! Seeds of compute jobs: shaders of the sample recordings, bound to the target's own memory.
+
+use super::Add;
+use crate::shader_job::{DATA, JOB, Parts};
+use std::path::Path;
+use trace_core::GpuVa;
+use trace_core::jobs::{Dispatch, GpuMemory, Payload, chain, code, memory_at_submits};
+use trace_core::progress::Progress;
+use trace_core::registers::RegisterMap;
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    for (sample, file, mode) in [
+        ("vecadd", "vecadd", 0),
+        ("vecadd-g52", "vecadd-g52", 1),
+        ("matmul", "matmul", 2),
+        ("histogram", "histogram", 0),
+        ("mediump", "mediump", 2),
+    ] {
+        if let Some(bytes) = of_sample(sample, mode) {
+            add("shader_job", file, bytes);
+        }
+    }
+}
+
+/// The first job of a sample, with a page of data in the place of each buffer.
+fn of_sample(sample: &str, mode: u8) -> Option<Vec<u8>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
+    let r = trace_core::import::open(&file, &Progress::new()).ok()?;
+    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id)?;
+    let write = |offset: u32| {
+        (0..r.events.len()).find_map(|e| {
+            let a = r.events.access(e).filter(|a| a.write && a.offset == offset)?;
+            Some((e as u64, a.value))
+        })
+    };
+    let (submit, _) = write(0x18e0)?;
+    let head = write(0x18c0)?.1 | write(0x18c4)?.1 << 32;
+    let memory = memory_at_submits(&r, map, &[submit]).pop()??;
+    let found = chain(&memory, GpuVa(head));
+    let Payload::Compute(compute) = &found.jobs.first()?.payload else {
+        return None;
+    };
+    let words = |va: u64, n: usize| -> Option<Vec<u32>> {
+        let mut bytes = vec![0; 4 * n];
+        memory.read(GpuVa(va), &mut bytes).then(|| {
+            let words = bytes.as_chunks::<4>().0.iter();
+            words.map(|b| u32::from_le_bytes(*b)).collect()
+        })
+    };
+    let state = words(compute.state.0, 16)?;
+    let renderer = compute.renderer?;
+    let whole = code(&memory, renderer.shader);
+    let mut shader = vec![0; usize::try_from(whole.bytes()).ok()?];
+    if !memory.read(renderer.shader, &mut shader) {
+        return None;
+    }
+    let push = words(compute.push_uniforms.0, 2 * usize::from(renderer.push_uniforms))?;
+    let push = push
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|[low, high]| u64::from(*low) | u64::from(*high) << 32)
+        .map(|word| match r.facts.buffers.iter().position(|b| b.va.0 == word) {
+            Some(n) => DATA + n as u64 * 4096,
+            None => word,
+        })
+        .collect();
+    let dispatch = Dispatch {
+        workgroups: [2, 2, 1],
+        size: found.jobs.first()?.dispatch?.size,
+    };
+    let (sizes, shifts) = dispatch.pack(6)?;
+    let mut storage = [0; 8];
+    storage[1] = 31;
+    let word = |n: usize| state.get(n).copied().unwrap_or(0);
+    let parts = Parts {
+        mode,
+        invocation: [sizes, shifts],
+        state: [word(2), word(3), word(4), word(12)],
+        storage,
+        push,
+        pointer: (255, JOB as u32),
+        edits: Vec::new(),
+    };
+    Some(parts.encode(&shader))
+}
