@@ -153,6 +153,52 @@ fn shader() {
     }
 }
 
+const ACCESS: &str = "va:h bytes:n value:h instruction:s";
+
+#[test]
+fn shader_thread() {
+    let file = sample("vecadd.kine");
+    let report = json(&["shader", &file, "--job", "0", "--thread", "0"], 0);
+    form(
+        &report,
+        "job:n position:n job_va:h shader_va:h workgroup:a thread:a workgroups:a size:a uniforms:a executed:n whole:b \
+         end:s stopped:s? registers_before:a registers_after:a steps:a",
+    );
+    each(
+        &report["steps"],
+        "step:n clause_va:h label:s threads_together:n registers:a reads:a writes:a",
+    );
+    let all = |key: &str| -> Vec<Value> {
+        let steps = report["steps"].as_array().unwrap().iter();
+        steps.flat_map(|s| s[key].as_array().unwrap().clone()).collect()
+    };
+    each(&Value::from(all("registers")), "register:s before:h after:h");
+    each(&Value::from(all("reads")), ACCESS);
+    each(&Value::from(all("writes")), ACCESS);
+}
+
+#[test]
+fn who() {
+    let file = sample("vecadd.kine");
+    let buffers = json(&["info", &file], 0)["buffers"].as_array().unwrap().clone();
+    let c = buffers.iter().find(|b| b["name"] == "c").unwrap();
+    let told = json(&["who", &file, "--va", c["va"].as_str().unwrap()], 0);
+    form(
+        &told,
+        "va:h address_space:n byte:h writer:s event:n? job:n? position:n? job_va:h? shader:o?",
+    );
+    form(
+        &told["shader"],
+        "shader_va:h workgroup:a thread:a clause_va:h label:s tuple:n instruction:s step:n write:o reads:a \
+         reads_before:n",
+    );
+    form(&told["shader"]["write"], ACCESS);
+    each(
+        &told["shader"]["reads"],
+        "step:n clause_va:h va:h bytes:n value:h instruction:s",
+    );
+}
+
 #[test]
 fn map() {
     let file = sample("vecadd.kine");

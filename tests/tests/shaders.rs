@@ -166,3 +166,77 @@ fn what_arms_compiler_made_is_told_with_its_unknown_encodings() {
         assert_eq!(s["unknown_operations"], marked);
     }
 }
+
+#[test]
+fn a_thread_is_followed_clause_by_clause() {
+    let file = sample("vecadd.kine");
+    let thread = ["--job", "0", "--thread", "3,0,0", "--workgroup", "1,0,0"];
+    let report = json(&file, &thread);
+    assert_eq!((&report["end"], &report["whole"]), (&"ended".into(), &true.into()));
+    let steps = report["steps"].as_array().unwrap();
+    assert_eq!(steps.len() as u64, report["executed"].as_u64().unwrap());
+    let float = |a: &Value| {
+        let hex = a["value"].as_str().unwrap().strip_prefix("0x").unwrap();
+        f32::from_bits(u32::from_str_radix(hex, 16).unwrap())
+    };
+    let of = |key: &str| -> Vec<&Value> { steps.iter().flat_map(|s| s[key].as_array().unwrap()).collect() };
+    let (reads, writes) = (of("reads"), of("writes"));
+    assert_eq!((reads.len(), writes.len()), (2, 1));
+    assert_eq!(float(reads[0]) + float(reads[1]), float(writes[0]));
+    assert!(writes[0]["instruction"].as_str().unwrap().starts_with("+STORE.i32"));
+    // The text says the same; without the trace it leaves out what writes nothing.
+    let all: Vec<&str> = thread.iter().copied().chain(["--trace"]).collect();
+    let (long, short) = (shader(&file, &all), shader(&file, &thread));
+    assert_eq!((long.code, short.code), (Some(0), Some(0)));
+    for line in ["step 0  clause_0:", "  reads 0x", "  writes 0x", "+STORE.i32"] {
+        assert!(long.out.contains(line), "{line}: {}", long.out);
+    }
+    assert!(
+        !short.out.contains("step 0") && short.out.contains("  writes 0x"),
+        "{}",
+        short.out
+    );
+    let ended = shader(&file, &["--job", "0", "--thread", "0,7,0"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("there is no thread [0, 7, 0]"), "{}", ended.err);
+}
+
+#[test]
+fn who_wrote_a_byte_is_told_down_to_the_operation() {
+    let file = sample("vecadd.kine");
+    let info = run(["info".as_ref(), file.as_os_str(), "--json".as_ref()]).json();
+    let va = |name: &str| {
+        let all = info["buffers"].as_array().unwrap();
+        let found = all.iter().find(|b| b["name"] == name).unwrap();
+        found["va"].as_str().unwrap().to_owned()
+    };
+    let who = |va: &str| {
+        let ended = run([
+            "who".as_ref(),
+            file.as_os_str(),
+            "--va".as_ref(),
+            va.as_ref(),
+            "--json".as_ref(),
+        ]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.json()
+    };
+    let at = u64::from_str_radix(va("c").trim_start_matches("0x"), 16).unwrap() + 4 * 70 + 1;
+    let told = who(&format!("{at:#x}"));
+    assert_eq!((&told["writer"], &told["job"]), (&"shader".into(), &0.into()));
+    let shader = &told["shader"];
+    assert!(
+        shader["instruction"].as_str().unwrap().starts_with("+STORE.i32"),
+        "{told}"
+    );
+    assert_eq!(shader["write"]["va"], format!("{:#x}", at - 1));
+    assert_eq!(shader["reads"].as_array().unwrap().len(), 2);
+    // The second byte of the number that was written.
+    let written = u32::from_str_radix(shader["write"]["value"].as_str().unwrap().trim_start_matches("0x"), 16);
+    assert_eq!(told["byte"], format!("{:#x}", written.unwrap() >> 8 & 0xff));
+    let told = who(&va("a"));
+    assert!(told["writer"] == "recording" || told["writer"] == "cpu", "{told}");
+    let ended = run(["who".as_ref(), file.as_os_str(), "--va".as_ref(), "0x10".as_ref()]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("is not mapped"), "{}", ended.err);
+}

@@ -26,8 +26,10 @@ mod shader;
 mod source;
 mod stats;
 mod stop;
+mod thread;
 mod verify;
 mod waiting;
+mod who;
 
 use crate::commands::COMMANDS;
 use crate::theme::ThemeChoice;
@@ -57,6 +59,7 @@ pub const VERBS: &[Verb] = &[
     stats::VERB,
     jobs::VERB,
     shader::VERB,
+    who::VERB,
     map::VERB,
     memory::VERB,
     check::VERB,

@@ -25,6 +25,8 @@ struct Arguments {
     /// Only the shaders of this job, by its index in `jobs`
     #[arg(long, value_name = "N")]
     job: Option<u32>,
+    #[command(flatten)]
+    thread: super::thread::ThreadArguments,
 }
 
 /// A job that runs a shader.
@@ -239,6 +241,9 @@ fn unknown(found: &[Found]) -> Vec<(Unknown, u64, u64)> {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let found = find(&opened, arguments.job)?;
+    if let Some((job, thread)) = arguments.job.zip(arguments.thread.thread) {
+        return super::thread::run(&arguments.source.file, &opened, job, thread, &arguments.thread, out);
+    }
     let unknown = unknown(&found);
     let operations: u64 = found.iter().map(|f| f.code.operations()).sum();
     let unknown_operations: u64 = unknown.iter().map(|(_, n, _)| n).sum();

@@ -4,6 +4,7 @@ pub mod axis;
 pub mod boards;
 pub mod code;
 pub mod compared;
+pub mod debug;
 pub mod derive;
 pub mod facts;
 pub mod filter;

@@ -136,3 +136,76 @@ fn each_shader_of_a_chain_can_be_chosen() {
     w.settle();
     assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
 }
+
+/// The sum of two vectors with a thread that was run beside its code.
+fn followed(workgroup: &str, thread: &str) -> Window {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w.click("Follow a thread");
+    for (field, text) in [("Workgroup", workgroup), ("Thread", thread)] {
+        w.harness.get_by_label(field).focus();
+        w.settle();
+        w.harness.get_by_label(field).type_text(text);
+        w.settle();
+    }
+    w.click("Run the thread");
+    w
+}
+
+#[test]
+fn a_thread_is_stepped_forward_and_back_beside_the_code() {
+    let mut w = followed("1", "3");
+    let run = w.views().shader.thread.run.clone().expect("it was run");
+    assert_eq!((run.workgroup, run.followed.steps.len()), ([1, 0, 0], 3));
+    assert!(w.has("1 of 3"));
+    w.click("Step forward");
+    w.click("Step forward");
+    assert!(w.has("3 of 3") && w.has_part("writes 0x"));
+    let view = &w.views().shader;
+    assert_eq!(view.listing.as_ref().unwrap().label(view.clause), "clause_7");
+    w.click("Step back");
+    assert_eq!(w.views().shader.thread.step, 1);
+    // A break, and on to it.
+    let last = run.followed.steps[2].clause;
+    w.views().shader.thread.toggle(last);
+    w.settle();
+    w.click("On to a break");
+    assert_eq!(w.views().shader.thread.step, 2);
+    // Registers that the clause changed are marked with what they held before.
+    let changed = run.followed.changes(2)[0];
+    let label = format!(
+        "r{} {:#010x} was {:#010x}",
+        changed.register, changed.after, changed.before
+    );
+    assert!(w.has(&label), "{label}");
+}
+
+#[test]
+fn a_thread_that_is_not_there_is_told() {
+    let mut w = followed("0", "5000");
+    assert!(w.has_part("there is no thread [5000, 0, 0]"));
+    assert!(w.views().shader.thread.run.is_none());
+}
+
+#[test]
+fn memory_tells_the_last_writer_inside_a_job() {
+    let mut w = Window::named("vecadd.kine");
+    let c = w.doc().recording.buffer("c").unwrap().clone();
+    let desk = w.app().desk().expect("a recording is open");
+    kinescope::panels::memory::touch(
+        desk.doc,
+        &mut desk.views.memory,
+        desk.asks,
+        c.address_space,
+        c.va.0 + 4 * 70,
+    );
+    w.run("show-memory");
+    w.click("who wrote it last");
+    let label = "last writer written by job 0, workgroup ";
+    assert!(w.has_part(label), "it is told");
+    let link = w.harness.query_all_by_label_contains(label).next().unwrap();
+    link.click();
+    w.settle();
+    assert!(w.shows("shader"));
+}

@@ -4,7 +4,11 @@ use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
 use crate::compute::job::{self, Ended};
 use crate::compute::stop::{Budget, Stats, Stop};
-use crate::compute::trace::Untraced;
+use crate::compute::trace::{LastWriters, Untraced};
+use crate::debug::DebugError;
+use crate::debug::follow;
+use crate::debug::watch::Watch;
+use crate::debug::writers::Place;
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::ModelData;
 use crate::registers::exception;
@@ -45,6 +49,12 @@ pub(crate) struct Context<'a> {
     pub budget: Budget,
     /// Who may cancel it.
     pub progress: Option<&'a Progress>,
+    /// What is watched of it.
+    pub watch: &'a mut Watch,
+    /// The job under way, with the number of the chain.
+    pub place: Place,
+    /// Whether what is written is a job's end.
+    pub ending: bool,
 }
 
 /// Why a job failed.
@@ -161,6 +171,14 @@ fn stopped(stop: Stop, budget: Budget) -> Broken {
     }
 }
 
+/// Adds up what a job did; gives how it ended and what was told of its accesses.
+fn taken<T>(ran: job::Ran<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (Ended, T) {
+    *stats += ran.stats;
+    anomalies.outside_memory += ran.outside;
+    anomalies.memory_refused += ran.refused;
+    (ran.end, ran.trace)
+}
+
 impl Context<'_> {
     /// Physical address behind each page of a range, so that an access is made as a whole or not at all.
     fn pieces(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
@@ -227,6 +245,7 @@ impl Context<'_> {
                         access: Access::Write,
                     }
                 })?;
+                self.watch.wrote(self.place, self.ending, pa.0, len);
             }
             rest = later;
         }
@@ -303,21 +322,33 @@ impl Context<'_> {
 
     /// Runs a compute job's shader.
     fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<Shaded, Broken> {
-        let ran = job::run::<Untraced>(
-            self.memory,
-            va,
-            job::Terms {
-                translation: self.translation,
-                model: self.model,
-                budget: self.budget,
-                progress: self.progress,
-                clock: [self.timestamp, self.cycles],
-            },
-        );
-        *stats += ran.stats;
-        self.anomalies.outside_memory += ran.outside;
-        self.anomalies.memory_refused += ran.refused;
-        match ran.end {
+        let terms = job::Terms {
+            translation: self.translation,
+            model: self.model,
+            budget: self.budget,
+            progress: self.progress,
+            clock: [self.timestamp, self.cycles],
+        };
+        let end = match &mut *self.watch {
+            Watch::Writers(writers) => {
+                let ran = job::run::<LastWriters>(self.memory, va, terms);
+                let end = taken(ran, stats, self.anomalies);
+                writers.job(self.place, end.1);
+                end.0
+            }
+            Watch::Thread(thread) if thread.is_at(self.place) => {
+                thread.found = Some(follow::follow(self.memory, va, terms, self.place, &thread.wanted));
+                // Nothing behind it is wanted.
+                return Err(Broken {
+                    end: End::Hang,
+                    reason: None,
+                });
+            }
+            Watch::Nothing | Watch::Thread(_) => {
+                taken(job::run::<Untraced>(self.memory, va, terms), stats, self.anomalies).0
+            }
+        };
+        match end {
             Ended::Computed => Ok(Shaded {
                 computed: Some(true),
                 reason: None,
@@ -338,7 +369,10 @@ impl Context<'_> {
         let mut words = [0; 16];
         words[..4].copy_from_slice(&u32::from(code).to_le_bytes());
         words[8..].copy_from_slice(&address.to_le_bytes());
-        self.write(va, &words)
+        self.ending = true;
+        let written = self.write(va, &words);
+        self.ending = false;
+        written
     }
 
     /// Runs the chain.
@@ -357,6 +391,8 @@ impl Context<'_> {
         while va != 0 {
             run.head = va;
             run.tail = va;
+            self.place.va = va;
+            self.place.position = seen.len() as u32;
             if seen.len() >= MAX_JOBS || !seen.insert(va) {
                 run.end = End::Hang;
                 return run;
@@ -376,6 +412,15 @@ impl Context<'_> {
                     .count();
                 self.anomalies.unmet_dependencies += unmet as u64;
                 let shaded = self.job(va, &header, &mut run)?;
+                if let Watch::Thread(thread) = &mut *self.watch
+                    && thread.is_at(self.place)
+                {
+                    let kind = header.kind().map_or("job of an unknown type", JobType::name);
+                    thread.found = Some(Err(DebugError::no_shader(
+                        self.place,
+                        format!("a {kind} job runs no shader here"),
+                    )));
+                }
                 self.end_job(va, exception::DONE, 0)?;
                 Ok(shaded)
             });

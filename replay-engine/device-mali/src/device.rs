@@ -5,6 +5,8 @@ use crate::anomalies::Anomalies;
 use crate::chain::{Context, End, Fault};
 use crate::compute::stop::{Budget, Stats};
 use crate::counters::timestamp;
+use crate::debug::watch::Watch;
+use crate::debug::writers::Place;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
 use crate::job_slot::{self, JobSlot};
@@ -77,6 +79,8 @@ pub struct SoftwareMali {
     /// Of what is under way.
     progress: Option<Progress>,
     work: Work,
+    /// What is watched of its jobs.
+    pub(crate) watching: Watch,
 }
 
 /// The software device of this name (`mali-g71`), or `None`.
@@ -113,6 +117,7 @@ impl SoftwareMali {
             budget: model.budget,
             progress: None,
             work: Work::default(),
+            watching: Watch::default(),
         }
     }
 
@@ -228,6 +233,16 @@ impl SoftwareMali {
     }
 
     fn run_chain(&mut self, n: usize, slot: &JobSlot, at: u64) -> End {
+        // What was wanted is known: the run need not go on.
+        if self.watching.is_over() {
+            return End::Hang;
+        }
+        let end = self.run_watched(n, slot, at);
+        self.watching.chain_ended();
+        end
+    }
+
+    fn run_watched(&mut self, n: usize, slot: &JobSlot, at: u64) -> End {
         let setup = slot.current;
         let number = setup.address_space();
         let Some(space) = self
@@ -255,6 +270,13 @@ impl SoftwareMali {
             model: self.model,
             budget: self.budget,
             progress: self.progress.as_ref(),
+            place: Place {
+                chain: self.watching.chains(),
+                position: 0,
+                va: setup.head,
+            },
+            watch: &mut self.watching,
+            ending: false,
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
@@ -366,7 +388,7 @@ impl Device for SoftwareMali {
             let bytes = value.to_le_bytes();
             let part = bytes.get(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
             match self.memory.write(self.in_arena(offset), part) {
-                Ok(()) => {}
+                Ok(()) => self.watching.cpu(self.in_arena(offset).0, part.len()),
                 Err(MemoryError::Full) => self.anomalies.memory_refused += 1,
                 Err(MemoryError::Outside) => return Err(DeviceError::OutOfRange),
             }

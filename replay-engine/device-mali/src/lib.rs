@@ -12,6 +12,7 @@ mod chain;
 #[allow(dead_code, reason = "what executes shaders is not in place yet")]
 mod compute;
 mod counters;
+pub mod debug;
 mod device;
 mod gpu_control;
 mod interrupts;

@@ -1,5 +1,6 @@
 //! What the panel shows of memory, and how it follows what is selected elsewhere.
 
+use crate::document::debug::Told;
 use crate::document::moment::Selection;
 use crate::document::touches::Touch;
 use crate::document::{Document, runs};
@@ -19,6 +20,19 @@ pub struct Touched {
     pub list: Option<Arc<Vec<Touch>>>,
     /// The person stopped it.
     pub stopped: bool,
+    /// Who wrote it last in a replay on the software GPU, once that was asked for.
+    pub writer: Option<Writer>,
+}
+
+/// Who wrote a byte last: being found out, or what was found.
+#[derive(Clone, Debug)]
+pub enum Writer {
+    /// A replay is under way.
+    Asked,
+    /// What it told.
+    Told(Arc<Told>),
+    /// Why it told nothing.
+    Not(String),
 }
 
 /// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.

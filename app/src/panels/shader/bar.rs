@@ -48,6 +48,15 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: 
             if widgets::icon_button(ui, icons::COPY, "Copy the code as text").clicked() {
                 ui.ctx().copy_text(listing.text(0..listing.begins.len()));
             }
+            let open = view.thread.open;
+            let follow = ui.selectable_label(open, RichText::new("Thread").font(small()));
+            follow.widget_info(|| {
+                egui::WidgetInfo::selected(egui::accesskit::Role::Button, true, open, "Follow a thread")
+            });
+            let told = "run one thread of the job on the software GPU and step along its clauses";
+            if follow.on_hover_text(told).clicked() {
+                view.thread.open = !open;
+            }
             let n = listing.unknown_operations;
             if n > 0 {
                 let told = format!("! {} unknown", text::count(n));

@@ -45,7 +45,11 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
     let mut list = view.list;
-    let mut did = Did::default();
+    let mut did = Did {
+        steps: view.thread.open && super::thread::fits(view, listing),
+        ..Did::default()
+    };
+    let at = view.thread.at().filter(|_| did.steps);
     list.show(ui, "Shader", listing.lines.len() as u64, |ui, row, rect| {
         let Some(line) = listing.lines.get(row as usize) else {
             return;
@@ -63,7 +67,17 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
                 add,
             } => tuple_row(ui, &c, rect, listing, (*clause, *tuple), [fma, add], &mut did),
         }
-        if here {
+        let address = listing.address(line.clause());
+        if let Line::Clause { .. } = line
+            && address.is_some_and(|a| view.thread.breaks.contains(&a))
+        {
+            let dot = pos2(rect.left() + 8.0, rect.center().y);
+            ui.painter().circle_filled(dot, 4.0, p.error);
+        }
+        if at.is_some() && at == address {
+            let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
+            ui.painter().rect_filled(bar, 0.0, p.job);
+        } else if here {
             let bar = Rect::from_min_size(rect.min, vec2(2.0, rect.height()));
             ui.painter().rect_filled(bar, 0.0, p.text);
         }
@@ -87,6 +101,12 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         view.trail.push(to.0);
         ui.memory_mut(|m| m.request_focus(super::keys_id()));
     }
+    if let Some(clause) = did.stop {
+        view.thread.toggle(clause);
+    }
+    if let Some((clause, forward)) = did.reach {
+        super::thread::go_to(view, clause, forward);
+    }
     if let Some(va) = did.bytes {
         super::memory(doc, asks, job, va);
     }
@@ -101,6 +121,12 @@ struct Did {
     follow: Option<(usize, usize)>,
     /// The bytes at an address were asked for.
     bytes: Option<u64>,
+    /// A break was set or taken away, at the address of a clause.
+    stop: Option<u64>,
+    /// The thread is to go to a clause: forward or back.
+    reach: Option<(u64, bool)>,
+    /// Whether there is a thread that goes along this code.
+    steps: bool,
 }
 
 /// A line's ground, and what clicking it and its menu do.
@@ -141,6 +167,18 @@ fn ground(
                 ui.close();
             }
             ui.separator();
+            if ui.button("Break here, or not").clicked() {
+                did.stop = Some(at);
+                ui.close();
+            }
+            if did.steps {
+                for (words, forward) in [("Thread forward to here", true), ("Thread back to here", false)] {
+                    if ui.button(words).clicked() {
+                        did.reach = Some((at, forward));
+                        ui.close();
+                    }
+                }
+            }
             if ui.button("Show its bytes").clicked() {
                 did.bytes = Some(at);
                 ui.close();

@@ -5,14 +5,15 @@ use crate::document::Document;
 use crate::document::code::{self, AT_ONCE, Listing, Runs};
 use crate::document::facts::Stage;
 use crate::panels::desk::Asks;
-use crate::theme::{ROW, icons, widgets};
+use crate::theme::{ROW, icons, palette, widgets};
 use egui::accesskit::Role;
-use egui::{EventFilter, Key, Modifiers, Sense, Ui, WidgetInfo};
+use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::jobs::{CodeEnd, MAX_CODE};
 
 mod bar;
 mod lines;
+pub mod thread;
 pub mod view;
 
 pub use view::View;
@@ -50,7 +51,21 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     keyed(view, &listing, ui);
-    lines::ui(doc, view, asks, ui, job, &listing);
+    let full = ui.available_rect_before_wrap();
+    let side = if view.thread.open { thread::WIDTH } else { 0.0 };
+    let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+    child.shrink_clip_rect(left);
+    lines::ui(doc, view, asks, &mut child, job, &listing);
+    if view.thread.open {
+        let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
+        let line = Stroke::new(1.0, palette(ui).line);
+        ui.painter().vline(right.left(), right.y_range(), line);
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(10.0, 0.0))));
+        let runs = all.get(view.chosen.1);
+        thread::ui(doc, view, asks, &mut child, job, runs);
+    }
+    ui.advance_cursor_after_rect(full);
 }
 
 /// Why there is no code, and what to do: words of an action and its command.
@@ -183,6 +198,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
     }
     let vertical = EventFilter {
         vertical_arrows: true,
+        horizontal_arrows: view.thread.open,
         ..Default::default()
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(id, vertical));
@@ -208,6 +224,13 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
             to
         };
         view.go(to, false);
+    }
+    // Beside a thread that was run, left and right step along it.
+    if view.thread.open && thread::fits(view, listing) {
+        let by = pressed(Key::ArrowRight) as i64 - pressed(Key::ArrowLeft) as i64;
+        if by != 0 {
+            thread::go(view, by);
+        }
     }
     if pressed(Key::Enter) > 0
         && let Some(to) = target(listing, view.clause)

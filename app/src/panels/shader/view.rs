@@ -32,6 +32,8 @@ pub struct View {
     /// The line of the hit that was gone to last.
     pub(super) hit: Option<usize>,
     pub(super) list: Rows,
+    /// A thread that is followed.
+    pub thread: super::thread::Look,
 }
 
 impl View {

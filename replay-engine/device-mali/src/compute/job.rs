@@ -99,7 +99,7 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
 }
 
 /// Reads a job and makes its shader ready, or tells how the job ends without one.
-fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), Ended> {
+pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), Ended> {
     let job = ComputeJob::read(view, va, model).map_err(Ended::Stopped)?;
     let given = Given {
         push: job.push_uniforms.clone(),

@@ -581,17 +581,22 @@ fn a_job_that_nobody_wants_ends_soon() {
 }
 
 #[test]
-fn the_last_writer_of_a_word_is_known() {
+fn the_last_writer_of_every_byte_is_known() {
     let programs: Vec<Vec<Op>> = (0..64)
         .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(4096 + n / 4), Op::Add(8192, 1)])
         .collect();
     for threads in [1, 4] {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
-        let of = |page: u64, at: u64| done.trace.of(frame(4 + page).0 + at).map(|w| (w.group[0], w.pc));
+        let of = |page: u64, at: u64| {
+            done.trace
+                .found(frame(4 + page).0 + at)
+                .map(|(_, w)| (w.group[0], w.pc))
+        };
         assert_eq!(of(0, 0), Some((0, 0)));
         assert_eq!(of(0, 63 * 4 + 3), Some((63, 0)));
         assert_eq!(of(0, 64 * 4), None);
-        assert_eq!(of(1, 0), Some((15, 1)));
+        assert_eq!(of(1, 0), Some((3, 1)));
+        assert_eq!(of(1, 3), Some((15, 1)));
         assert_eq!(of(1, 15), Some((63, 1)));
         assert_eq!(of(2, 0), Some((63, 2)));
         assert_eq!(of(3, 0), None);

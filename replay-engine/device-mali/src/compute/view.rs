@@ -6,7 +6,7 @@
 use super::overlay::{FrameMap, PageCopy, Slot};
 use super::stop::Stop;
 use super::tlb::{Entry, Seen, Tlb};
-use super::trace::{Touched, Trace, Untraced, Who};
+use super::trace::{Touched, Trace, Untraced, Value, Who};
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::chain::Fault;
 use crate::memory::ArenaMemory;
@@ -93,6 +93,12 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
+    /// What follows its accesses.
+    #[inline(always)]
+    pub(crate) fn trace(&mut self) -> &mut T {
+        &mut self.trace
+    }
+
     /// Ends the view.
     pub(crate) fn finish(self) -> Left<T> {
         Left {
@@ -129,7 +135,8 @@ impl<'m, T: Trace> View<'m, T> {
                 if T::ON {
                     let pa = (slot.frame << 12) + at as u64;
                     let bytes = 4 * N as u32;
-                    self.trace.read(Touched { va, pa, bytes }, &self.who);
+                    self.trace
+                        .read(Touched { va, pa, bytes }, Value::Words(&words), &self.who);
                 }
                 return Ok(words);
             }
@@ -167,7 +174,8 @@ impl<'m, T: Trace> View<'m, T> {
             if T::ON {
                 let pa = (slot.frame << 12) + at as u64;
                 let bytes = 4 * N as u32;
-                self.trace.wrote(Touched { va, pa, bytes }, &self.who);
+                self.trace
+                    .wrote(Touched { va, pa, bytes }, Value::Words(&words), &self.who);
             }
             return Ok(());
         }
@@ -229,8 +237,12 @@ impl<'m, T: Trace> View<'m, T> {
                 }
                 if T::ON {
                     let pa = (slot.frame << 12) + at as u64;
-                    let bytes = N as u32;
-                    self.trace.read(Touched { va, pa, bytes }, &self.who);
+                    let what = Touched {
+                        va,
+                        pa,
+                        bytes: N as u32,
+                    };
+                    self.trace.read(what, Value::Bytes(&bytes), &self.who);
                 }
                 return Ok(bytes);
             }
@@ -254,8 +266,12 @@ impl<'m, T: Trace> View<'m, T> {
             copy.mark(at, N);
             if T::ON {
                 let pa = (slot.frame << 12) + at as u64;
-                let bytes = N as u32;
-                self.trace.wrote(Touched { va, pa, bytes }, &self.who);
+                let what = Touched {
+                    va,
+                    pa,
+                    bytes: N as u32,
+                };
+                self.trace.wrote(what, Value::Bytes(&bytes), &self.who);
             }
             return Ok(());
         }
@@ -312,7 +328,8 @@ impl<'m, T: Trace> View<'m, T> {
         self.each_page(va, out.len(), Access::Read, |view, slot, image, at, from, len| {
             view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
             if T::ON {
-                view.tell(va + from as u64, slot, at, len, false);
+                let read = out.get(from..from + len).unwrap_or(&[]);
+                view.tell(va + from as u64, slot, at, read, false);
             }
         })
     }
@@ -322,7 +339,8 @@ impl<'m, T: Trace> View<'m, T> {
         let mut tables = false;
         self.each_page(va, bytes.len(), Access::Write, |view, slot, _, at, from, len| {
             if T::ON {
-                view.tell(va + from as u64, slot, at, len, true);
+                let written = bytes.get(from..from + len).unwrap_or(&[]);
+                view.tell(va + from as u64, slot, at, written, true);
             }
             let Some(slot) = view.slots.get_mut(slot) else { return };
             tables |= slot.table;
@@ -409,17 +427,18 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
-    fn tell(&mut self, va: u64, slot: usize, at: usize, len: usize, wrote: bool) {
+    fn tell(&mut self, va: u64, slot: usize, at: usize, value: &[u8], wrote: bool) {
         let Some(slot) = self.slots.get(slot) else { return };
         let what = Touched {
             va,
             pa: (slot.frame << 12) + at as u64,
-            bytes: len as u32,
+            bytes: value.len() as u32,
         };
+        let value = Value::Bytes(value);
         if wrote {
-            self.trace.wrote(what, &self.who);
+            self.trace.wrote(what, value, &self.who);
         } else {
-            self.trace.read(what, &self.who);
+            self.trace.read(what, value, &self.who);
         }
     }
 

@@ -8,7 +8,7 @@ use super::wave::{Group, Wave, spread};
 use crate::compute::descriptors::{ComputeJob, Preloaded};
 use crate::compute::dispatch::WorkgroupRunner;
 use crate::compute::stop::{Meter, Stop};
-use crate::compute::trace::Trace;
+use crate::compute::trace::{Executed, Trace};
 use crate::compute::view::View;
 
 /// What a shader runs with, shared by all that run it.
@@ -134,6 +134,16 @@ impl<'j> Shader<'j> {
                 mask = spread(lanes);
             }
             meter.lane_ops += u64::from(node.block.operations * lanes.count_ones());
+            if T::CLAUSES {
+                let registers = self.file.registers();
+                let (address, first) = (node.block.address, wave.first);
+                view.trace().begins(&Executed {
+                    address,
+                    first,
+                    lanes,
+                    registers,
+                });
+            }
             let mut sent = Sent::default();
             for s in &node.block.segments {
                 let file = &mut self.file;
@@ -155,6 +165,16 @@ impl<'j> Shader<'j> {
                     };
                     messages.send(m, &mut sent)?;
                 }
+            }
+            if T::CLAUSES {
+                let registers = self.file.registers();
+                let (address, first) = (node.block.address, wave.first);
+                view.trace().ended(&Executed {
+                    address,
+                    first,
+                    lanes,
+                    registers,
+                });
             }
             let (taken, stay) = (sent.branched & lanes, lanes & !sent.branched);
             if wave.ready.is_empty() && !sent.barrier && (taken == 0 || stay == 0) {

@@ -18,7 +18,7 @@ mod approx;
 mod bound;
 mod float;
 pub(crate) mod group;
-mod lanes;
+pub(crate) mod lanes;
 mod message;
 mod mods;
 pub(crate) mod program;

@@ -1,0 +1,282 @@
+//! `shader --thread`: a thread of a job followed clause by clause on the software GPU.
+
+use super::out::counted;
+use super::source::Opened;
+use super::{Exit, Failure, Out, hex, waiting};
+use crate::document::debug::{self, Ready};
+use bifrost::Unit;
+use clap::Args;
+use device_mali::debug::{Followed, MOST_STEPS, MemoryAccess, Thread, ThreadEnd, Wanted};
+use replay_engine::plan::Edits;
+use serde::Serialize;
+use std::path::Path;
+
+/// Which thread, and how much of it.
+#[derive(Args)]
+pub struct ThreadArguments {
+    /// Follow this thread of the job's workgroup on the software GPU: every clause that it executes, with the registers
+    /// that change and the memory that it reads and writes
+    #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "job")]
+    pub thread: Option<[u32; 3]>,
+    /// The workgroup of the thread
+    #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "thread", default_value = "0,0,0")]
+    workgroup: [u32; 3],
+    /// The job's place in its chain, from 0 (default: the first with a compute shader)
+    #[arg(long, value_name = "N", requires = "thread")]
+    position: Option<u32>,
+    /// Print every step; without it only what the thread began with, how it ended, and what it wrote
+    #[arg(long, requires = "thread")]
+    trace: bool,
+    /// The first clause that is kept, counted from the thread's begin
+    #[arg(long, value_name = "N", requires = "thread", default_value_t = 0)]
+    from: u64,
+    /// Most clauses that are kept
+    #[arg(long, value_name = "N", requires = "thread", default_value_t = MOST_STEPS as u32,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    steps: u32,
+}
+
+/// `X,Y,Z`, `X,Y` or `X`.
+fn three(text: &str) -> Result<[u32; 3], String> {
+    let mut out = [0; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    let wrong = || format!("'{text}' is no place (expected X,Y,Z, each from 0)");
+    if parts.len() > 3 {
+        return Err(wrong());
+    }
+    for (to, part) in out.iter_mut().zip(parts) {
+        *to = part.trim().parse().map_err(|_| wrong())?;
+    }
+    Ok(out)
+}
+
+#[derive(Serialize)]
+struct Report {
+    job: u32,
+    position: u32,
+    job_va: String,
+    shader_va: String,
+    workgroup: [u32; 3],
+    thread: [u32; 3],
+    workgroups: [u32; 3],
+    size: [u32; 3],
+    uniforms: Vec<String>,
+    executed: u64,
+    whole: bool,
+    end: &'static str,
+    stopped: Option<String>,
+    registers_before: Vec<String>,
+    registers_after: Vec<String>,
+    steps: Vec<StepRow>,
+}
+
+#[derive(Serialize)]
+struct StepRow {
+    step: u64,
+    clause_va: String,
+    label: String,
+    threads_together: u32,
+    registers: Vec<ChangeRow>,
+    reads: Vec<AccessRow>,
+    writes: Vec<AccessRow>,
+}
+
+#[derive(Serialize)]
+struct ChangeRow {
+    register: String,
+    before: String,
+    after: String,
+}
+
+/// An access as JSON tells it.
+#[derive(Serialize)]
+pub struct AccessRow {
+    va: String,
+    bytes: u32,
+    value: String,
+    instruction: String,
+}
+
+impl AccessRow {
+    /// `instruction`: the text of the operation.
+    pub fn new(a: &MemoryAccess, instruction: String) -> Self {
+        Self {
+            va: hex(a.va),
+            bytes: a.bytes,
+            value: debug::value(a),
+            instruction,
+        }
+    }
+}
+
+/// Follows a thread and prints what it did.
+pub fn run(
+    file: &Path,
+    opened: &Opened,
+    job: u32,
+    thread: [u32; 3],
+    arguments: &ThreadArguments,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let recording = &opened.recording;
+    let timeline = opened.timeline()?;
+    let span = timeline.jobs.iter().find(|j| j.index == job);
+    let submit = span.map_or(0, |s| s.submit_event);
+    let space = debug::space_of(recording, submit).unwrap_or(0);
+    let position = match arguments.position {
+        Some(p) => p,
+        None => first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
+    };
+    let wanted = Wanted {
+        chain: job,
+        position,
+        workgroup: arguments.workgroup,
+        thread: Thread::At(thread),
+        from: arguments.from,
+        most: arguments.steps as usize,
+        mark: None,
+    };
+    let followed = waiting::show("running", |progress, _| {
+        let ready = Ready::new(recording, &Edits::default(), progress).map_err(|e| Failure::file(file, e))?;
+        ready.follow(wanted, progress).map_err(|e| Failure::file(file, e))
+    })?;
+    let code = debug::code_at(recording, space, submit, followed.shader);
+    let instruction = |clause: u64, tuple: u8| {
+        code.as_ref()
+            .map_or_else(String::new, |c| debug::instruction(c, clause, tuple))
+    };
+    let stopped = match &followed.end {
+        ThreadEnd::Ended => None,
+        ThreadEnd::Stopped(why) => Some(why.clone()),
+    };
+    let exit = if stopped.is_some() { Exit::Differs } else { Exit::Good };
+    if out.json() {
+        let step = |n: usize| {
+            let of = |write: bool| {
+                followed
+                    .accesses(n)
+                    .iter()
+                    .filter(|a| a.write == write)
+                    .map(|a| AccessRow::new(a, instruction(clause_of(&followed, n), a.tuple)))
+                    .collect()
+            };
+            StepRow {
+                step: followed.from + n as u64,
+                clause_va: hex(clause_of(&followed, n)),
+                label: debug::label(followed.shader, clause_of(&followed, n)),
+                threads_together: followed.steps.get(n).map_or(0, |s| s.together),
+                registers: followed
+                    .changes(n)
+                    .iter()
+                    .map(|c| ChangeRow {
+                        register: format!("r{}", c.register),
+                        before: hex(u64::from(c.before)),
+                        after: hex(u64::from(c.after)),
+                    })
+                    .collect(),
+                reads: of(false),
+                writes: of(true),
+            }
+        };
+        let words = |r: [u32; 64]| r.iter().map(|w| hex(u64::from(*w))).collect();
+        out.value(&Report {
+            job,
+            position,
+            job_va: hex(followed.job),
+            shader_va: hex(followed.shader),
+            workgroup: arguments.workgroup,
+            thread,
+            workgroups: followed.workgroups,
+            size: followed.size,
+            uniforms: followed.uniforms.iter().map(|u| hex(*u)).collect(),
+            executed: followed.executed,
+            whole: followed.is_whole(),
+            end: if stopped.is_some() { "stopped" } else { "ended" },
+            stopped,
+            registers_before: words(followed.registers(0)),
+            registers_after: words(followed.registers(followed.steps.len())),
+            steps: (0..followed.steps.len()).map(step).collect(),
+        })?;
+        return Ok(exit);
+    }
+    let [x, y, z] = thread;
+    let [gx, gy, gz] = arguments.workgroup;
+    out.line(format_args!(
+        "thread {x},{y},{z} of workgroup {gx},{gy},{gz} of job {job}: shader {:#x}, {} executed{}",
+        followed.shader,
+        counted(followed.executed, "clause"),
+        if followed.is_whole() {
+            String::new()
+        } else {
+            format!(", {} kept from {}", followed.steps.len(), followed.from)
+        }
+    ))?;
+    for (n, u) in followed.uniforms.iter().enumerate() {
+        out.line(format_args!("u{n}  {u:#018x}"))?;
+    }
+    let first = followed.registers(0);
+    for (n, word) in first.iter().enumerate().filter(|(_, w)| **w != 0) {
+        out.line(format_args!("r{n:<3} {word:#010x}"))?;
+    }
+    for n in 0..followed.steps.len() {
+        let writes = followed.accesses(n).iter().any(|a| a.write);
+        if !arguments.trace && !writes {
+            continue;
+        }
+        let clause = clause_of(&followed, n);
+        let (step, label) = (followed.from + n as u64, debug::label(followed.shader, clause));
+        out.line("")?;
+        out.line(format_args!("step {step}  {label}:  {clause:#x}"))?;
+        let found = code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
+        if let Some(c) = found.filter(|_| arguments.trace) {
+            for tuple in 0..c.clause.tuples.len() {
+                for unit in [Unit::Fma, Unit::Add] {
+                    let text = c.clause.instruction_text(tuple, unit, followed.shader);
+                    if !text.contains("NOP") {
+                        out.line(format_args!("    {text}"))?;
+                    }
+                }
+            }
+        }
+        for a in followed.accesses(n) {
+            let verb = if a.write { "writes" } else { "reads" };
+            let bytes = counted(u64::from(a.bytes), "byte");
+            out.line(format_args!("  {verb} {:#x}, {bytes}: {}", a.va, debug::value(a)))?;
+        }
+        for c in followed.changes(n) {
+            out.line(format_args!(
+                "  r{} {:#010x} -> {:#010x}",
+                c.register, c.before, c.after
+            ))?;
+        }
+    }
+    if let Some(why) = &stopped {
+        out.line("")?;
+        out.line(format_args!("its workgroup was stopped: {why}"))?;
+    }
+    Ok(exit)
+}
+
+fn clause_of(f: &Followed, step: usize) -> u64 {
+    f.steps.get(step).map_or(0, |s| s.clause)
+}
+
+/// The place of the first compute job of a chain.
+fn first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
+    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let chain = trace_core::jobs::chain(&memory, trace_core::GpuVa(head));
+    let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);
+    chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_up_to_three_parts() {
+        assert_eq!(three("1,2,3"), Ok([1, 2, 3]));
+        assert_eq!(three("7"), Ok([7, 0, 0]));
+        assert!(three("1,2,3,4").is_err() && three("x").is_err() && three("").is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! `who`: who wrote a byte last, on the software GPU: job, workgroup, thread, clause, operation, and what it read.
+
+use super::source::{Source, number};
+use super::thread::AccessRow;
+use super::{Exit, Failure, Out, Verb, hex, waiting};
+use crate::document::debug::{self, Ready, Told};
+use clap::{Args, FromArgMatches as _};
+use device_mali::debug::{Place, Writer};
+use replay_engine::plan::Edits;
+use serde::Serialize;
+
+pub const VERB: Verb = Verb {
+    name: "who",
+    about: "Who wrote a byte last: replayed on the software GPU with every write remembered",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// Arguments of the verb.
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// The byte's GPU address
+    #[arg(long, value_name = "ADDRESS", value_parser = number)]
+    va: u64,
+    /// Index of the address space in the recording's list
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    space: u32,
+}
+
+#[derive(Serialize)]
+struct Report {
+    va: String,
+    address_space: u32,
+    byte: String,
+    writer: &'static str,
+    event: Option<u64>,
+    job: Option<u32>,
+    position: Option<u32>,
+    job_va: Option<String>,
+    shader: Option<ShaderRow>,
+}
+
+#[derive(Serialize)]
+struct ShaderRow {
+    shader_va: String,
+    workgroup: [u32; 3],
+    thread: [u32; 3],
+    clause_va: String,
+    label: String,
+    tuple: u8,
+    instruction: String,
+    step: u64,
+    write: Option<AccessRow>,
+    reads: Vec<ReadRow>,
+    reads_before: u64,
+}
+
+#[derive(Serialize)]
+struct ReadRow {
+    step: u64,
+    clause_va: String,
+    #[serde(flatten)]
+    access: AccessRow,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    opened.address_space(arguments.space)?;
+    let file = &arguments.source.file;
+    let told = waiting::show("replaying", |progress, _| {
+        let fail = |e: debug::Trouble| Failure::file(file, e);
+        let ready = Ready::new(&opened.recording, &Edits::default(), progress).map_err(fail)?;
+        ready
+            .who(&opened.recording, arguments.space, arguments.va, progress)
+            .map_err(fail)
+    })?;
+    if out.json() {
+        let code = told
+            .within
+            .as_ref()
+            .zip(told.submit)
+            .and_then(|(w, event)| debug::code_at(&opened.recording, arguments.space, event, w.shader));
+        out.value(&report(arguments, &told, code.as_ref()))?;
+    } else {
+        text(&told, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// What kind of writer it is, and the job.
+fn kind(writer: &Writer) -> (&'static str, Option<Place>) {
+    match writer {
+        Writer::Recording => ("recording", None),
+        Writer::Cpu { .. } => ("cpu", None),
+        Writer::Shader(place, _) => ("shader", Some(*place)),
+        Writer::WriteValue(place) => ("write-value", Some(*place)),
+        Writer::Status(place) => ("status", Some(*place)),
+    }
+}
+
+fn report(arguments: &Arguments, told: &Told, code: Option<&trace_core::jobs::Code>) -> Report {
+    let (writer, place) = kind(&told.writer);
+    let text = |clause: u64, tuple: u8| code.map_or_else(String::new, |c| debug::instruction(c, clause, tuple));
+    let shader = match (&told.writer, &told.within) {
+        (Writer::Shader(_, shown), Some(w)) => Some(ShaderRow {
+            shader_va: hex(w.shader),
+            workgroup: shown.workgroup,
+            thread: w.thread,
+            clause_va: hex(shown.clause),
+            label: w.label.clone(),
+            tuple: shown.tuple,
+            instruction: w.instruction.clone(),
+            step: w.step,
+            write: w.write.as_ref().map(|a| AccessRow::new(a, w.instruction.clone())),
+            reads: w
+                .reads
+                .iter()
+                .map(|r| ReadRow {
+                    step: r.step,
+                    clause_va: hex(r.clause),
+                    access: AccessRow::new(&r.access, text(r.clause, r.access.tuple)),
+                })
+                .collect(),
+            reads_before: w.reads_before,
+        }),
+        _ => None,
+    };
+    Report {
+        va: hex(told.va),
+        address_space: arguments.space,
+        byte: hex(u64::from(told.byte)),
+        writer,
+        event: told.submit,
+        job: place.map(|p| p.chain),
+        position: place.map(|p| p.position),
+        job_va: place.map(|p| hex(p.va)),
+        shader,
+    }
+}
+
+fn text(told: &Told, out: &mut Out) -> Result<(), Failure> {
+    let (va, byte) = (told.va, told.byte);
+    let job = |p: &Place| match p.position {
+        0 => format!("job {}", p.chain),
+        n => format!("job {}, place {n} of its chain", p.chain),
+    };
+    match (&told.writer, &told.within) {
+        (Writer::Recording, _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as the recording's memory was at the start"
+            ))?;
+        }
+        (Writer::Cpu { after }, _) => {
+            let when = match after {
+                0 => "before the first job".to_owned(),
+                n => format!("after job {}", n - 1),
+            };
+            let event = told
+                .submit
+                .map_or_else(String::new, |e| format!(", event {e} or before"));
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the CPU wrote it {when}{event}"
+            ))?;
+        }
+        (Writer::WriteValue(p), _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: {} wrote it, a write-value job at {:#x}",
+                job(p),
+                p.va
+            ))?;
+        }
+        (Writer::Status(p), _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the hardware wrote it when {} at {:#x} ended",
+                job(p),
+                p.va
+            ))?;
+        }
+        (Writer::Shader(p, shown), within) => {
+            let [gx, gy, gz] = shown.workgroup;
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the shader of {} wrote it",
+                job(p)
+            ))?;
+            let Some(w) = within else { return Ok(()) };
+            let [x, y, z] = w.thread;
+            out.table(&[
+                vec!["Workgroup".into(), format!("{gx},{gy},{gz}")],
+                vec!["Thread".into(), format!("{x},{y},{z}")],
+                vec![
+                    "Clause".into(),
+                    format!("{} at {:#x}, step {} of the thread", w.label, shown.clause, w.step),
+                ],
+                vec!["Operation".into(), w.instruction.clone()],
+                vec![
+                    "Wrote".into(),
+                    w.write.map_or_else(String::new, |a| {
+                        format!("{} at {:#x}, {} bytes", debug::value(&a), a.va, a.bytes)
+                    }),
+                ],
+            ])?;
+            if w.reads_before > 0 {
+                out.line(format_args!("{} reads before those that follow", w.reads_before))?;
+            }
+            for r in &w.reads {
+                let a = &r.access;
+                out.line(format_args!(
+                    "read {} at {:#x}, {} bytes, step {}",
+                    debug::value(a),
+                    a.va,
+                    a.bytes,
+                    r.step
+                ))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! Looking into jobs of a recording on the software GPU: a thread clause by clause, and who wrote a byte last.
+
+use super::lookup::{map_of, memory_at};
+use bifrost::Unit;
+use device_mali::Model;
+use device_mali::debug::{self, DebugError, Followed, MOST_STEPS, MemoryAccess, Place, Shown, Thread, Wanted, Writer};
+use replay_engine::plan::{Compiled, Edits};
+use trace_core::GpuVa;
+use trace_core::jobs::{self, Code};
+use trace_core::progress::Progress;
+use trace_core::recording::{EventKind, Recording};
+
+/// Reads of a thread that are told of a write, the latest ones.
+pub const MOST_READS: usize = 256;
+
+/// Why nothing can be told.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// No model of this program behaves as the recording's GPU.
+    #[error("no software GPU behaves as the recording's ({0:#x}), so its jobs cannot be run here")]
+    NoModel(u32),
+    /// The device's debugger cannot tell.
+    #[error(transparent)]
+    Debug(#[from] DebugError),
+}
+
+/// A recording made ready for the device's debugger: what it is planned to do, on which model.
+#[derive(Clone)]
+pub struct Ready {
+    model: Model,
+    compiled: std::sync::Arc<Compiled>,
+}
+
+impl Ready {
+    /// Plans a recording with a person's edits.
+    ///
+    /// # Errors
+    /// When no model fits or there is no plan.
+    pub fn new(recording: &Recording, edits: &Edits, progress: &Progress) -> Result<Self, Trouble> {
+        let gpu = recording.facts.identity.gpu_id;
+        let model = debug::model_of(recording).ok_or(Trouble::NoModel(gpu))?;
+        let compiled = std::sync::Arc::new(debug::plan(recording, edits, model, progress)?);
+        Ok(Self { model, compiled })
+    }
+
+    /// Follows a thread.
+    ///
+    /// # Errors
+    /// As [`debug::follow`].
+    pub fn follow(&self, wanted: Wanted, progress: &Progress) -> Result<Followed, Trouble> {
+        Ok(debug::follow(&self.compiled, self.model, wanted, progress)?)
+    }
+
+    /// Event of the submit of a chain.
+    fn submit(&self, chain: u32) -> Option<u64> {
+        self.compiled.plan.jobs.get(chain as usize).map(|j| j.submit_event)
+    }
+
+    /// Replays with every write remembered, and says who wrote the byte at `va` last.
+    ///
+    /// # Errors
+    /// When the address is not mapped, or there is no such address space.
+    pub fn who(&self, recording: &Recording, space: u32, va: u64, progress: &Progress) -> Result<Told, Trouble> {
+        let traced = debug::trace(&self.compiled, self.model, progress)?;
+        self.tell(&traced, recording, space, va, progress)
+    }
+
+    /// As [`Ready::who`], of a replay that was made already.
+    ///
+    /// # Errors
+    /// As [`Ready::who`].
+    pub fn tell(
+        &self,
+        traced: &debug::Traced,
+        recording: &Recording,
+        space: u32,
+        va: u64,
+        progress: &Progress,
+    ) -> Result<Told, Trouble> {
+        let written = traced.last_writer(space, GpuVa(va))?;
+        let mut told = Told {
+            va,
+            byte: written.byte,
+            writer: written.writer,
+            submit: None,
+            within: None,
+        };
+        match written.writer {
+            Writer::Recording => {}
+            Writer::Cpu { after } => told.submit = self.host_write(recording, after),
+            Writer::WriteValue(place) | Writer::Status(place) => told.submit = self.submit(place.chain),
+            Writer::Shader(place, shown) => {
+                told.submit = self.submit(place.chain);
+                told.within = Some(self.within(recording, space, va, place, shown, progress)?);
+            }
+        }
+        Ok(told)
+    }
+
+    /// The last write of the CPU before the chain behind these, as an event of the recording.
+    fn host_write(&self, recording: &Recording, after: u32) -> Option<u64> {
+        let before = self.submit(after).unwrap_or(recording.events.len() as u64);
+        let from = after.checked_sub(1).and_then(|n| self.submit(n)).unwrap_or(0);
+        let events = usize::try_from(from).ok()?..usize::try_from(before).ok()?;
+        let host = |e: &usize| recording.events.kind(*e) == Some(EventKind::HostWrite);
+        events.rev().find(host).map(|e| e as u64)
+    }
+
+    fn within(
+        &self,
+        recording: &Recording,
+        space: u32,
+        va: u64,
+        place: Place,
+        shown: Shown,
+        progress: &Progress,
+    ) -> Result<Within, Trouble> {
+        let mut wanted = Wanted {
+            chain: place.chain,
+            position: place.position,
+            workgroup: shown.workgroup,
+            thread: Thread::Number(shown.thread),
+            from: 0,
+            most: MOST_STEPS,
+            mark: Some(va),
+        };
+        let mut followed = self.follow(wanted, progress)?;
+        let marked = followed.marked.unwrap_or(0);
+        if marked >= followed.steps.len() as u64 {
+            // A long thread: once more, with the write as the last clause that is kept.
+            wanted.from = (marked + 1).saturating_sub(wanted.most as u64);
+            followed = self.follow(wanted, progress)?;
+        }
+        let step = usize::try_from(marked.saturating_sub(followed.from)).unwrap_or(usize::MAX);
+        let covers = |a: &&MemoryAccess| a.write && a.va <= va && va - a.va < u64::from(a.bytes);
+        let write = followed.accesses(step).iter().rev().find(covers).copied();
+        let reads = (0..=step.min(followed.steps.len()))
+            .flat_map(|s| {
+                let clause = followed.steps.get(s).map_or(0, |x| x.clause);
+                followed.accesses(s).iter().map(move |a| (s, clause, *a))
+            })
+            .filter(|(_, _, a)| !a.write);
+        let all: Vec<_> = reads.collect();
+        let dropped = all.len().saturating_sub(MOST_READS);
+        let from = followed.from;
+        let reads = all.into_iter().skip(dropped).map(|(s, clause, access)| Read {
+            step: from + s as u64,
+            clause,
+            access,
+        });
+        let code = self
+            .submit(place.chain)
+            .and_then(|event| code_at(recording, space, event, followed.shader));
+        let instruction = code.as_ref().map(|c| instruction(c, shown.clause, shown.tuple));
+        Ok(Within {
+            thread: Thread::Number(shown.thread).place(followed.size),
+            label: label(followed.shader, shown.clause),
+            shader: followed.shader,
+            instruction: instruction.unwrap_or_default(),
+            step: marked,
+            write,
+            reads: reads.collect(),
+            reads_before: dropped as u64,
+        })
+    }
+}
+
+/// The code of a shader as memory stood at an event.
+#[must_use]
+pub fn code_at(recording: &Recording, space: u32, event: u64, shader: u64) -> Option<Code> {
+    let memory = memory_at(recording, space, event)?;
+    Some(jobs::code(&memory, GpuVa(shader)))
+}
+
+/// The index of the address space that a job runs in.
+#[must_use]
+pub fn space_of(recording: &Recording, submit: u64) -> Option<u32> {
+    let map = map_of(recording)?;
+    jobs::address_spaces(recording, map, &[submit])
+        .first()
+        .copied()
+        .flatten()
+}
+
+/// How the text of a shader names a clause.
+#[must_use]
+pub fn label(shader: u64, clause: u64) -> String {
+    format!("clause_{}", clause.wrapping_sub(shader) / bifrost::WORD_BYTES as u64)
+}
+
+/// The operation of a clause that sent the message of a tuple.
+#[must_use]
+pub fn instruction(code: &Code, clause: u64, tuple: u8) -> String {
+    let found = code.at(clause).and_then(|n| code.clauses.get(n));
+    found.map_or_else(String::new, |c| {
+        c.clause.instruction_text(usize::from(tuple), Unit::Add, code.entry.0)
+    })
+}
+
+/// A read of the thread that wrote a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The thread's clause, counted from its begin.
+    pub step: u64,
+    /// Address of the clause.
+    pub clause: u64,
+    /// What it read.
+    pub access: MemoryAccess,
+}
+
+/// Where in a shader a byte was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The thread's place in its workgroup.
+    pub thread: [u32; 3],
+    /// How the shader's text names the clause.
+    pub label: String,
+    /// Where the shader begins.
+    pub shader: u64,
+    /// The operation.
+    pub instruction: String,
+    /// The thread's clause, counted from its begin.
+    pub step: u64,
+    /// The write.
+    pub write: Option<MemoryAccess>,
+    /// What the thread read until then, the latest reads in order.
+    pub reads: Vec<Read>,
+    /// Reads before those.
+    pub reads_before: u64,
+}
+
+/// Who wrote a byte last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The byte's address.
+    pub va: u64,
+    /// What it is in the end.
+    pub byte: u8,
+    /// Who wrote it.
+    pub writer: Writer,
+    /// Event of the writing job's submit, or of the CPU's write where the recording tells it.
+    pub submit: Option<u64>,
+    /// Where in a shader.
+    pub within: Option<Within>,
+}
+
+impl Told {
+    /// The job that wrote it.
+    #[must_use]
+    pub fn job(&self) -> Option<Place> {
+        match self.writer {
+            Writer::Shader(place, _) | Writer::WriteValue(place) | Writer::Status(place) => Some(place),
+            Writer::Recording | Writer::Cpu { .. } => None,
+        }
+    }
+
+    /// Who wrote it, in a few words.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let three = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
+        match (&self.writer, &self.within) {
+            (Writer::Recording, _) => "not written in a replay".into(),
+            (Writer::Cpu { .. }, _) => "written by the CPU".into(),
+            (Writer::WriteValue(p), _) => format!("written by job {}, a write-value job", p.chain),
+            (Writer::Status(p), _) => format!("written by the hardware as job {} ended", p.chain),
+            (Writer::Shader(p, shown), Some(w)) => format!(
+                "written by job {}, workgroup {}, thread {}, {}",
+                p.chain,
+                three(shown.workgroup),
+                three(w.thread),
+                w.label
+            ),
+            (Writer::Shader(p, _), None) => format!("written by job {}", p.chain),
+        }
+    }
+
+    /// What else is known: the operation, what it wrote, what the thread had read.
+    #[must_use]
+    pub fn long(&self) -> String {
+        let Some(w) = &self.within else { return self.short() };
+        let mut lines = vec![self.short(), w.instruction.clone()];
+        lines.extend(w.write.map(|a| format!("wrote {} at {:#x}", value(&a), a.va)));
+        let reads = w.reads.iter().rev().take(8).rev();
+        lines.extend(reads.map(|r| format!("read {} at {:#x}", value(&r.access), r.access.va)));
+        lines.join("\n")
+    }
+}
+
+/// Bytes of an access as people read them: hex of the number, and what it is as a float where it is a word.
+#[must_use]
+pub fn value(a: &MemoryAccess) -> String {
+    let width = 2 + 2 * (a.bytes.min(16) as usize);
+    let cut = if a.bytes > 16 { "…" } else { "" };
+    format!("{:#0width$x}{cut}", a.value)
+}

@@ -1,0 +1,116 @@
+//! What a device watches while it runs jobs: nothing, who writes each byte, or one thread of one job.
+
+use super::follow::{Followed, Order};
+use super::writers::{Place, Writers};
+use super::{DebugError, Wanted};
+
+/// What is watched.
+#[derive(Debug, Default)]
+pub(crate) enum Watch {
+    /// Nothing: jobs run as fast as they can.
+    #[default]
+    Nothing,
+    /// Who writes each byte.
+    Writers(Box<Writers>),
+    /// One thread of one job.
+    Thread(Box<Thread>),
+}
+
+/// A thread that is to be followed, and what was found out of it.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub wanted: Wanted,
+    /// Chains that ended.
+    pub chains: u32,
+    pub found: Option<Result<Followed, DebugError>>,
+}
+
+impl Thread {
+    /// Whether a job is the wanted one, and nothing is known of it yet.
+    pub(crate) fn is_at(&self, place: Place) -> bool {
+        self.found.is_none() && (place.chain, place.position) == (self.wanted.chain, self.wanted.position)
+    }
+}
+
+impl Watch {
+    pub(crate) fn writers() -> Self {
+        Self::Writers(Box::default())
+    }
+
+    pub(crate) fn thread(wanted: Wanted) -> Self {
+        Self::Thread(Box::new(Thread {
+            wanted,
+            chains: 0,
+            found: None,
+        }))
+    }
+
+    /// The CPU wrote to memory.
+    pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
+        if let Self::Writers(w) = self {
+            w.cpu(pa, bytes);
+        }
+    }
+
+    /// A job wrote a value, or the hardware a job's end.
+    pub(crate) fn wrote(&mut self, place: Place, status: bool, pa: u64, bytes: usize) {
+        if let Self::Writers(w) = self {
+            if status {
+                w.status(place, pa, bytes);
+            } else {
+                w.value(place, pa, bytes);
+            }
+        }
+    }
+
+    /// A chain ended.
+    pub(crate) fn chain_ended(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Writers(w) => w.chain_ended(),
+            Self::Thread(t) => t.chains = t.chains.saturating_add(1),
+        }
+    }
+
+    /// Chains that ended.
+    pub(crate) fn chains(&self) -> u32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Writers(w) => w.chains(),
+            Self::Thread(t) => t.chains,
+        }
+    }
+
+    /// Whether what was wanted is found, so that nothing more needs to run.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Self::Thread(t) if t.found.is_some())
+    }
+}
+
+/// What of a thread's numbers a job's dispatch has.
+///
+/// # Errors
+/// When there is no such workgroup or thread.
+pub(crate) fn order(wanted: &Wanted, workgroups: [u32; 3], size: [u32; 3]) -> Result<Order, DebugError> {
+    let within = |what, asked: [u32; 3], has: [u32; 3]| {
+        if asked.iter().zip(&has).all(|(a, h)| a < h) {
+            Ok(())
+        } else {
+            Err(DebugError::NoThread { what, asked, has })
+        }
+    };
+    within("workgroup", wanted.workgroup, workgroups)?;
+    let place = wanted.thread.place(size);
+    within("thread", place, size)?;
+    let [x, y, z] = place;
+    let [sx, sy, _] = size;
+    // A workgroup's threads were counted before it ran, so this does not wrap.
+    let thread = z.wrapping_mul(sy).wrapping_add(y).wrapping_mul(sx).wrapping_add(x);
+    Ok(Order {
+        workgroup: wanted.workgroup,
+        thread,
+        from: wanted.from,
+        most: wanted.most,
+        mark: wanted.mark,
+    })
+}

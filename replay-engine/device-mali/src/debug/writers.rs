@@ -1,0 +1,149 @@
+//! The last writer of every byte over a whole replay.
+
+use crate::compute::trace::{LastWriters, Trace as _, Who};
+use trace_core::PhysAddr;
+
+/// A job of the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the submit of its chain, from 0.
+    pub chain: u32,
+    /// Place in the chain, from 0.
+    pub position: u32,
+    /// GPU address of the job.
+    pub va: u64,
+}
+
+/// Where in a shader a write was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The workgroup along x, y, z.
+    pub workgroup: [u32; 3],
+    /// The thread within it, counted along x, then y, then z.
+    pub thread: u32,
+    /// Address of the clause.
+    pub clause: u64,
+    /// Tuple of the clause.
+    pub tuple: u8,
+}
+
+/// Who wrote a byte last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Nobody in this run: it is as the recording's memory was at the start.
+    Recording,
+    /// The CPU, after this many chains had ended.
+    Cpu {
+        /// Chains.
+        after: u32,
+    },
+    /// A shader.
+    Shader(Place, Shown),
+    /// A job that writes a value.
+    WriteValue(Place),
+    /// The hardware, when it wrote a job's end into its header.
+    Status(Place),
+}
+
+/// A byte with its last writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The byte in the end.
+    pub byte: u8,
+    /// Where it lies in the device's memory.
+    pub pa: PhysAddr,
+    /// Who wrote it.
+    pub writer: Writer,
+}
+
+/// Clause addresses that stand for writers which are no clause: a clause is at a multiple of 16.
+const CPU: u64 = 1;
+const VALUE: u64 = 2;
+const STATUS: u64 = 3;
+
+/// Every byte's last writer.
+#[derive(Debug, Default)]
+pub(crate) struct Writers {
+    last: LastWriters,
+    /// Jobs by number: writers from these numbers on are theirs.
+    jobs: Vec<(u32, Place)>,
+    chains: u32,
+}
+
+impl Writers {
+    /// Chains that ended.
+    pub(crate) fn chains(&self) -> u32 {
+        self.chains
+    }
+
+    /// A chain ended.
+    pub(crate) fn chain_ended(&mut self) {
+        self.chains = self.chains.saturating_add(1);
+    }
+
+    /// Takes what a job's shader wrote.
+    pub(crate) fn job(&mut self, place: Place, written: LastWriters) {
+        self.jobs.push((self.last.numbers(), place));
+        self.last.absorb(written);
+    }
+
+    fn note(&mut self, pa: u64, bytes: usize, pc: u64, fresh: bool) {
+        let who = Who {
+            group: [self.chains, 0, 0],
+            thread: 0,
+            pc,
+            tuple: 0,
+        };
+        // Pieces of a write never cross a page.
+        self.last.put(pa, bytes, &who, fresh);
+    }
+
+    /// The CPU wrote.
+    pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
+        self.note(pa, bytes, CPU, false);
+    }
+
+    /// A job wrote a value.
+    pub(crate) fn value(&mut self, place: Place, pa: u64, bytes: usize) {
+        self.jobs.push((self.last.numbers(), place));
+        self.note(pa, bytes, VALUE, true);
+    }
+
+    /// The hardware wrote a job's end.
+    pub(crate) fn status(&mut self, place: Place, pa: u64, bytes: usize) {
+        self.jobs.push((self.last.numbers(), place));
+        self.note(pa, bytes, STATUS, true);
+    }
+
+    /// Writers that are remembered.
+    pub(crate) fn count(&self) -> u64 {
+        u64::from(self.last.numbers())
+    }
+
+    /// Who wrote the byte at this physical address last.
+    pub(crate) fn of(&self, pa: u64) -> Writer {
+        let Some((number, who)) = self.last.found(pa) else {
+            return Writer::Recording;
+        };
+        if who.pc == CPU {
+            return Writer::Cpu { after: who.group[0] };
+        }
+        let n = self.jobs.partition_point(|(first, _)| *first <= number);
+        let Some((_, place)) = n.checked_sub(1).and_then(|n| self.jobs.get(n)) else {
+            return Writer::Recording;
+        };
+        match who.pc {
+            VALUE => Writer::WriteValue(*place),
+            STATUS => Writer::Status(*place),
+            clause => Writer::Shader(
+                *place,
+                Shown {
+                    workgroup: who.group,
+                    thread: who.thread,
+                    clause,
+                    tuple: who.tuple,
+                },
+            ),
+        }
+    }
+}
