@@ -107,11 +107,20 @@ pub fn class(scores: &[f32]) -> usize {
     best
 }
 
-/// The network over an image, its weights from a folder. Nothing is expected of its scores; see [`held_out`].
+/// The scores that the reference network gives the image `digit.npy` of a folder.
+///
+/// # Errors
+/// When the file is missing or something else.
+pub fn reference_scores(folder: &Path) -> Result<Vec<f32>, DataError> {
+    Ok(numbers(&npy(folder.join("digit-scores.npy"), ElementType::F32, &[10])?))
+}
+
+/// The network over an image, its weights from a folder. `expected`: the scores that it has to give, within
+/// [`TOLERANCE`]; empty: nobody knows.
 ///
 /// # Errors
 /// When a file of the weights is missing or of another shape.
-pub fn network(folder: &Path, image: &[f32]) -> Result<Work, DataError> {
+pub fn network(folder: &Path, image: &[f32], expected: &[f32]) -> Result<Work, DataError> {
     let weights = |name: &'static str, binding: u32, shape: &[usize]| -> Result<Data, DataError> {
         let sides: Vec<u64> = shape.iter().map(|s| *s as u64).collect();
         let path = folder.join("weights").join(format!("{name}.npy"));
@@ -142,7 +151,7 @@ pub fn network(folder: &Path, image: &[f32]) -> Result<Work, DataError> {
             between("pool", 128),
             between("conv2", 256),
             Data {
-                expected: None,
+                expected: (!expected.is_empty()).then(|| (floats(expected), TOLERANCE)),
                 ..Data::output("logits", 3, Element::F32, &[10], vec![0; 40], TOLERANCE)
             },
         ],
@@ -195,6 +204,8 @@ mod tests {
         assert!(right * 100 >= HELD_OUT * 97, "{right} of {HELD_OUT}");
         let first = image(&folder().join("digit.npy")).unwrap();
         assert_eq!(first, all[0].image);
-        network(&folder(), &first).unwrap();
+        let scores = reference_scores(&folder()).unwrap();
+        assert_eq!(scores, all[0].scores);
+        network(&folder(), &first, &scores).unwrap();
     }
 }

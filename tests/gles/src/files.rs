@@ -1,7 +1,7 @@
 //! A program's shaders and buffers as files, and the list of them: `spec.json` beside the file of every shader and buffer.
 
 use crate::session::BufferResult;
-use crate::work::{Data, Kind, Work};
+use crate::work::{Data, Kind, Role, Work};
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
@@ -14,6 +14,7 @@ fn described(b: &Data) -> Value {
         "bytes": b.init.len(),
         "type": b.element.name(),
         "shape": b.shape,
+        "role": b.role.map(Role::name),
         "init": format!("{}.init.bin", b.name),
         "expected": b.expected.as_ref().map(|_| format!("{}.expected.bin", b.name)),
         "compare": b.expected.as_ref().map_or_else(|| "none".to_owned(), |(_, t)| t.to_string()),

@@ -43,6 +43,18 @@ pub enum Role {
     Weights = 2,
 }
 
+impl Role {
+    /// The name that recordings use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Weights => "weights",
+        }
+    }
+}
+
 /// Where a buffer is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

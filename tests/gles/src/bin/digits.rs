@@ -4,6 +4,7 @@
 use clap::Parser;
 use gles_programs::compare::compare;
 use gles_programs::digits::{self, HeldOut, TOLERANCE};
+use gles_programs::files;
 use gles_programs::gpu::Gpu;
 use gles_programs::session::Session;
 use gles_programs::work::{Element, floats};
@@ -25,6 +26,9 @@ struct Args {
     /// Reads every held-out image and compares with the reference network; exit code 1 when one differs.
     #[arg(long, conflicts_with = "image")]
     held_out: bool,
+    /// Folder that gets the shaders and the buffers as they are before, and spec.json that lists them.
+    #[arg(long)]
+    out: Option<PathBuf>,
 }
 
 fn scores(session: &Session<'_>) -> anyhow::Result<Vec<f32>> {
@@ -61,9 +65,14 @@ fn all(session: &Session<'_>, held_out: &[HeldOut]) -> anyhow::Result<bool> {
 
 fn program() -> anyhow::Result<bool> {
     let args = Args::parse();
-    let path = args.image.unwrap_or_else(|| args.data.join("digit.npy"));
-    let image = digits::image(&path)?;
-    let work = digits::network(&args.data, &image)?;
+    let (image, expected) = match &args.image {
+        Some(path) => (digits::image(path)?, Vec::new()),
+        None => (
+            digits::image(&args.data.join("digit.npy"))?,
+            digits::reference_scores(&args.data)?,
+        ),
+    };
+    let work = digits::network(&args.data, &image, &expected)?;
     let held_out = if args.held_out {
         digits::held_out(&args.data)?
     } else {
@@ -71,6 +80,9 @@ fn program() -> anyhow::Result<bool> {
     };
     let gpu = Gpu::open()?;
     println!("{}", gpu.names().0);
+    if let Some(dir) = &args.out {
+        files::write_before(dir, "digits", &work, &gpu.names())?;
+    }
     let session = Session::new(&gpu, &work)?;
     if args.held_out {
         return all(&session, &held_out);
@@ -80,6 +92,12 @@ fn program() -> anyhow::Result<bool> {
         println!("{digit} {score:10.4}");
     }
     println!("reads {}", digits::class(&got));
+    if !expected.is_empty()
+        && let Err(e) = compare(Element::F32, &floats(&got), &floats(&expected), TOLERANCE)
+    {
+        println!("FAILED {e}");
+        return Ok(false);
+    }
     Ok(true)
 }
 
