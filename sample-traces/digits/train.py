@@ -12,7 +12,7 @@ Writes, beside this file:
     held-out/images.npy      u8 [360,8,8]: ink from 0 to 16, as scikit-learn has it. The network reads ink / 16
     held-out/labels.npy      u8 [360]: the digit that a person saw
     held-out/scores.npy      f32 [360,10]: what `forward`, in 32-bit floats, makes of them
-    digit.npy, digit-scores.npy   one of them alone: f32 [8,8] as the network reads it, and its f32 [10]
+    digit.npy                one of them alone, a seven: f32 [8,8] as the network reads it
 """
 import os
 
@@ -156,8 +156,7 @@ def main():
     np.save(HERE / "held-out" / "images.npy", held_ink)
     np.save(HERE / "held-out" / "labels.npy", held_labels)
     np.save(HERE / "held-out" / "scores.npy", scores)
-    np.save(HERE / "digit.npy", images[0])
-    np.save(HERE / "digit-scores.npy", scores[0])
+    np.save(HERE / "digit.npy", images[11])
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ use crate::document::Document;
 use crate::document::replay::{self, Trouble, TroubleKind};
 use crate::log::{self, Level};
 use crate::panels::desk::Pairing;
+use crate::panels::inputs;
 use egui::Context;
 use replay_engine::plan::RewriteKind;
+use replay_engine::run::Verdict;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -80,8 +82,19 @@ impl App {
             })
         });
         doc.replay.running = Some(progress);
+        // Who works on inputs sees the outputs beside them, and what went wrong when something did.
+        let stays = layout::active(&self.dock).contains(&"inputs") && inputs::shows_outputs(doc);
         self.replaying = self.tasks.latest();
-        layout::show(&mut self.dock, "replay");
+        if !stays {
+            layout::show(&mut self.dock, "replay");
+        }
+    }
+
+    /// What went wrong is told in the Replay panel, to a person who still looks at inputs.
+    fn turn_from_inputs(&mut self) {
+        if layout::active(&self.dock).contains(&"inputs") {
+            layout::show(&mut self.dock, "replay");
+        }
     }
 
     /// Tells that a replay left no outcome, so that the one before is not taken for its.
@@ -90,6 +103,7 @@ impl App {
         self.troubled(of, board, what, trouble);
         if let Some(doc) = self.still(of) {
             doc.replay.missed = Some(if stopped { "was stopped" } else { "did not run" });
+            self.turn_from_inputs();
         }
     }
 
@@ -116,10 +130,14 @@ impl App {
                 doc.replay.outcome_revision = revision;
                 doc.replay.missed = None;
                 doc.replay.silent = None;
+                let good = outcome.verdict == Verdict::Match && outcome.computed;
                 doc.replay.outcome = Some(outcome);
                 doc.replay.compared = compared;
                 doc.jumps += 1;
                 doc.go_to_what_went_wrong();
+                if !good {
+                    self.turn_from_inputs();
+                }
             }
             Err(e) => self.missed(of, board, what, e),
         }

@@ -2,6 +2,7 @@
 //! Each test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod beside_inputs;
 #[path = "../common/mod.rs"]
 mod common;
 mod hands;

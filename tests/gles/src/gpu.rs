@@ -17,7 +17,8 @@ type Egl = egl::DynamicInstance<egl::EGL1_5>;
 const SURFACELESS: egl::Enum = 0x31DD;
 
 /// `kinescope_buffer(address, bytes, name, role, element type, shape)` of the recorder: names what lies at an address.
-type Marker = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int, *const c_char, *const c_char);
+/// Gives 0, or the number of an error.
+type Marker = unsafe extern "C" fn(*const c_void, usize, *const c_char, c_int, *const c_char, *const c_char) -> c_int;
 
 /// Why there is no GPU, or what it refused.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,14 @@ pub enum GpuError {
     /// GLES could not make an object, or has no memory to show.
     #[error("GLES {0}")]
     Object(String),
+    /// The recorder did not take the name of a buffer.
+    #[error("the recorder refuses the buffer {name}: error {code}")]
+    Marker {
+        /// The name.
+        name: String,
+        /// The number of the error.
+        code: c_int,
+    },
     /// A name that C cannot take.
     #[error("the name {0:?} has a zero in it")]
     Name(String),
@@ -245,7 +254,7 @@ impl Gpu {
     /// Tells the recorder, where one listens, what a buffer is. `false`: none does.
     ///
     /// # Errors
-    /// When the buffer cannot be mapped or a name has a zero in it.
+    /// When the buffer cannot be mapped, a name has a zero in it, or the recorder refuses.
     pub fn label(&self, buffer: &Buffer, label: &Label<'_>) -> Result<bool, GpuError> {
         let Some(marker) = self.marker else { return Ok(false) };
         let c = |s: &str| CString::new(s).map_err(|_| GpuError::Name(s.to_owned()));

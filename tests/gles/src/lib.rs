@@ -5,6 +5,7 @@ pub mod compare;
 pub mod digits;
 pub mod files;
 pub mod gpu;
+pub mod measure;
 pub mod programs;
 pub mod session;
 pub mod work;

@@ -3,12 +3,14 @@
 mod grid;
 mod picture;
 mod plots;
+mod replayed;
 pub mod shape;
 pub mod summary;
 pub mod view;
 mod views;
 
 pub use grid::parse_field;
+pub use replayed::shows as shows_outputs;
 pub use view::{Brush, Show, View};
 
 use crate::document::changes::Change;
@@ -94,6 +96,7 @@ fn buffers(doc: &mut Document, ui: &mut Ui, now: &Buffer) {
             if widgets::list_row(ui, &format!("input {}", b.name), on, 0.0, left, right).clicked() {
                 doc.select(Selection::Buffer(b.name.clone()));
             }
+            replayed::ui(doc, ui, &b.name);
         }
     }
     ui.add_space(12.0);

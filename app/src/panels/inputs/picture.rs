@@ -27,7 +27,8 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
             .or(now);
         let combo = egui::ComboBox::from_id_salt("shape")
             .selected_text(next.map_or_else(|| "rows of…".into(), |s| s.name()))
-            .width(130.0)
+            .width(if painting { 96.0 } else { 130.0 })
+            .truncate()
             .height(340.0)
             .show_ui(ui, |ui| {
                 for shape in shapes {
@@ -46,15 +47,11 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         }
         let r = ui.selectable_label(painting, "Paint");
         r.widget_info(|| WidgetInfo::selected(Role::Button, true, painting, "Paint"));
-        if r.on_hover_text("drag over the picture; a stroke is one change")
+        if r.on_hover_text("drag over the picture, with the right button to erase; a stroke is one change")
             .clicked()
         {
-            let (_, hi) = s.levels();
-            view.brush = (!painting).then_some(Brush {
-                value: hi,
-                colour: [255; 3],
-                size: 1,
-            });
+            view.chosen = true;
+            view.brush = (!painting).then_some(Brush::of(s.levels().1));
         }
         let colour = now.is_some_and(|s| s.colour());
         if let Some(b) = &mut view.brush {
@@ -86,6 +83,9 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         });
     }
 }
+
+/// Pixels of the buffer that take this many points on the screen have lines between them.
+const PIXELS_APART: f32 = 10.0;
 
 /// Draws the picture and acts on it: a click edits a value, a brush paints.
 pub fn picture(
@@ -129,6 +129,14 @@ pub fn picture(
     let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(w as f32 / iw, h as f32 / ih));
     painter.image(texture.id(), at, uv, Color32::WHITE);
     painter.rect_stroke(at, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
+    if scale >= PIXELS_APART {
+        for x in 1..w {
+            painter.vline(at.left() + x as f32 * scale, at.y_range(), Stroke::new(1.0, p.line));
+        }
+        for y in 1..h {
+            painter.hline(at.x_range(), at.top() + y as f32 * scale, Stroke::new(1.0, p.line));
+        }
+    }
     let r = ui.interact(at, ui.scope_id().with("picture area"), Sense::click_and_drag());
     r.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Picture of {}", s.key.name)));
     let pixel = |q: egui::Pos2| {
@@ -147,12 +155,15 @@ pub fn picture(
             egui::StrokeKind::Outside,
         );
     }
-    if let Some(brush) = view.brush {
+    if let Some(mut brush) = view.brush {
         let down = r
             .is_pointer_button_down_on()
             .then(|| r.interact_pointer_pos())
             .flatten();
         if let Some(q) = down {
+            if view.stroke.is_empty() {
+                view.erases = ui.input(|i| i.pointer.secondary_down());
+            }
             let from = view.last.replace(q).unwrap_or(q);
             // Between two frames the pointer went straight.
             let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
@@ -161,7 +172,11 @@ pub fn picture(
                     dab(view, &shape, px, brush.size);
                 }
             }
-        } else if !view.stroke.is_empty() || view.last.is_some() {
+        }
+        if view.erases && (down.is_some() || !view.stroke.is_empty()) {
+            (brush.value, brush.colour) = (s.levels().0, [0; 3]);
+        }
+        if down.is_none() && (!view.stroke.is_empty() || view.last.is_some()) {
             stroke_ends(doc, view, contents, element, &shape, (brush, s.levels()));
         }
         let ink = brush_ink(brush, &shape, s.levels());

@@ -1,6 +1,6 @@
 //! Which buffer the panel shows, how, and what of it the person edits.
 
-use super::shape::{self, Shape};
+use super::shape::{self, Layout, Shape};
 use super::summary::{Key, Summary};
 use crate::document::moment::Selection;
 use crate::document::{Document, facts};
@@ -32,6 +32,21 @@ pub struct Brush {
     pub size: u32,
 }
 
+impl Brush {
+    /// A brush of one pixel: this value, white.
+    #[must_use]
+    pub fn of(value: f64) -> Self {
+        Self {
+            value,
+            colour: [255; 3],
+            size: 1,
+        }
+    }
+}
+
+/// Longest side of a picture that is painted on without asking, pixels.
+const PAINTED: u64 = 16;
+
 /// What the panel shows.
 #[derive(Clone, Default)]
 pub struct View {
@@ -53,9 +68,13 @@ pub struct View {
     pub shape: Option<(String, Shape)>,
     /// What paints; `None`: clicking the picture selects.
     pub brush: Option<Brush>,
+    /// The person said whether to paint on this buffer; else a small picture of an input is painted on.
+    pub(super) chosen: bool,
     /// Pixels that the stroke under way went over.
     pub(super) stroke: BTreeSet<[u64; 2]>,
     pub(super) last: Option<egui::Pos2>,
+    /// The stroke under way takes away.
+    pub(super) erases: bool,
     /// Element that is selected.
     pub(super) seen: Option<u64>,
     pub(super) reveal: Option<u64>,
@@ -74,6 +93,15 @@ impl View {
         let count = buffer.bytes / element.bytes() as u64;
         let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
         chosen.or_else(|| shape::candidates(count).into_iter().next())
+    }
+
+    /// Takes a brush up for a small picture of an input, which is there to be painted on, unless the person said
+    /// otherwise.
+    pub(super) fn offer_brush(&mut self, buffer: &Buffer, shape: &Shape, most: f64) {
+        let small = shape.layout == Layout::Tiles && shape.tiles == 1 && shape.width.max(shape.height) <= PAINTED;
+        if !self.chosen && self.brush.is_none() && buffer.role == BufferRole::Input && small {
+            self.brush = Some(Brush::of(most));
+        }
     }
 
     /// The summary of the buffer that is shown, once it was made.
@@ -136,6 +164,7 @@ impl View {
         self.stroke.clear();
         self.last = None;
         self.brush = None;
+        self.chosen = false;
         self.grid = Rows::default();
     }
 }

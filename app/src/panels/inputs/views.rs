@@ -42,6 +42,9 @@ pub fn ui(
     });
     match show {
         Show::Picture => {
+            if let Some(shape) = &s.key.shape {
+                view.offer_brush(contents.buffer(), shape, s.levels().1);
+            }
             picture::shape_bar(view, ui, s, count, &shapes);
             picture::picture(doc, view, ui, contents, element, s);
         }

@@ -3,7 +3,7 @@
 mod board;
 mod jobs;
 mod outcome;
-mod outputs;
+pub(in crate::panels) mod outputs;
 mod plan;
 mod say;
 mod wrong;

@@ -9,10 +9,15 @@ use crate::panels::desk::Asks;
 use crate::theme::{mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
-use replay_engine::run::{Outcome, OutputBuffer};
+use replay_engine::plan::RewriteKind;
+use replay_engine::run::{Outcome, OutputBuffer, Verdict};
 use trace_core::recording::ElementType;
 
+/// Narrower than this, bars have less room for numbers, points.
+const NARROW: f32 = 220.0;
+
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
+    let edited = edited(o);
     for out in &o.outputs {
         let n = out.data.len() / out.element.bytes().max(1);
         ui.add_space(8.0);
@@ -23,14 +28,20 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
         }
         let diff = doc.replay.compared.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
-            let (words, colour) = verdict(ui, c);
+            let (words, colour) = verdict(ui, c, edited);
             told(ui, words, colour);
         }
-        bars(ui, out, diff.as_ref());
+        bars(ui, out, diff.as_ref(), edited);
     }
 }
 
-fn verdict(ui: &Ui, c: &OutputDiff) -> (String, Color32) {
+/// Whether it ran well with inputs of the person's, so that other outputs than the recorded ones are what was wanted.
+pub(in crate::panels) fn edited(o: &Outcome) -> bool {
+    let well = o.computed && o.verdict == Verdict::Match;
+    well && o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0)
+}
+
+fn verdict(ui: &Ui, c: &OutputDiff, edited: bool) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
         let told = "the recording does not hold what was there at its end, so there is nothing to compare with";
@@ -43,6 +54,14 @@ fn verdict(ui: &Ui, c: &OutputDiff) -> (String, Color32) {
     };
     match c.first {
         None => (format!("as recorded, all {} elements{part}", text::count(known)), p.job),
+        Some(_) if edited => (
+            format!(
+                "with your edits {} of {} elements differ from the recording{part}",
+                text::count(c.differ),
+                text::count(known)
+            ),
+            p.edited,
+        ),
         Some(first) => (
             format!(
                 "▲ {} of {} elements differ from the recording, the first is [{}]{part}",
@@ -67,8 +86,9 @@ fn number(element: ElementType, bytes: &[u8], v: f64) -> String {
     }
 }
 
-/// Bars of the first values, as long as the value is large, with a mark where the recorded one is.
-fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>) {
+/// Bars of the first values, as long as the value is large, with a mark where the recorded one is. `edited`: that they
+/// differ is nothing wrong.
+pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>, edited: bool) {
     let p = palette(ui);
     let element: ElementType = out.element;
     let list: Vec<f64> = out
@@ -94,24 +114,34 @@ fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&OutputDiff>) {
     let best = list.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|x| x.0);
     let signed = list.iter().any(|v| *v < 0.0);
     let each = out.data.chunks_exact(element.bytes().max(1));
+    // Beside a list there is less room for numbers.
+    let (names, numbers) = if ui.available_width() < NARROW {
+        (18.0, 82.0)
+    } else {
+        (28.0, 104.0)
+    };
     for (i, (v, bytes)) in list.iter().zip(each).enumerate() {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), 16.0), Sense::hover());
         r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("output value {i} {v}")));
         let y = rect.center().y;
         let was = recorded(i);
         let differs = was.is_some_and(|w| w.to_bits() != v.to_bits());
-        let ink = match (differs, best == Some(i)) {
+        let wrong = differs && !edited;
+        let ink = match (wrong, best == Some(i)) {
             (true, _) => p.error,
             (_, true) => p.job,
             _ => p.text,
         };
         ui.painter()
             .text(pos2(rect.left(), y), Align2::LEFT_CENTER, i.to_string(), mono(), ink);
-        let told = format!("{}{}", if differs { "▲ " } else { "" }, number(element, bytes, *v));
-        let right = if differs { p.error } else { p.quiet };
+        let told = format!("{}{}", if wrong { "▲ " } else { "" }, number(element, bytes, *v));
+        let right = if wrong { p.error } else { p.quiet };
         ui.painter()
             .text(pos2(rect.right(), y), Align2::RIGHT_CENTER, told, mono(), right);
-        let (a, b) = (rect.left() + 28.0, (rect.right() - 104.0).max(rect.left() + 40.0));
+        let (a, b) = (
+            rect.left() + names,
+            (rect.right() - numbers).max(rect.left() + names + 12.0),
+        );
         let zero = if signed { (a + b) / 2.0 } else { a };
         let x = |v: f64| zero + (b - zero) * (v / most) as f32;
         let bar = Rect::from_min_max(

@@ -20,7 +20,7 @@ struct Args {
     /// Folder of the network: weights, held-out images.
     #[arg(long, default_value_os_t = digits::folder())]
     data: PathBuf,
-    /// The image to read: NPY, 8 by 8 32-bit floats from 0 (paper) to 1 (ink). Default: digit.npy of the folder.
+    /// The image to read: NPY, 8 by 8 32-bit floats from 0 (paper) to 1 (ink). Default: one of the held-out images, a two.
     #[arg(long)]
     image: Option<PathBuf>,
     /// Reads every held-out image and compares with the reference network; exit code 1 when one differs.
@@ -35,10 +35,7 @@ fn scores(session: &Session<'_>) -> anyhow::Result<Vec<f32>> {
     session.run()?;
     session.finish()?;
     let bytes = session.read("logits")?;
-    Ok(bytes
-        .chunks_exact(4)
-        .map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default()))
-        .collect())
+    Ok(digits::numbers(&bytes))
 }
 
 fn all(session: &Session<'_>, held_out: &[HeldOut]) -> anyhow::Result<bool> {
@@ -65,19 +62,13 @@ fn all(session: &Session<'_>, held_out: &[HeldOut]) -> anyhow::Result<bool> {
 
 fn program() -> anyhow::Result<bool> {
     let args = Args::parse();
-    let (image, expected) = match &args.image {
-        Some(path) => (digits::image(path)?, Vec::new()),
-        None => (
-            digits::image(&args.data.join("digit.npy"))?,
-            digits::reference_scores(&args.data)?,
-        ),
+    let held_out = digits::held_out(&args.data)?;
+    let (image, expected) = match (&args.image, held_out.get(digits::RECORDED)) {
+        (Some(path), _) => (digits::image(path)?, Vec::new()),
+        (None, Some(h)) => (h.image.clone(), h.scores.clone()),
+        (None, None) => anyhow::bail!("{}: no image was held out", args.data.display()),
     };
     let work = digits::network(&args.data, &image, &expected)?;
-    let held_out = if args.held_out {
-        digits::held_out(&args.data)?
-    } else {
-        Vec::new()
-    };
     let gpu = Gpu::open()?;
     println!("{}", gpu.names().0);
     if let Some(dir) = &args.out {

@@ -5,12 +5,12 @@ use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 use gles_programs::compare::compare;
 use gles_programs::gpu::Gpu;
+use gles_programs::measure::measure;
 use gles_programs::programs::{self, BENCHMARKS, Entry, PROGRAMS};
 use gles_programs::session::Session;
 use gles_programs::{files, work::Work};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 #[derive(Parser)]
 #[command(
@@ -155,25 +155,15 @@ fn bench(gpu: &Gpu, e: &Entry, seconds: f64) -> anyhow::Result<bool> {
             return Ok(false);
         }
     }
-    let (begin, total) = (Instant::now(), Duration::from_secs_f64(seconds.clamp(0.0, 600.0)));
-    let (mut best, mut count, mut rounds) = (f64::INFINITY, 1u32, 0u32);
-    while rounds < 3 || begin.elapsed() < total {
-        let round = Instant::now();
+    let m = measure(seconds, |count| {
         for _ in 0..count {
             session.run()?;
         }
-        session.finish()?;
-        let took = round.elapsed();
-        if took < Duration::from_millis(20) && count < 1 << 16 {
-            count *= 2;
-            continue;
-        }
-        rounds += 1;
-        best = best.min(took.as_nanos() as f64 / f64::from(count));
-    }
+        session.finish()
+    })?;
     println!(
-        "{:12} {best:.0} ns a dispatch (least of {rounds} rounds of {count})",
-        e.name
+        "{:12} {:.0} ns a dispatch (least of {} rounds of {})",
+        e.name, m.ns, m.rounds, m.count
     );
     Ok(true)
 }
