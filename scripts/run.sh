@@ -24,7 +24,7 @@ install_packages
 
 recording=${1:-}
 if [ -z "$recording" ]; then
-    for recording in sample-traces/vecadd.kine sample-traces/*.kine; do
+    for recording in sample-traces/digits.kine sample-traces/vecadd.kine sample-traces/*.kine; do
         [ -e "$recording" ] && break
     done
 fi
