@@ -200,6 +200,10 @@ pub const SAMPLES: &[Sample] = &[
     folder("vecadd-g52.kine", "mali-g52", "panfrost/g52/vecadd"),
 ];
 
+/// Samples beside [`SAMPLES`] that a program on Mesa's driver was recorded live for. A script of their own makes each
+/// again; what is not the program's (addresses, times) need not come out the same.
+pub const LIVE: &[&str] = &["digits.kine"];
+
 impl Sample {
     /// Makes the sample again. `recordings` is the folder that foreign files are read from.
     ///

@@ -2,7 +2,7 @@
 //! same files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use driver_mali::samples::{FILL, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
+use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_engine::device::Board;
 use replay_engine::plan::{self, CompileOptions, Edits};
@@ -234,7 +234,7 @@ fn every_file_of_the_folder_is_in_the_table_and_told_of() {
         .filter(|n| n.ends_with(".kine"))
         .collect();
     files.sort();
-    let mut names: Vec<&str> = SAMPLES.iter().map(|s| s.file).collect();
+    let mut names: Vec<&str> = SAMPLES.iter().map(|s| s.file).chain(LIVE.iter().copied()).collect();
     names.sort_unstable();
     assert_eq!(files, names);
     assert!(names.iter().all(|n| readme.contains(&format!("`{n}`"))));
