@@ -80,9 +80,8 @@ fn log_reduction(x: f32) -> f64 {
 
 /// `FLOG_TABLE.f32` of mode `red`: a number near the reciprocal of the fraction in `[0.75, 1.5)`.
 pub(crate) fn log_red(x: f32) -> u32 {
-    bits(if x.is_nan() || x < 0.0 {
-        f32::NAN
-    } else if x == 0.0 || x.is_infinite() {
+    bits(if x == 0.0 || !x.is_finite() {
+        // There is no fraction to reduce; what the logarithm is then, the other modes say.
         1.0
     } else {
         log_reduction(x) as f32

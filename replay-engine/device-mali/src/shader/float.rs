@@ -72,10 +72,19 @@ pub(crate) fn odd_sum(x: f64, y: f64) -> f64 {
     })
 }
 
+/// The same for a rounding mode: where rounding is downwards, opposites that cancel are minus zero.
+pub(crate) fn odd_sum_in(x: f64, y: f64, mode: Round) -> f64 {
+    let sum = odd_sum(x, y);
+    if mode == Round::Down && sum == 0.0 && (x.is_sign_negative() || y.is_sign_negative()) {
+        return -0.0;
+    }
+    sum
+}
+
 /// `a * b + c` with everything that does not fit folded into the last bit. The product of two floats of 24 bits is
 /// exact.
-pub(crate) fn odd_fma(a: f32, b: f32, c: f32) -> f64 {
-    odd_sum(f64::from(a) * f64::from(b), f64::from(c))
+pub(crate) fn odd_fma(a: f32, b: f32, c: f32, mode: Round) -> f64 {
+    odd_sum_in(f64::from(a) * f64::from(b), f64::from(c), mode)
 }
 
 /// Rounds to 32 bits.
@@ -200,9 +209,10 @@ fn power_of_two(power: i32) -> f64 {
     f64::from_bits(((power.clamp(-1022, 1023) + 1023) as u64) << 52)
 }
 
-/// `x` times a power of two, in 64 bits. Powers beyond what 32 bits can have after a product are cut.
+/// `x` times a power of two, in 64 bits. `x` is a product and sum of floats of 32 bits: from 2^-298 to 2^257. A power
+/// of 700 takes all of these beyond what 32 bits hold, and none beyond what 64 do, so that rounding still sees them.
 pub(crate) fn scale(x: f64, power: i32) -> f64 {
-    let power = power.clamp(-900, 900);
+    let power = power.clamp(-700, 700);
     // Two steps, so that neither leaves what 64 bits hold.
     x * power_of_two(power / 2) * power_of_two(power - power / 2)
 }
@@ -266,7 +276,7 @@ mod tests {
             (3.0, 5.0, -15.0),
             (1e30, 1e-30, 1e-38),
         ] {
-            assert_eq!(round32(odd_fma(a, b, c), Round::Even), a.mul_add(b, c));
+            assert_eq!(round32(odd_fma(a, b, c, Round::Even), Round::Even), a.mul_add(b, c));
         }
     }
 }

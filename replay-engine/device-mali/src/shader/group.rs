@@ -4,6 +4,7 @@ use super::lanes::{CONSTANTS, File, LANES, Steps, Vector};
 use super::message::{Messages, Sent};
 use super::program::{Program, Way};
 use super::translate::{Given, LANE_ID, Translator, WARP_ID};
+use super::warp;
 use super::wave::{Group, Wave, spread};
 use crate::compute::descriptors::{ComputeJob, Preloaded};
 use crate::compute::dispatch::WorkgroupRunner;
@@ -223,16 +224,18 @@ pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> R
         }
     }
     *file.at_mut(LANE_ID) = std::array::from_fn(|i| i as u32 % 4);
+    let lanes = (1u64 << registers.len().min(LANES)).wrapping_sub(1) as u32;
     for s in &block.segments {
-        if s.message.is_some() {
-            return Err("it sends a message".to_owned());
-        }
-        let file = &mut file;
         pulp::Arch::new().dispatch(Steps {
-            file,
+            file: &mut file,
             steps: &s.steps,
             mask: &[u32::MAX; LANES],
         });
+        if let Some(message) = &s.message
+            && !warp::exchange(&mut file, message, lanes)
+        {
+            return Err("it sends a message".to_owned());
+        }
     }
     for (lane, registers) in registers.iter_mut().enumerate().take(LANES) {
         for (word, from) in registers.iter_mut().zip(file.registers().iter()) {

@@ -2,8 +2,8 @@
 
 use super::group::Running;
 use super::lanes::{File, LANES};
-use super::mods::LaneOp;
 use super::translate::{Atomic, Message, Narrow, Space};
+use super::warp;
 use super::wave::{Mask, each};
 use crate::compute::stop::Stop;
 use crate::compute::trace::{Trace, Who};
@@ -129,19 +129,8 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 address,
                 staging,
             } => self.exchange(*space, *compare, *returns, *wide, *address, *staging),
-            Message::Permute {
-                value,
-                lane,
-                op,
-                width,
-                inactive,
-                to,
-            } => {
-                self.permute(*value, *lane, *op, *width, *inactive, *to);
-                Ok(())
-            }
-            Message::Ballot { value, width, to } => {
-                self.ballot(*value, *width, *to);
+            Message::Permute { .. } | Message::Ballot { .. } => {
+                warp::exchange(self.file, message, self.lanes);
                 Ok(())
             }
             Message::Clock { cycles, staging } => {
@@ -435,38 +424,5 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             }
         }
         Ok(())
-    }
-
-    fn permute(&mut self, value: u16, lane: u16, op: LaneOp, width: u8, inactive: u32, to: u16) {
-        let (values, asked) = (*self.file.at(value), *self.file.at(lane));
-        let width = u32::from(width).clamp(1, LANES as u32);
-        let out = self.file.at_mut(to);
-        for own in each(self.lanes) {
-            let (base, place) = (own as u32 / width * width, own as u32 % width);
-            let asked = asked[own] & 0xff;
-            let other = match op {
-                LaneOp::None => asked,
-                LaneOp::Xor => place ^ asked,
-                LaneOp::Accumulate => place + asked,
-                LaneOp::Shift => place.wrapping_sub(asked),
-            };
-            let there = other < width && self.lanes >> (base + other) & 1 == 1;
-            out[own] = if there {
-                values[(base + other) as usize % LANES]
-            } else {
-                inactive
-            };
-        }
-    }
-
-    fn ballot(&mut self, value: u16, width: u8, to: u16) {
-        let values = *self.file.at(value);
-        let width = usize::from(width).clamp(1, LANES);
-        let set = each(self.lanes).fold(0u32, |m, i| m | u32::from(values[i] != 0) << i);
-        let out = self.file.at_mut(to);
-        for own in each(self.lanes) {
-            let base = own / width * width;
-            out[own] = set >> base & ((1u64 << width) - 1) as u32;
-        }
     }
 }

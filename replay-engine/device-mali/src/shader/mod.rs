@@ -11,7 +11,8 @@
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
 //! | `bound.rs` | textures, images, attributes |
-//! | `message.rs` | loads, stores, atomics, lanes of a subgroup |
+//! | `warp.rs` | what lanes of a subgroup tell each other |
+//! | `message.rs` | loads, stores, atomics, branches |
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 
 mod approx;
@@ -24,4 +25,5 @@ mod mods;
 pub(crate) mod program;
 mod scalar;
 pub(crate) mod translate;
+mod warp;
 mod wave;

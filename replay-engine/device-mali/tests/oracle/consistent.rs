@@ -7,7 +7,7 @@ use bifrost::{Source, Unit, Value as M};
 
 #[test]
 fn clauses_that_are_generated_mean_something() {
-    let choice = Choice::new();
+    let choice = Choice::new(|_| true);
     let mut rng = Rng::new(3);
     for _ in 0..200 {
         let clause = choice.clause(&mut rng);

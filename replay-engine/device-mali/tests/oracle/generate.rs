@@ -196,10 +196,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub fn new() -> Self {
+    /// Everything that the oracle knows and `keep` takes.
+    pub fn new(keep: impl Fn(Op) -> bool) -> Self {
+        let of = |unit| encodings(unit).into_iter().filter(|e| keep(e.0)).collect();
         Self {
-            fma: encodings(Unit::Fma),
-            add: encodings(Unit::Add),
+            fma: of(Unit::Fma),
+            add: of(Unit::Add),
         }
     }
 

@@ -236,7 +236,7 @@ fn numbers_are_taken_apart_as_reciprocals_and_logarithms_need_it() {
     assert_eq!(add(Op::FrexpmF32, &sqrt, &[bits(4.0)]).known(), Some(bits(0.25)));
     assert_eq!(fma(Op::FrexpmF32, &log, &[bits(1.4)]).known(), Some(bits(1.4)));
     assert_eq!(fma(Op::FrexpeF32, &log, &[bits(1.5)]).known(), Some(1));
-    assert_eq!(fma(Op::FrexpmF32, &log, &[0x7f80_0000]).known(), Some(0x7f80_0000));
+    assert_eq!(fma(Op::FrexpmF32, &log, &[0]).known(), Some(0));
     let lscale = fma(Op::FaddLscaleF32, &[], &[bits(-0.0), bits(-10.0)]);
     assert_eq!(lscale.known(), Some(bits(-1.25)));
     // 1/x of G71: both ends of the range.

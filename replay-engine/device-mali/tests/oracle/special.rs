@@ -15,7 +15,7 @@
 //! - `FLOG_TABLE.red` has at most five significant bits and is 1 for what has no mantissa.
 //!
 //! Approximations are within 1e-6 of the function; the hardware's tables are not public. Open: denormals, the
-//! modifiers `adj`, `offset`, `scale`, `precision`, `divzero`, the exact content of `FLOG_TABLE`, which
+//! what `FREXPM.log` makes of infinity, modifiers `adj`, `offset`, `scale`, `precision`, `divzero`, the exact content of `FLOG_TABLE`, which
 //! `FLOG_TABLE.red` and `FLOG_TABLE.base2` share.
 
 use super::number::{F16, F32, Format, Number};
@@ -97,7 +97,10 @@ fn mantissa(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
             .map(|(n, x)| {
                 let bits = scaled(&x, how).rounded(format, M::None);
                 let check = if x.is_nan() { Check::Nan } else { Check::Exact };
-                (bits, if free(n) { Check::Free } else { check })
+                // With what infinity gives in its own sequence, `log` would make no number of the logarithm of
+                // infinity: y = a - 1 is then squared with both signs. Hardware is not known to do that.
+                let infinite = how == Parts::Log && matches!(x, Number::Infinite { .. });
+                (bits, if free(n) || infinite { Check::Free } else { check })
             })
             .collect(),
     )

@@ -4,8 +4,9 @@
 //! modifier, and a chosen value for a lane that is not active (`bifrost_compile.c`, `valhall/ISA.xml`); `xor` takes
 //! the number of the lane itself with that of the source; `CLPER_OLD` has groups of four and zero. `WMASK` has a bit
 //! for every lane of the group whose source is not zero.
-//! Inferred: a number beyond the group is taken modulo its size; bit n of `WMASK` is lane n of the group.
-//! Open: `accumulate` and `shift`, groups of 16 (no GPU of this architecture has warps of 16), `fill` of `WMASK`.
+//! Inferred: bit n of `WMASK` is lane n of the group.
+//! Open: what a number beyond the group gives, `accumulate` and `shift`, groups of 16 (no GPU of this architecture has
+//! warps of 16), `fill` of `WMASK`.
 
 use super::value::Value;
 use bifrost::{Instruction, Modifier, Op, Value as M};
@@ -71,10 +72,13 @@ pub fn result(i: &Instruction, operands: &[Option<Vec<u32>>], lane: usize) -> Op
     };
     let asked = match i.get(Modifier::LaneOp) {
         M::None => s[1] as usize,
-        M::Xor => s[1] as usize ^ lane,
+        M::Xor => s[1] as usize ^ (lane - first),
         _ => return None,
     };
-    match operands.get(first + asked % size) {
+    if asked >= size {
+        return Some(Value::FREE);
+    }
+    match operands.get(first + asked) {
         Some(Some(from)) => Some(Value::exact(from[0])),
         Some(None) => Some(Value::FREE),
         None => Some(Value::exact(inactive(i.get(Modifier::InactiveResult))?)),

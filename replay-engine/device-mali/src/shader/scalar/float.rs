@@ -4,7 +4,7 @@ use super::small::truth_halves;
 use super::{Scalar, compare_floats as compare, join, truth};
 use crate::shader::approx;
 use crate::shader::float::{
-    NAN, NAN16, bits, clamp, odd_fma, odd_sum, round_whole, round16, round32, scale, split, widen16,
+    NAN, NAN16, bits, clamp, odd_fma, odd_sum_in, round_whole, round16, round32, scale, split, widen16,
 };
 use crate::shader::mods::{Clamp, Mods, Round, Special};
 use bifrost::{Op, Value};
@@ -49,9 +49,12 @@ fn word(m: &Mods, x: f64) -> u32 {
 fn product_and_sum(m: &Mods, a: f32, b: f32, c: f32) -> f64 {
     let zero = a == 0.0 || b == 0.0;
     match m.special {
-        Special::Zero if zero => odd_sum(0f64.copysign(f64::from(a.signum() * b.signum())), f64::from(c)),
-        Special::Left if zero => odd_sum(f64::from(a), f64::from(c)),
-        _ => odd_fma(a, b, c),
+        Special::Zero if zero => {
+            let sign = a.is_sign_negative() != b.is_sign_negative();
+            odd_sum_in(if sign { -0.0 } else { 0.0 }, f64::from(c), m.round)
+        }
+        Special::Left if zero => sum(m, a, c),
+        _ => odd_fma(a, b, c, m.round),
     }
 }
 
@@ -62,6 +65,10 @@ fn power(m: &Mods, word: u32) -> i32 {
     } else {
         word as i32
     }
+}
+
+fn sum(m: &Mods, a: f32, b: f32) -> f64 {
+    odd_sum_in(f64::from(a), f64::from(b), m.round)
 }
 
 /// The greater or lesser of two; a zero is less than another when its sign alone is negative.
@@ -146,14 +153,14 @@ fn exact16(x: f32) -> u16 {
 
 pub(super) fn scalar(op: Op) -> Option<Scalar> {
     Some(match op {
-        Op::FaddF32 => |m, s| word(m, odd_sum(f64::from(source(m, s, 0)), f64::from(source(m, s, 1)))),
-        Op::FmaF32 => |m, s| word(m, odd_fma(source(m, s, 0), source(m, s, 1), source(m, s, 2))),
+        Op::FaddF32 => |m, s| word(m, sum(m, source(m, s, 0), source(m, s, 1))),
+        Op::FmaF32 => |m, s| word(m, odd_fma(source(m, s, 0), source(m, s, 1), source(m, s, 2), m.round)),
         Op::FmaRscaleF32 => |m, s| {
             let x = product_and_sum(m, source(m, s, 0), source(m, s, 1), source(m, s, 2));
             word(m, scale(x, power(m, s[3])))
         },
         Op::FaddRscaleF32 => |m, s| {
-            let x = odd_sum(f64::from(source(m, s, 0)), f64::from(source(m, s, 1)));
+            let x = sum(m, source(m, s, 0), source(m, s, 1));
             word(m, scale(x, power(m, s[2])))
         },
         Op::FaddLscaleF32 => add_reduced,
@@ -167,7 +174,7 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         },
         Op::FmaV2f16 => |m, s| {
             let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
-            join(std::array::from_fn(|n| half(m, odd_fma(a[n], b[n], c[n]))))
+            join(std::array::from_fn(|n| half(m, odd_fma(a[n], b[n], c[n], m.round))))
         },
         Op::FmaRscaleV2f16 => |m, s| {
             let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
@@ -176,7 +183,7 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
                 half(m, scale(product_and_sum(m, a[n], b[n], c[n]), i32::from(e[n])))
             }))
         },
-        Op::FaddV2f16 => |m, s| both_halves(m, s, |a, b| half(m, odd_sum(f64::from(a), f64::from(b)))),
+        Op::FaddV2f16 => |m, s| both_halves(m, s, |a, b| half(m, sum(m, a, b))),
         Op::FmaxF32 => |m, s| bits(clamp(extreme(m, source(m, s, 0), source(m, s, 1), true), m.clamp)),
         Op::FminF32 => |m, s| bits(clamp(extreme(m, source(m, s, 0), source(m, s, 1), false), m.clamp)),
         Op::FmaxV2f16 => |m, s| both_halves(m, s, |a, b| u32::from(exact16(extreme(m, a, b, true)))),
