@@ -455,8 +455,9 @@ fn picture_fault(theme: ThemeChoice) -> Window {
     w
 }
 
-fn picture_computed(theme: ThemeChoice) -> Window {
-    let mut w = Window::with(&common::samples().join("vecadd.kine"), theme, 1.0);
+/// A draw, which is not computed.
+fn picture_not_computed(theme: ThemeChoice) -> Window {
+    let mut w = Window::with(&common::samples().join("triangle.kine"), theme, 1.0);
     w.run("replay");
     with_fixed_times(&mut w);
     w
@@ -478,5 +479,5 @@ pictures! {
     replay_diverged_light picture_diverged Light
     replay_fault_dark picture_fault Dark
     replay_fault_light picture_fault Light
-    replay_not_computed_dark picture_computed Dark
+    replay_not_computed_dark picture_not_computed Dark
 }

@@ -5,6 +5,7 @@
 mod beside_inputs;
 #[path = "../common/mod.rs"]
 mod common;
+mod digits;
 mod hands;
 mod inputs;
 mod left_behind;

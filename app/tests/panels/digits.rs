@@ -1,0 +1,83 @@
+//! Inputs: the recording that reads digits, painted on and replayed.
+
+use crate::common::Window;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+
+fn digits() -> Window {
+    let mut w = Window::named("digits.kine");
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("image".into()));
+    w.settle();
+    w
+}
+
+/// The scores of the last replay, which computed them.
+fn scores(w: &mut Window) -> Vec<f32> {
+    let o = w.doc().replay.outcome.clone().unwrap();
+    assert!(o.computed, "{:?}", o.failure);
+    let logits = o.outputs.iter().find(|b| b.name == "logits").unwrap();
+    let floats = logits.data.chunks_exact(4);
+    floats.map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn best(scores: &[f32]) -> usize {
+    (0..scores.len())
+        .max_by(|a, b| scores[*a].total_cmp(&scores[*b]))
+        .unwrap()
+}
+
+fn pixels(w: &mut Window) -> Vec<f32> {
+    let (bytes, _) = w.doc().buffer_now("image").unwrap();
+    bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+        .collect()
+}
+
+fn press(w: &mut Window, button: egui::PointerButton, from: egui::Pos2, to: egui::Pos2) {
+    let event = |pos, pressed| egui::Event::PointerButton {
+        pos,
+        button,
+        pressed,
+        modifiers: egui::Modifiers::NONE,
+    };
+    w.harness.hover_at(from);
+    w.settle();
+    w.harness.input_mut().events.push(event(from, true));
+    w.harness.step();
+    w.harness.hover_at(to);
+    w.harness.step();
+    w.harness.input_mut().events.push(event(to, false));
+    w.settle();
+}
+
+#[test]
+fn a_digit_is_painted_erased_and_read_by_the_replay_as_the_network_reads_it() {
+    let mut w = digits();
+    w.run("replay");
+    assert_eq!(best(&scores(&mut w)), 2, "as recorded");
+    // All paper, then a stroke down the middle: a one.
+    w.click("Clear");
+    assert!(pixels(&mut w).iter().all(|p| *p == 0.0));
+    let rect = w.harness.get_by_label("Picture of image").rect();
+    let px = rect.width() / 8.0;
+    let at = |x: f32, y: f32| rect.min + egui::vec2((x + 0.5) * px, (y + 0.5) * px);
+    press(&mut w, egui::PointerButton::Primary, at(3.0, 0.0), at(3.0, 7.0));
+    press(&mut w, egui::PointerButton::Primary, at(4.0, 0.0), at(4.0, 7.0));
+    press(&mut w, egui::PointerButton::Primary, at(7.0, 3.0), at(7.0, 4.0));
+    assert_eq!(pixels(&mut w).iter().filter(|p| **p == 1.0).count(), 18);
+    // The right button takes away.
+    press(&mut w, egui::PointerButton::Secondary, at(7.0, 3.0), at(7.0, 4.0));
+    let painted = pixels(&mut w);
+    assert_eq!(painted.iter().filter(|p| **p == 1.0).count(), 16);
+    assert_eq!(painted.iter().filter(|p| **p == 0.0).count(), 48);
+    w.run("replay");
+    assert_eq!(best(&scores(&mut w)), 1);
+    // Its ten scores stand as bars beside the image.
+    let got = scores(&mut w);
+    for (digit, score) in got.iter().enumerate() {
+        let told = format!("output value {digit} {}", f64::from(*score));
+        assert!(w.has(&told), "{told}");
+    }
+}
