@@ -178,7 +178,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
     for (place, entry) in &parts.edits {
         // Some edits point into the arena, whatever the fuzzer thinks an address is.
         let entry = if entry >> 63 == 1 {
-            entry & !(0xffff_ffff << 12) | BASE + (entry >> 12) % FRAMES * 4096
+            entry & !(0xffff_ffff << 12) | (BASE + (entry >> 12) % FRAMES * 4096)
         } else {
             *entry
         };
