@@ -9,7 +9,6 @@
 mod address_space;
 mod anomalies;
 mod chain;
-#[allow(dead_code, reason = "what executes shaders is not in place yet")]
 mod compute;
 mod counters;
 pub mod debug;
@@ -22,7 +21,6 @@ mod memory;
 mod model;
 mod power;
 mod registers;
-#[allow(dead_code, reason = "wired to jobs with their descriptors")]
 mod shader;
 pub mod texture;
 mod window;

@@ -8,9 +8,9 @@ use super::view::{Turn, View};
 use crate::address_space::Translation;
 use crate::memory::ArenaMemory;
 use crate::model::ModelData;
+use crate::shader::block::{Given, Unknown};
 use crate::shader::group::{Running, Shader};
 use crate::shader::program::{Program, Refused};
-use crate::shader::translate::{Given, Unknown};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 

@@ -1,9 +1,10 @@
 //! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
 
+use super::block::Given;
 use super::lanes::{CONSTANTS, File, LANES, Steps, Vector};
 use super::message::{Messages, Sent};
 use super::program::{Program, Way};
-use super::translate::{Given, LANE_ID, Translator, WARP_ID};
+use super::translate::{LANE_ID, Translator, WARP_ID};
 use super::warp;
 use super::wave::{Group, Wave, spread};
 use crate::compute::descriptors::{ComputeJob, Preloaded};
@@ -56,7 +57,6 @@ impl<'j> Shader<'j> {
             saved: None,
             begun: false,
             first,
-            lanes,
             ready: vec![Group {
                 at: self.running.program.entry,
                 lanes,

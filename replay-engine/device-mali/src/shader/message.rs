@@ -1,8 +1,8 @@
 //! What a clause sends to other units: loads, stores, atomics, what lanes tell each other, barriers, branches.
 
+use super::block::{Atomic, Message, Narrow, Space};
 use super::group::Running;
 use super::lanes::{File, LANES};
-use super::translate::{Atomic, Message, Narrow, Space};
 use super::warp;
 use super::wave::{Mask, each};
 use crate::compute::stop::Stop;
@@ -312,7 +312,11 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             self.by(lane);
             let mut bytes = [0; 16];
             if let Some(va) = self.address(space, address, lane, count as u32) {
-                self.view.read(va, bytes.get_mut(..count).unwrap_or(&mut []))?;
+                match count {
+                    1 => bytes[0] = self.view.load_u8(va)?,
+                    2 => bytes[..2].copy_from_slice(&self.view.load_u16(va)?.to_le_bytes()),
+                    _ => self.view.read(va, bytes.get_mut(..count).unwrap_or(&mut []))?,
+                }
             }
             let word = |k: usize| bytes.as_chunks::<4>().0.get(k).map_or(0, |b| u32::from_le_bytes(*b));
             if count > 4 {
@@ -353,7 +357,11 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             {
                 *to = self.staged(staging, k as u16, lane).to_le_bytes();
             }
-            self.view.write(va, bytes.get(..count).unwrap_or(&[]))?;
+            match count {
+                1 => self.view.store_u8(va, bytes[0])?,
+                2 => self.view.store_u16(va, u16::from_le_bytes([bytes[0], bytes[1]]))?,
+                _ => self.view.write(va, bytes.get(..count).unwrap_or(&[]))?,
+            }
         }
         Ok(())
     }

@@ -7,7 +7,10 @@
 //! | `float.rs` | roundings and conversions of floats |
 //! | `approx.rs` | the approximation tables, which are approximations here too |
 //! | `lanes.rs` | the same operations for all lanes of a wave at once |
-//! | `translate.rs` | clauses into steps with their operands resolved |
+//! | `block.rs` | clauses in executable form |
+//! | `translate.rs` | clauses into that form: operands, writes, timing |
+//! | `translate/sending.rs` | messages and branches of a clause |
+//! | `vector.rs` | which operations have a form for all lanes |
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
 //! | `bound.rs` | textures, images, attributes |
@@ -16,6 +19,7 @@
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 
 mod approx;
+pub(crate) mod block;
 mod bound;
 mod float;
 pub(crate) mod group;
@@ -25,5 +29,6 @@ mod mods;
 pub(crate) mod program;
 mod scalar;
 pub(crate) mod translate;
+mod vector;
 mod warp;
 mod wave;

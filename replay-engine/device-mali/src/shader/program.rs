@@ -3,7 +3,8 @@
 //! All of it is read before the first thread runs. So what a job does depends on no code that it writes itself, and a
 //! shader of which any reachable part is unknown does not run at all.
 
-use super::translate::{Block, Given, Message, Target, Translator, Unknown};
+use super::block::{Block, Given, Message, Target, Unknown};
+use super::translate::Translator;
 use bifrost::{Clause, ClauseError, WORD_BYTES};
 use std::collections::{BTreeMap, HashMap};
 

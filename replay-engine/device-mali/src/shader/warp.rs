@@ -1,8 +1,8 @@
 //! What lanes of a warp tell each other: values of other lanes, and which lanes have something.
 
+use super::block::Message;
 use super::lanes::{File, LANES};
 use super::mods::LaneOp;
-use super::translate::Message;
 use super::wave::{Mask, each};
 
 /// Carries out an exchange between lanes; `false` when the message is none.

@@ -26,8 +26,6 @@ pub(crate) struct Wave {
     pub begun: bool,
     /// Number of its first thread within the workgroup.
     pub first: u32,
-    /// Threads that it has.
-    pub lanes: Mask,
     /// Groups that can go on; no two are at the same clause.
     pub ready: Vec<Group>,
     /// Groups that wait for the whole workgroup, with the clause behind the barrier.

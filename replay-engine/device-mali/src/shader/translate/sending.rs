@@ -1,0 +1,371 @@
+//! The ADD operations that are more than arithmetic: what they send to other units, and where branches lead.
+
+use super::{Work, temporary};
+use crate::shader::block::{Atomic, Message, Narrow, Space, Target};
+use crate::shader::bound;
+use crate::shader::lanes::{Kind, Step, TEMPORARIES};
+use crate::shader::mods::Mods;
+use crate::shader::scalar::cube_face;
+use crate::shader::vector::comparison;
+use bifrost::{Instruction, Modifier, Op, Source, Uniform, Value, uniform};
+
+impl Work<'_, '_> {
+    pub(super) fn add(&mut self, i: &Instruction, fma: &Instruction, tuple: usize) -> Option<Message> {
+        let to = temporary(true, tuple);
+        let staging = self.clause.header.staging_register();
+        if let Some((load, words, bytes)) = access(i.op()) {
+            return self.access(i, tuple, load, words, bytes);
+        }
+        if let Some(found) = bound::of(i, fma) {
+            let [a, b, c, _] = self.operands(i, tuple);
+            let from = [a, b, c];
+            return match found {
+                Ok(what) => Some(Message::Bound { what, from, staging }),
+                Err(why) => {
+                    self.cannot(why);
+                    None
+                }
+            };
+        }
+        match i.op() {
+            Op::SegAdd => {
+                let from = self.operands(i, tuple);
+                let base = self.shared_base(i);
+                let (low, high) = (self.constant(base as u32), self.constant((base >> 32) as u32));
+                // The sum of the low words, which FMA made in this tuple, is less than what was added: a carry.
+                let carry = self.scratch();
+                let mut c = Step::new(Kind::IcmpUGt, [low, temporary(false, tuple), 0, 0], carry);
+                c.numbers[0] = 1;
+                self.steps.push(c);
+                self.steps.push(Step::new(Kind::Add, [from[0], high, 0, 0], to));
+                self.steps.push(Step::new(Kind::Add, [to, carry, 0, 0], to));
+                None
+            }
+            Op::AtomCx => self.atomic(fma, tuple, staging),
+            Op::AxchgI32 | Op::AxchgI64 | Op::AcmpxchgI32 | Op::AcmpxchgI64 | Op::AcmpstoreI32 | Op::AcmpstoreI64 => {
+                let from = self.operands(i, tuple);
+                let space = if i.get(Modifier::Seg) == Value::Wls {
+                    Space::Shared
+                } else {
+                    Space::Global
+                };
+                Some(Message::Exchange {
+                    space,
+                    compare: !matches!(i.op(), Op::AxchgI32 | Op::AxchgI64),
+                    returns: !matches!(i.op(), Op::AcmpstoreI32 | Op::AcmpstoreI64),
+                    wide: matches!(i.op(), Op::AxchgI64 | Op::AcmpxchgI64 | Op::AcmpstoreI64),
+                    address: [from[0], from[1]],
+                    staging,
+                })
+            }
+            Op::ClperI32 | Op::ClperOldI32 => {
+                let (from, m) = (self.operands(i, tuple), Mods::of(i));
+                let inactive = match m.inactive {
+                    Value::Zero | Value::None => 0,
+                    Value::Umax => u32::MAX,
+                    Value::I1 => 1,
+                    Value::V2i1 => 0x0001_0001,
+                    Value::Smin => 0x8000_0000,
+                    Value::Smax => 0x7fff_ffff,
+                    Value::V2smin => 0x8000_8000,
+                    Value::V2smax => 0x7fff_7fff,
+                    Value::V4smin => 0x8080_8080,
+                    Value::V4smax => 0x7f7f_7f7f,
+                    Value::V2f1 => 0x3c00_3c00,
+                    Value::V2infn => 0xfc00_fc00,
+                    Value::V2inf => 0x7c00_7c00,
+                    Value::F1 => 1f32.to_bits(),
+                    Value::Infn => f32::NEG_INFINITY.to_bits(),
+                    Value::Inf => f32::INFINITY.to_bits(),
+                    other => {
+                        self.cannot(format!("+CLPER.i32 with {}", other.name()));
+                        0
+                    }
+                };
+                Some(Message::Permute {
+                    value: from[0],
+                    lane: from[1],
+                    op: m.lane_op,
+                    width: m.subgroup,
+                    inactive,
+                    to,
+                })
+            }
+            Op::Wmask => {
+                let (from, m) = (self.operands(i, tuple), Mods::of(i));
+                if m.number != 0 {
+                    self.cannot("+WMASK with fill");
+                }
+                Some(Message::Ballot {
+                    value: from[0],
+                    width: m.subgroup,
+                    to,
+                })
+            }
+            Op::LdGclkU64 => Some(Message::Clock {
+                cycles: i.get(Modifier::Source) == Value::CycleCounter,
+                staging,
+            }),
+            Op::Nop if !self.taken(true, tuple) => None,
+            // The face is that of the sources of the operation beside it.
+            Op::Cubeface2 if fma.op() == Op::Cubeface1 => {
+                let from = self.operands(fma, tuple);
+                let mut s = Step::new(Kind::Scalar(cube_face), from, to);
+                s.mods = Some(Box::new(Mods::of(fma)));
+                self.steps.push(s);
+                None
+            }
+            Op::Barrier => Some(Message::Barrier),
+            Op::Jump => {
+                let target = self.target(i, 0, tuple);
+                target.map(|to| Message::Branch { condition: None, to })
+            }
+            op if is_branch(op) => self.branch(i, tuple),
+            _ => {
+                self.arithmetic(i, tuple, to);
+                None
+            }
+        }
+    }
+
+    fn atomic(&mut self, fma: &Instruction, tuple: usize, staging: u8) -> Option<Message> {
+        let (returns, one, wide) = match fma.op() {
+            Op::AtomCI32 => (false, false, false),
+            Op::AtomCReturnI32 => (true, false, false),
+            Op::AtomC1I32 => (false, true, false),
+            Op::AtomC1ReturnI32 => (true, true, false),
+            Op::AtomCI64 => (false, false, true),
+            Op::AtomCReturnI64 => (true, false, true),
+            Op::AtomC1I64 => (false, true, true),
+            Op::AtomC1ReturnI64 => (true, true, true),
+            op => {
+                self.cannot(format!("+ATOM_CX beside *{}", op.name()));
+                return None;
+            }
+        };
+        let from = self.operands(fma, tuple);
+        let Some((op, operand)) = atomic(fma.get(Modifier::AtomOpc)).filter(|(_, operand)| operand.is_some() == one)
+        else {
+            self.cannot(format!("*{}.{}", fma.op().name(), fma.get(Modifier::AtomOpc).name()));
+            return None;
+        };
+        Some(Message::Atomic {
+            op,
+            operand,
+            returns,
+            wide,
+            address: [from[0], from[1]],
+            staging,
+        })
+    }
+
+    fn access(&mut self, i: &Instruction, tuple: usize, load: bool, words: u8, bytes: u8) -> Option<Message> {
+        let from = self.operands(i, tuple);
+        let space = match i.get(Modifier::Seg) {
+            Value::None | Value::Stream => Space::Global,
+            Value::Wls => Space::Shared,
+            Value::Tl => Space::Local,
+            Value::Ubo if load => Space::Uniform,
+            other => {
+                self.cannot(format!("+{} of {}", i.op().name(), other.name()));
+                return None;
+            }
+        };
+        let (address, staging) = ([from[0], from[1]], self.clause.header.staging_register());
+        if u16::from(staging) + u16::from(words) > TEMPORARIES {
+            self.cannot(format!("+{} beyond the last register", i.op().name()));
+            return None;
+        }
+        let mut narrow = (!bytes.is_multiple_of(4)).then_some(Narrow {
+            bytes,
+            signed: false,
+            shift: 0,
+            replaced: u32::MAX,
+            double: false,
+        });
+        let mut words = words;
+        if load && bytes <= 4 {
+            let extend = i.get(Modifier::Extend);
+            let (shift, replaced, double) = match (i.get(Modifier::LaneDest), bytes) {
+                (Value::B0, _) => (0, 0xff, false),
+                (Value::B1, _) => (8, 0xff00, false),
+                (Value::B2, _) => (16, 0xff_0000, false),
+                (Value::B3, _) => (24, 0xff00_0000, false),
+                (Value::H0, _) => (0, 0xffff, false),
+                (Value::H1, _) => (16, 0xffff_0000, false),
+                (Value::D0, _) => (0, u32::MAX, true),
+                _ => (0, u32::MAX, false),
+            };
+            if narrow.is_some() || double {
+                narrow = Some(Narrow {
+                    bytes,
+                    signed: extend == Value::Sext,
+                    shift,
+                    replaced,
+                    double,
+                });
+            }
+            if double {
+                words = 2;
+                if u16::from(staging) + 2 > TEMPORARIES {
+                    self.cannot(format!("+{} beyond the last register", i.op().name()));
+                    return None;
+                }
+            }
+        }
+        Some(if load {
+            Message::Load {
+                space,
+                words,
+                narrow,
+                address,
+                staging,
+            }
+        } else {
+            Message::Store {
+                space,
+                words,
+                narrow,
+                address,
+                staging,
+            }
+        })
+    }
+
+    /// Where a source that must be a constant leads.
+    fn target(&mut self, i: &Instruction, n: usize, tuple: usize) -> Option<Target> {
+        let found = match (i.source(n), self.clause.tuples.get(tuple)) {
+            (Some(Source::Uniform { high }), Some(t)) => match uniform(t.registers.uniform) {
+                Uniform::Zero => Some(Target::End),
+                Uniform::Constant { index, low } => {
+                    let c = self
+                        .clause
+                        .constants
+                        .get(usize::from(index))
+                        .copied()
+                        .unwrap_or_default();
+                    match c.offset(low, high) {
+                        Some(by) => Some(Target::Clause(self.clause.address.wrapping_add_signed(by))),
+                        None if c.word(low, high, 0) == 0 => Some(Target::End),
+                        None => None,
+                    }
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if found.is_none() {
+            self.cannot(format!("+{} to a computed address", i.op().name()));
+        }
+        found
+    }
+
+    fn branch(&mut self, i: &Instruction, tuple: usize) -> Option<Message> {
+        let (zero, float, signed) = match i.op() {
+            Op::BranchzI16 | Op::BranchzI32 | Op::BranchzU16 | Op::BranchzU32 => (true, false, false),
+            Op::BranchzS16 | Op::BranchzS32 => (true, false, true),
+            Op::BranchzF16 | Op::BranchzF32 => (true, true, false),
+            Op::BranchI16 | Op::BranchI32 | Op::BranchU16 | Op::BranchU32 => (false, false, false),
+            Op::BranchS16 | Op::BranchS32 => (false, false, true),
+            _ => (false, true, false),
+        };
+        let m = Mods::of(i);
+        let target = self.target(i, if zero { 1 } else { 2 }, tuple)?;
+        let from = self.operands(i, tuple);
+        let mut sides = [from[0], if zero { self.constant(0) } else { from[1] }];
+        for (n, side) in sides.iter_mut().enumerate().take(if zero { 1 } else { 2 }) {
+            if m.pick.get(n).is_some_and(|p| p.bits == 16) {
+                let to = self.scratch();
+                let at = m.pick.get(n).map_or(0, |p| u32::from(p.at[0] & 1));
+                let mut s = Step::new(Kind::Extract, [*side, 0, 0, 0], to);
+                s.numbers = [16 * at, 0xffff];
+                if float {
+                    s.kind = Kind::Widen16;
+                } else if signed {
+                    s.kind = Kind::ExtractSigned;
+                    s.numbers = [16 - 16 * at, 16];
+                }
+                self.steps.push(s);
+                *side = to;
+            }
+        }
+        let to = self.scratch();
+        let Some((kind, exchange)) = comparison(m.cmp, float, signed) else {
+            self.cannot(format!("+{} with another comparison", i.op().name()));
+            return None;
+        };
+        let [a, b] = if exchange { [sides[1], sides[0]] } else { sides };
+        let mut s = Step::new(kind, [a, b, 0, 0], to);
+        s.numbers[0] = u32::MAX;
+        self.steps.push(s);
+        Some(Message::Branch {
+            condition: Some(to),
+            to: target,
+        })
+    }
+}
+
+fn is_branch(op: Op) -> bool {
+    matches!(
+        op,
+        Op::BranchzI16
+            | Op::BranchzI32
+            | Op::BranchzU16
+            | Op::BranchzU32
+            | Op::BranchzS16
+            | Op::BranchzS32
+            | Op::BranchzF16
+            | Op::BranchzF32
+            | Op::BranchI16
+            | Op::BranchI32
+            | Op::BranchU16
+            | Op::BranchU32
+            | Op::BranchS16
+            | Op::BranchS32
+            | Op::BranchF16
+            | Op::BranchF32
+    )
+}
+
+/// Whether an operation loads or stores: words of registers, bytes of memory.
+fn access(op: Op) -> Option<(bool, u8, u8)> {
+    Some(match op {
+        Op::LoadI8 => (true, 1, 1),
+        Op::LoadI16 => (true, 1, 2),
+        Op::LoadI24 => (true, 1, 3),
+        Op::LoadI32 => (true, 1, 4),
+        Op::LoadI48 => (true, 2, 6),
+        Op::LoadI64 => (true, 2, 8),
+        Op::LoadI96 => (true, 3, 12),
+        Op::LoadI128 => (true, 4, 16),
+        Op::StoreI8 => (false, 1, 1),
+        Op::StoreI16 => (false, 1, 2),
+        Op::StoreI24 => (false, 1, 3),
+        Op::StoreI32 => (false, 1, 4),
+        Op::StoreI48 => (false, 2, 6),
+        Op::StoreI64 => (false, 2, 8),
+        Op::StoreI96 => (false, 3, 12),
+        Op::StoreI128 => (false, 4, 16),
+        _ => return None,
+    })
+}
+
+/// What an atomic's name means, and the operand that the name gives.
+pub(super) fn atomic(name: Value) -> Option<(Atomic, Option<u64>)> {
+    Some(match name {
+        Value::Aadd => (Atomic::Add, None),
+        Value::Asmin => (Atomic::SMin, None),
+        Value::Asmax => (Atomic::SMax, None),
+        Value::Aumin => (Atomic::UMin, None),
+        Value::Aumax => (Atomic::UMax, None),
+        Value::Aand => (Atomic::And, None),
+        Value::Aor => (Atomic::Or, None),
+        Value::Axor => (Atomic::Xor, None),
+        Value::Ainc => (Atomic::Add, Some(1)),
+        Value::Adec => (Atomic::Add, Some(u64::MAX)),
+        Value::Aumax1 => (Atomic::UMax, Some(1)),
+        Value::Asmax1 => (Atomic::SMax, Some(1)),
+        Value::Aor1 => (Atomic::Or, Some(1)),
+        _ => return None,
+    })
+}
