@@ -10,7 +10,7 @@
     reason = "a benchmark that cannot start says so"
 )]
 
-use device_mali::lab::Paged;
+use device_mali::lab::{Paged, remember_writers};
 use device_mali::{Model, SoftwareMali};
 use divan::{Bencher, black_box, counter::BytesCount, counter::ItemsCount};
 use replay_core::Device;
@@ -223,42 +223,74 @@ fn measure(b: Bencher<'_, '_>, cores: usize, change: &Change, check: impl Fn(&mu
         .bench_local(|| pool.install(|| job.run()));
 }
 
+/// The same while the device remembers who writes each byte, from nothing in each run.
+fn measure_remembered(b: Bencher<'_, '_>, cores: usize, change: &Change) {
+    let pool = threads(cores);
+    let mut job = Job::new(change);
+    let items = pool.install(|| job.run());
+    b.counter(ItemsCount::new(items)).bench_local(|| {
+        remember_writers(&mut job.device);
+        pool.install(|| job.run())
+    });
+}
+
+fn check_matmul(job: &mut Job) {
+    let (y, x) = (201, 77);
+    let sum: f32 = (0..256)
+        .map(|k| job.float("a", y * 256 + k) * job.float("b", k * 256 + x))
+        .sum();
+    assert_eq!(job.float("c", y * 256 + x), sum);
+}
+
+fn check_conv(job: &mut Job) {
+    let weights = job.buffers.iter().find(|b| b.0 == "k").unwrap().1;
+    let mut sum = f32::from_bits(job.word(weights + 9 * 16));
+    for n in 0..9 {
+        let weight = f32::from_bits(job.word(weights + n * 16));
+        sum += weight * job.float("src", (599 + n / 3) * 1024 + 299 + n % 3);
+    }
+    let got = job.float("dst", 600 * 1024 + 300);
+    assert!(
+        (got - sum.max(0.0)).abs() <= 1e-4 * sum.abs().max(1.0),
+        "{got} is not {sum}"
+    );
+}
+
+/// The recorded factor is 2.5, and what `y` began with is known.
+fn check_saxpy(job: &mut Job) {
+    let n = (1 << 20) - 1;
+    let y = (job.buffers.iter().position(|b| b.0 == "y").unwrap() as u64 * (STRIDE / 4) + BUFFERS / 4 + n) % 61;
+    assert_eq!(job.float("y", n), 2.5 * job.float("x", n) + y as f32);
+}
+
 #[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
 fn matmul_256(b: Bencher<'_, '_>, cores: usize) {
-    measure(b, cores, &MATMUL, |job| {
-        let (y, x) = (201, 77);
-        let sum: f32 = (0..256)
-            .map(|k| job.float("a", y * 256 + k) * job.float("b", k * 256 + x))
-            .sum();
-        assert_eq!(job.float("c", y * 256 + x), sum);
-    });
+    measure(b, cores, &MATMUL, check_matmul);
+}
+
+#[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
+fn matmul_256_writers_remembered(b: Bencher<'_, '_>, cores: usize) {
+    measure_remembered(b, cores, &MATMUL);
 }
 
 #[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
 fn conv3x3_1024(b: Bencher<'_, '_>, cores: usize) {
-    measure(b, cores, &CONV, |job| {
-        let weights = job.buffers.iter().find(|b| b.0 == "k").unwrap().1;
-        let mut sum = f32::from_bits(job.word(weights + 9 * 16));
-        for n in 0..9 {
-            let weight = f32::from_bits(job.word(weights + n * 16));
-            sum += weight * job.float("src", (599 + n / 3) * 1024 + 299 + n % 3);
-        }
-        let got = job.float("dst", 600 * 1024 + 300);
-        assert!(
-            (got - sum.max(0.0)).abs() <= 1e-4 * sum.abs().max(1.0),
-            "{got} is not {sum}"
-        );
-    });
+    measure(b, cores, &CONV, check_conv);
+}
+
+#[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
+fn conv3x3_1024_writers_remembered(b: Bencher<'_, '_>, cores: usize) {
+    measure_remembered(b, cores, &CONV);
 }
 
 #[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
 fn saxpy_1m(b: Bencher<'_, '_>, cores: usize) {
-    // The recorded factor is 2.5, and what `y` began with is known.
-    measure(b, cores, &SAXPY, |job| {
-        let n = (1 << 20) - 1;
-        let y = (job.buffers.iter().position(|b| b.0 == "y").unwrap() as u64 * (STRIDE / 4) + BUFFERS / 4 + n) % 61;
-        assert_eq!(job.float("y", n), 2.5 * job.float("x", n) + y as f32);
-    });
+    measure(b, cores, &SAXPY, check_saxpy);
+}
+
+#[divan::bench(args = CORES, sample_count = 10, sample_size = 1)]
+fn saxpy_1m_writers_remembered(b: Bencher<'_, '_>, cores: usize) {
+    measure_remembered(b, cores, &SAXPY);
 }
 
 /// The yardstick of `matmul_256`: the same loops on one core of the processor.

@@ -3,8 +3,9 @@
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
 use crate::compute::job::{self, Ended};
+use crate::compute::last_writers::LastWriters;
 use crate::compute::stop::{Budget, Stats, Stop};
-use crate::compute::trace::{LastWriters, Untraced};
+use crate::compute::trace::Untraced;
 use crate::debug::DebugError;
 use crate::debug::follow;
 use crate::debug::watch::Watch;

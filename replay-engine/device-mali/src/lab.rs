@@ -3,6 +3,8 @@
 
 use crate::address_space::Translation;
 use crate::compute::view::{Turn, View};
+use crate::debug::watch::Watch;
+use crate::device::SoftwareMali;
 use crate::memory::ArenaMemory;
 use crate::shader::group::alone;
 use replay_engine::device::Arena;
@@ -19,6 +21,11 @@ use trace_core::{PAGE_SIZE, PhysAddr};
 /// branch.
 pub fn run_clause(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
     alone(code, registers, push)
+}
+
+/// Lets a device remember who writes each byte from here on, with nothing remembered yet: for measuring.
+pub fn remember_writers(device: &mut SoftwareMali) {
+    device.watching = Watch::writers();
 }
 
 /// Memory behind page tables, as a job sees it: for measuring.

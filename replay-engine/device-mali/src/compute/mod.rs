@@ -5,6 +5,7 @@ pub(crate) mod bindings;
 pub(crate) mod descriptors;
 pub(crate) mod dispatch;
 pub(crate) mod job;
+pub(crate) mod last_writers;
 pub(crate) mod overlay;
 pub(crate) mod stop;
 pub(crate) mod tlb;

@@ -2,9 +2,10 @@
 //! the workgroups one after another on plain memory.
 
 use super::dispatch::{Dispatched, Terms, WorkgroupRunner, dispatch};
+use super::last_writers::LastWriters;
 use super::overlay::RoundWrites;
 use super::stop::{Budget, Meter, Stop};
-use super::trace::{LastWriters, Trace, Untraced, Who};
+use super::trace::{Trace, Untraced, Who};
 use super::view::{Turn, View};
 use crate::address_space::{Access, Translation};
 use crate::chain::Fault;

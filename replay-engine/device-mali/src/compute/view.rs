@@ -132,7 +132,7 @@ impl<'m, T: Trace> View<'m, T> {
                 if slot.copy.as_ref().is_none_or(|c| !c.covers(at, 4 * N)) {
                     slot.mark_read(word, N);
                 }
-                if T::ON {
+                if T::READS {
                     let pa = (slot.frame << 12) + at as u64;
                     let bytes = 4 * N as u32;
                     self.trace
@@ -158,28 +158,56 @@ impl<'m, T: Trace> View<'m, T> {
     /// Stores `N` words, 1 to 8. The fast case is an aligned address in a page that was stored to before.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
-        const { assert!(N >= 1 && N <= 8) };
-        let entry = self.tlb.at(va >> 12);
-        let at = (va & IN_PAGE) as usize;
-        if entry.store == va >> 12
-            && at.is_multiple_of(4)
-            && let Some(slot) = self.slots.get_mut(entry.slot as usize)
-            && let Some(copy) = &mut slot.copy
-            && let Some(to) = copy.bytes.as_chunks_mut::<4>().0.get_mut(at / 4..at / 4 + N)
-        {
-            for (to, word) in to.iter_mut().zip(words) {
-                *to = word.to_le_bytes();
-            }
-            copy.mark(at, 4 * N);
+        let Some(what) = self.put_words(va, words) else {
+            return self.store_slowly(va, words);
+        };
+        if T::ON {
+            self.trace.wrote(what, Value::Words(&words), &self.who);
+        }
+        Ok(())
+    }
+
+    /// Stores a word for each of `N` threads one after another, 1 to 8, of which the first is [`View::by`].
+    #[inline(always)]
+    pub(crate) fn store_run<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+        if let Some(what) = self.put_words(va, words) {
             if T::ON {
-                let pa = (slot.frame << 12) + at as u64;
-                let bytes = 4 * N as u32;
-                self.trace
-                    .wrote(Touched { va, pa, bytes }, Value::Words(&words), &self.who);
+                self.trace.wrote_run(what, &words, &self.who);
             }
             return Ok(());
         }
-        self.store_slowly(va, words)
+        if !T::ON {
+            return self.store_slowly(va, words);
+        }
+        let first = self.who;
+        for (n, word) in (0u32..).zip(words) {
+            self.who = first.later(n);
+            self.store(va.wrapping_add(4 * u64::from(n)), [word])?;
+        }
+        Ok(())
+    }
+
+    /// Stores words to an aligned address in a page that was stored to before.
+    #[inline(always)]
+    fn put_words<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Option<Touched> {
+        const { assert!(N >= 1 && N <= 8) };
+        let entry = self.tlb.at(va >> 12);
+        let at = (va & IN_PAGE) as usize;
+        if entry.store != va >> 12 || !at.is_multiple_of(4) {
+            return None;
+        }
+        let slot = self.slots.get_mut(entry.slot as usize)?;
+        let copy = slot.copy.as_mut()?;
+        let to = copy.bytes.as_chunks_mut::<4>().0.get_mut(at / 4..at / 4 + N)?;
+        for (to, word) in to.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        copy.mark(at, 4 * N);
+        Some(Touched {
+            va,
+            pa: (slot.frame << 12) + at as u64,
+            bytes: 4 * N as u32,
+        })
     }
 
     #[cold]
@@ -235,7 +263,7 @@ impl<'m, T: Trace> View<'m, T> {
                 if slot.copy.as_ref().is_none_or(|c| !c.covers(at, N)) {
                     slot.mark_read(at / 4, 1);
                 }
-                if T::ON {
+                if T::READS {
                     let pa = (slot.frame << 12) + at as u64;
                     let what = Touched {
                         va,
@@ -327,7 +355,7 @@ impl<'m, T: Trace> View<'m, T> {
     pub(crate) fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
         self.each_page(va, out.len(), Access::Read, |view, slot, image, at, from, len| {
             view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
-            if T::ON {
+            if T::READS {
                 let read = out.get(from..from + len).unwrap_or(&[]);
                 view.tell(va + from as u64, slot, at, read, false);
             }

@@ -286,6 +286,7 @@ impl Follow {
 
 impl Trace for Follow {
     const ON: bool = true;
+    const READS: bool = true;
     const CLAUSES: bool = true;
 
     fn read(&mut self, what: Touched, value: Value<'_>, who: &Who) {

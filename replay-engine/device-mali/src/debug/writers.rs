@@ -1,6 +1,7 @@
 //! The last writer of every byte over a whole replay.
 
-use crate::compute::trace::{LastWriters, Trace as _, Who};
+use crate::compute::last_writers::LastWriters;
+use crate::compute::trace::{Trace as _, Who};
 use trace_core::PhysAddr;
 
 /// A job of the replay.

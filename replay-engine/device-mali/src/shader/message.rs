@@ -193,6 +193,14 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         }
     }
 
+    /// Tells a trace that follows what is read which lane comes next.
+    #[inline(always)]
+    fn read_by(&mut self, lane: usize) {
+        if T::READS {
+            self.by(lane);
+        }
+    }
+
     /// The GPU address of an access; `None` for one beyond a uniform buffer, which reads zeros.
     #[inline(always)]
     fn address(&self, space: Space, address: [u16; 2], lane: usize, bytes: u32) -> Option<u64> {
@@ -219,7 +227,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
         for part in 0..LANES / PART {
             let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
-            if lanes == ALL_OF_PART && space == Space::Global && !T::ON {
+            if lanes == ALL_OF_PART && space == Space::Global && !T::READS {
                 match self.layout(address, part) {
                     Layout::Same(va) => {
                         let words = self.view.load::<N>(va)?;
@@ -236,7 +244,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 }
             }
             for lane in each(lanes).map(|l| l + part * PART) {
-                self.by(lane);
+                self.read_by(lane);
                 let words = match self.address(space, address, lane, 4 * N as u32) {
                     Some(va) => self.view.load::<N>(va)?,
                     None => [0; N],
@@ -255,11 +263,11 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             if N == 1
                 && lanes == ALL_OF_PART
                 && space == Space::Global
-                && !T::ON
                 && let Layout::Run(va) = self.layout(address, part)
             {
                 let words = *self.part_mut(staging, 0, part);
-                self.view.store::<PART>(va, words)?;
+                self.by(part * PART);
+                self.view.store_run::<PART>(va, words)?;
                 continue;
             }
             for lane in each(lanes).map(|l| l + part * PART) {
@@ -309,7 +317,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     fn load_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
         let count = usize::from(n.bytes).min(16);
         for lane in each(self.lanes) {
-            self.by(lane);
+            self.read_by(lane);
             let mut bytes = [0; 16];
             if let Some(va) = self.address(space, address, lane, count as u32) {
                 match count {

@@ -1,0 +1,311 @@
+//! The last writer of every byte that jobs write: numbers by page, and writers by number.
+
+use super::overlay::FrameMap;
+use super::trace::{Touched, Trace, Value, Who};
+use trace_core::PAGE_SIZE;
+
+const WORDS: usize = PAGE_SIZE / 4;
+/// Nobody wrote the word.
+const NOBODY: u32 = u32::MAX;
+
+/// Numbers of the last writers of a page's bytes.
+#[derive(Debug)]
+struct Numbers {
+    words: Box<[u32; WORDS]>,
+    /// There once less than a word was written.
+    bytes: Option<Box<[u32; PAGE_SIZE]>>,
+}
+
+impl Numbers {
+    fn new() -> Self {
+        Self {
+            words: Box::new([NOBODY; WORDS]),
+            bytes: None,
+        }
+    }
+
+    fn by_byte(&mut self) -> &mut [u32; PAGE_SIZE] {
+        let words = &self.words;
+        self.bytes
+            .get_or_insert_with(|| Box::new(std::array::from_fn(|i| words.get(i / 4).copied().unwrap_or(NOBODY))))
+    }
+
+    #[inline(always)]
+    fn put(&mut self, first: usize, bytes: usize, number: u32) {
+        if self.bytes.is_none() && first.is_multiple_of(4) && bytes.is_multiple_of(4) {
+            if let Some(words) = self.words.get_mut(first / 4..first / 4 + bytes / 4) {
+                words.fill(number);
+            }
+        } else {
+            let all = self.by_byte().iter_mut().skip(first).take(bytes);
+            all.for_each(|b| *b = number);
+        }
+    }
+
+    /// Puts a number to a word, the next one to the word behind it, and so on.
+    #[inline(always)]
+    fn put_run(&mut self, first: usize, words: usize, number: u32) {
+        if self.bytes.is_none() && first.is_multiple_of(4) {
+            let to = self.words.get_mut(first / 4..first / 4 + words).unwrap_or(&mut []);
+            for (to, number) in to.iter_mut().zip(number..) {
+                *to = number;
+            }
+        } else {
+            for (n, number) in (0..words).zip(number..) {
+                self.put(first + 4 * n, 4, number);
+            }
+        }
+    }
+
+    fn at(&self, byte: usize) -> u32 {
+        let found = match &self.bytes {
+            Some(b) => b.get(byte),
+            None => self.words.get(byte / 4),
+        };
+        found.copied().unwrap_or(NOBODY)
+    }
+
+    /// Raises its numbers.
+    fn raise(&mut self, by: u32) {
+        let raise = |n: &mut u32| {
+            if *n != NOBODY {
+                *n = n.saturating_add(by);
+            }
+        };
+        self.words.iter_mut().for_each(raise);
+        if let Some(bytes) = &mut self.bytes {
+            bytes.iter_mut().for_each(raise);
+        }
+    }
+
+    /// Takes the later numbers, each raised.
+    fn absorb(&mut self, later: &Self, by: u32) {
+        let take = |(to, from): (&mut u32, &u32)| {
+            if *from != NOBODY {
+                *to = from.saturating_add(by);
+            }
+        };
+        match (&later.bytes, &self.bytes) {
+            (None, None) => self.words.iter_mut().zip(later.words.iter()).for_each(take),
+            (Some(from), _) => self.by_byte().iter_mut().zip(from.iter()).for_each(take),
+            (None, Some(_)) => {
+                let wide = later.words.iter().flat_map(|w| [w; 4]);
+                self.by_byte().iter_mut().zip(wide).for_each(take);
+            }
+        }
+    }
+}
+
+/// Writers with numbers one after another: the same place of a shader, thread after thread.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The first of them.
+    who: Who,
+    /// Its number.
+    number: u32,
+}
+
+/// The last writer of every byte.
+#[derive(Debug, Default)]
+pub(crate) struct LastWriters {
+    /// Writers by number. Lanes that store together are one run.
+    runs: Vec<Run>,
+    /// How many writers have a number.
+    count: u32,
+    pages: Vec<Numbers>,
+    /// By frame, the place among the pages.
+    frames: FrameMap<u32>,
+    /// The frame that was written last, and its place.
+    last: Option<(u64, u32)>,
+}
+
+impl LastWriters {
+    /// Who wrote the byte at this physical address last, and the writer's number.
+    pub(crate) fn found(&self, pa: u64) -> Option<(u32, Who)> {
+        let place = self.frames.get(&(pa / PAGE_SIZE as u64))?;
+        let number = self.pages.get(*place as usize)?.at(pa as usize % PAGE_SIZE);
+        if number >= self.count {
+            return None;
+        }
+        let n = self.runs.partition_point(|r| r.number <= number);
+        let run = self.runs.get(n.checked_sub(1)?)?;
+        Some((number, run.who.later(number - run.number)))
+    }
+
+    /// Writers that have a number; later ones have greater ones.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.count
+    }
+
+    /// The number of a writer, who has the next `more` threads behind it.
+    #[inline(always)]
+    fn number(&mut self, who: &Who, more: u32, fresh: bool) -> u32 {
+        if !fresh
+            && let Some(run) = self.runs.last()
+            && (run.who.pc, run.who.tuple, run.who.group) == (who.pc, who.tuple, who.group)
+            && let Some(later) = who.thread.checked_sub(run.who.thread)
+            && later <= self.count - run.number
+        {
+            let number = run.number + later;
+            self.count = self.count.max(number.saturating_add(1 + more));
+            return number;
+        }
+        let number = self.count;
+        self.runs.push(Run { who: *who, number });
+        // Numbers stay below the one that means nobody: a job's budget ends long before.
+        self.count = number.saturating_add(1 + more);
+        number
+    }
+
+    /// Remembers a write within a page; `fresh`: by a writer with a number of its own.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &Who, fresh: bool) {
+        let number = self.number(who, 0, fresh);
+        if let Some(page) = self.page(pa) {
+            page.put(pa as usize % PAGE_SIZE, bytes, number);
+        }
+    }
+
+    #[inline(always)]
+    fn page(&mut self, pa: u64) -> Option<&mut Numbers> {
+        let frame = pa / PAGE_SIZE as u64;
+        let place = match self.last {
+            Some((f, place)) if f == frame => place,
+            _ => self.place_of(frame),
+        };
+        self.pages.get_mut(place as usize)
+    }
+
+    fn place_of(&mut self, frame: u64) -> u32 {
+        let pages = &mut self.pages;
+        let place = *self.frames.entry(frame).or_insert_with(|| {
+            pages.push(Numbers::new());
+            u32::try_from(pages.len() - 1).unwrap_or(NOBODY)
+        });
+        self.last = Some((frame, place));
+        place
+    }
+}
+
+impl Trace for LastWriters {
+    const ON: bool = true;
+    const READS: bool = false;
+
+    #[inline(always)]
+    fn read(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+
+    #[inline(always)]
+    fn wrote(&mut self, what: Touched, _: Value<'_>, who: &Who) {
+        self.put(what.pa, what.bytes as usize, who, false);
+    }
+
+    #[inline(always)]
+    fn wrote_run(&mut self, what: Touched, words: &[u32], who: &Who) {
+        let more = u32::try_from(words.len()).unwrap_or(1).saturating_sub(1);
+        let number = self.number(who, more, false);
+        if let Some(page) = self.page(what.pa) {
+            page.put_run(what.pa as usize % PAGE_SIZE, words.len(), number);
+        }
+    }
+
+    fn absorb(&mut self, later: Self) {
+        let by = self.count;
+        self.count = by.saturating_add(later.count);
+        self.runs.extend(later.runs.into_iter().map(|r| Run {
+            number: r.number.saturating_add(by),
+            ..r
+        }));
+        // Pages by their place, without their frames so far.
+        let mut pages: Vec<Option<Numbers>> = later.pages.into_iter().map(Some).collect();
+        for (frame, place) in later.frames {
+            let Some(mut from) = pages.get_mut(place as usize).and_then(Option::take) else {
+                continue;
+            };
+            if let Some(to) = self.frames.get(&frame) {
+                if let Some(page) = self.pages.get_mut(*to as usize) {
+                    page.absorb(&from, by);
+                }
+                continue;
+            }
+            if by > 0 {
+                from.raise(by);
+            }
+            self.frames
+                .insert(frame, u32::try_from(self.pages.len()).unwrap_or(NOBODY));
+            self.pages.push(from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(thread: u32, pc: u64) -> Who {
+        Who {
+            group: [1, 2, 3],
+            thread,
+            pc,
+            tuple: 4,
+        }
+    }
+
+    fn wrote(w: &mut LastWriters, pa: u64, bytes: u32, who: Who) {
+        w.wrote(Touched { va: 0, pa, bytes }, Value::Bytes(&[]), &who);
+    }
+
+    fn threads(w: &LastWriters, places: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
+        places.into_iter().map(|pa| w.found(pa).map(|f| f.1.thread)).collect()
+    }
+
+    #[test]
+    fn lanes_that_store_together_are_one_run() {
+        let mut w = LastWriters::default();
+        let what = Touched {
+            va: 0,
+            pa: 0x5010,
+            bytes: 32,
+        };
+        w.wrote_run(what, &[0; 8], &who(16, 0x40));
+        w.wrote_run(Touched { pa: 0x5030, ..what }, &[0; 8], &who(24, 0x40));
+        assert_eq!((w.runs.len(), w.numbers()), (1, 16));
+        let want: Vec<_> = (16..32).map(Some).collect();
+        assert_eq!(threads(&w, (0..16).map(|n| 0x5010 + 4 * n)), want);
+        assert_eq!(threads(&w, [0x500c, 0x5050]), [None, None]);
+        assert_eq!(w.found(0x5014).map(|f| f.1), Some(who(17, 0x40)));
+    }
+
+    #[test]
+    fn threads_in_any_order_and_parts_of_words_are_told_apart() {
+        let mut w = LastWriters::default();
+        for (pa, thread) in [(0u64, 9), (4, 3), (8, 3), (12, 4), (13, 6), (16, 5)] {
+            wrote(&mut w, pa, if pa == 13 { 1 } else { 4 }, who(thread, 0x40));
+        }
+        assert_eq!(threads(&w, [0, 4, 8, 12, 13, 14, 16]), [9, 3, 3, 4, 6, 4, 5].map(Some));
+        // Another place of the shader is another writer, and so is the same thread there later.
+        wrote(&mut w, 4, 4, who(3, 0x50));
+        wrote(&mut w, 8, 4, who(3, 0x40));
+        assert_eq!(w.found(4).map(|f| f.1.pc), Some(0x50));
+        assert!(w.found(8).map(|f| f.0) > w.found(4).map(|f| f.0));
+    }
+
+    #[test]
+    fn what_came_later_hides_what_was_before_and_nothing_else() {
+        let [mut a, mut b] = [LastWriters::default(), LastWriters::default()];
+        wrote(&mut a, 0, 4, who(1, 0x40));
+        wrote(&mut a, 0x1000, 8, who(2, 0x40));
+        wrote(&mut b, 4, 4, who(1, 0x40));
+        wrote(&mut b, 0x1006, 1, who(7, 0x40));
+        wrote(&mut b, 0x2000, 4, who(8, 0x60));
+        a.absorb(b);
+        assert_eq!(
+            threads(&a, [0, 4, 0x1000, 0x1004, 0x1006, 0x1007, 0x2000, 0x2004]),
+            [Some(1), Some(1), Some(2), Some(2), Some(7), Some(2), Some(8), None]
+        );
+        // The two that look the same have numbers of their own.
+        assert!(a.found(0).map(|f| f.0) < a.found(4).map(|f| f.0));
+        // It goes on behind what it took.
+        wrote(&mut a, 0x2000, 4, who(9, 0x60));
+        assert_eq!(threads(&a, [0x2000]), [Some(9)]);
+    }
+}
