@@ -10,6 +10,7 @@ use crate::debug::DebugError;
 use crate::debug::follow;
 use crate::debug::watch::Watch;
 use crate::debug::writers::Place;
+use crate::fault::Fault;
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::ModelData;
 use crate::registers::exception;
@@ -56,36 +57,6 @@ pub(crate) struct Context<'a> {
     pub place: Place,
     /// Whether what is written is a job's end.
     pub ending: bool,
-}
-
-/// Why a job failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Its own exception code.
-    Job(u8),
-    /// A translation failed.
-    Mmu(MmuFault),
-    /// A translated address is not in memory.
-    Bus { address: u64, va: u64, access: Access },
-}
-
-impl Fault {
-    /// The exception code that the slot reports.
-    pub(crate) fn code(&self) -> u8 {
-        match self {
-            Self::Job(code) => *code,
-            Self::Mmu(f) => f.code,
-            Self::Bus { .. } => exception::BUS,
-        }
-    }
-
-    fn address(&self) -> u64 {
-        match self {
-            Self::Job(_) => 0,
-            Self::Mmu(f) => f.va,
-            Self::Bus { va, .. } => *va,
-        }
-    }
 }
 
 /// How a chain ended.

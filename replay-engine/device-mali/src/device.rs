@@ -2,11 +2,12 @@
 
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
-use crate::chain::{Context, End, Fault};
+use crate::chain::{Context, End};
 use crate::compute::stop::{Budget, Stats};
 use crate::counters::timestamp;
 use crate::debug::watch::Watch;
 use crate::debug::writers::Place;
+use crate::fault::Fault;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
 use crate::job_slot::{self, JobSlot};

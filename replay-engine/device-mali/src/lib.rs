@@ -13,6 +13,7 @@ mod compute;
 mod counters;
 pub mod debug;
 mod device;
+mod fault;
 mod gpu_control;
 mod interrupts;
 mod job_slot;

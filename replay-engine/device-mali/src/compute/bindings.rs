@@ -4,7 +4,7 @@ use super::descriptors::Table;
 use super::stop::Stop;
 use super::trace::Trace;
 use super::view::View;
-use crate::chain::Fault;
+use crate::fault::Fault;
 use crate::registers::exception;
 use crate::texture::{Arch, Attribute, DESCRIPTOR_BYTES, Refusal, Sampler, TexError, TexMemory, Texture};
 

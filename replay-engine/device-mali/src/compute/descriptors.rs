@@ -8,7 +8,7 @@ use super::bindings::Bindings;
 use super::stop::Stop;
 use super::trace::Trace;
 use super::view::View;
-use crate::chain::Fault;
+use crate::fault::Fault;
 use crate::model::ModelData;
 use crate::registers::exception;
 use crate::texture::Arch;

@@ -1,6 +1,6 @@
 //! Why a workgroup stops before its end, and what it may spend until then.
 
-use crate::chain::Fault;
+use crate::fault::Fault;
 use trace_core::progress::Progress;
 
 /// Why a workgroup stopped before its end.

@@ -8,7 +8,7 @@ use super::stop::{Budget, Meter, Stop};
 use super::trace::{Trace, Untraced, Who};
 use super::view::{Turn, View};
 use crate::address_space::{Access, Translation};
-use crate::chain::Fault;
+use crate::fault::Fault;
 use crate::memory::ArenaMemory;
 use proptest::prelude::*;
 use replay_engine::device::Arena;

@@ -8,7 +8,7 @@ use super::stop::Stop;
 use super::tlb::{Entry, Seen, Tlb};
 use super::trace::{Touched, Trace, Untraced, Value, Who};
 use crate::address_space::{Access, MmuFault, Translation};
-use crate::chain::Fault;
+use crate::fault::Fault;
 use crate::memory::ArenaMemory;
 use crate::registers::exception;
 use trace_core::recording::Page;
