@@ -6,7 +6,7 @@ use crate::compute::view::{Turn, View};
 use crate::debug::watch::Watch;
 use crate::device::SoftwareMali;
 use crate::memory::ArenaMemory;
-use crate::shader::group::alone;
+use crate::shader::group::{alone, translated};
 use replay_engine::device::Arena;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
@@ -112,4 +112,13 @@ impl Paged {
         }
         done
     }
+}
+
+/// What the executor made of a clause, as text: for tests of whether anything of it was left out.
+///
+/// # Errors
+/// What of the clause cannot be executed.
+pub fn executable(code: &[u8], push: &[u64]) -> Result<String, String> {
+    let (block, constants) = translated(code, push)?;
+    Ok(format!("{:?} {constants:x?}", block.segments))
 }

@@ -74,9 +74,10 @@ pub(crate) fn of(i: &Instruction, fma: &Instruction) -> Option<Result<Bound, Str
     let chosen = (fma.op() == Op::DtselImm).then(|| fma.get(Modifier::Table));
     let first = |default: Value| {
         let table = chosen.unwrap_or(default);
-        (table == Value::Attribute1)
-            .then_some(())
-            .ok_or_else(|| format!("+{} of table {}", i.op().name(), table.name()))
+        (table == Value::Attribute1).then_some(()).ok_or_else(|| {
+            let by = chosen.map(|_| " beside *DTSEL_IMM").unwrap_or_default();
+            format!("+{} of table {}{by}", i.op().name(), table.name())
+        })
     };
     let load = |place: Place| {
         first(Value::Attribute1)?;

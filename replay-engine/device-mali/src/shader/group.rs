@@ -1,6 +1,6 @@
 //! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
 
-use super::block::Given;
+use super::block::{Block, Given};
 use super::lanes::{CONSTANTS, File, LANES, Steps, Vector};
 use super::message::{Messages, Sent};
 use super::program::{Program, Way};
@@ -202,8 +202,8 @@ impl<'j> Shader<'j> {
     }
 }
 
-/// Runs one clause of arithmetic on the registers of up to 32 lanes.
-pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
+/// One clause in executable form, with the words of its constants.
+pub(crate) fn translated(code: &[u8], push: &[u64]) -> Result<(Block, Vec<u32>), String> {
     let given = Given {
         push: push.to_vec(),
         shared_base: 0,
@@ -214,8 +214,14 @@ pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> R
         let told: Vec<String> = all.into_iter().map(|u| u.what).collect();
         told.join(", ")
     })?;
+    Ok((block, translator.pool.words().to_vec()))
+}
+
+/// Runs one clause of arithmetic on the registers of up to 32 lanes.
+pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
+    let (block, constants) = translated(code, push)?;
     let mut file = File::new();
-    for (place, word) in (CONSTANTS..).zip(translator.pool.words()) {
+    for (place, word) in (CONSTANTS..).zip(&constants) {
         *file.at_mut(place) = [*word; LANES];
     }
     for (lane, registers) in registers.iter().enumerate().take(LANES) {

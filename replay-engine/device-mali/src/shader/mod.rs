@@ -9,6 +9,7 @@
 //! | `lanes.rs` | the same operations for all lanes of a wave at once |
 //! | `block.rs` | clauses in executable form |
 //! | `translate.rs` | clauses into that form: operands, writes, timing |
+//! | `translate/modes.rs` | what a clause's header makes of its operations |
 //! | `translate/sending.rs` | messages and branches of a clause |
 //! | `vector.rs` | which operations have a form for all lanes |
 //! | `program.rs` | all clauses that a shader can reach |

@@ -1,6 +1,6 @@
 //! The modifiers of an operation, read once from its encoding into a form that execution can use.
 
-use bifrost::{Instruction, Modifier, Value};
+use bifrost::{Instruction, Modifier, Op, Value};
 
 /// Which parts of a source an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +201,12 @@ pub(crate) struct Mods {
     pub mode: Value,
     /// The high word of a result of two.
     pub high: bool,
+    /// Denormal halves are zeros of their sign: a mode of the clause, as are the next two.
+    pub flushes: bool,
+    /// An infinite result is the greatest number of its sign.
+    pub no_infinity: bool,
+    /// A result that is no number is `+0`.
+    pub no_nan: bool,
     /// A modifier is set that this model does not implement.
     pub unknown: Option<&'static str>,
 }
@@ -248,6 +254,10 @@ impl Mods {
         }
         if !matches!(i.get(M::Sem), Value::None | Value::NanSuppress | Value::NanPropagate) {
             unknown = Some("sem");
+        }
+        // What it is of a product is known, and a sum has none.
+        if i.op() == Op::FaddRscaleF32 && i.get(M::Special) != Value::None {
+            unknown = Some("special");
         }
         Self {
             abs: [
@@ -327,6 +337,9 @@ impl Mods {
             number: i.immediates().next().map_or(0, |(_, v)| v),
             mode: i.get(M::Mode),
             high: is(M::ResultWord, Value::W1),
+            flushes: false,
+            no_infinity: false,
+            no_nan: false,
             unknown,
         }
     }

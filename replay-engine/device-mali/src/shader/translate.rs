@@ -4,11 +4,11 @@
 //! written; what both units gave in the tuple before can be taken directly; a message sees the registers after that
 //! writing; the results of the last tuple are written where the block of the first one says.
 
+mod modes;
 mod sending;
 
 use super::block::{Atomic, Block, Given, Message, Pool, Segment, Unknown};
 use super::lanes::{Kind, Step, TEMPORARIES};
-use super::mods::Mods;
 use super::vector::step;
 use bifrost::{
     Clause, Flow, Instruction, Modifier, Op, Port2, Port3, Source, Uniform, Unit, Value, WriteHalf, uniform,
@@ -88,17 +88,6 @@ impl Work<'_, '_> {
             clause: self.clause.address,
             what: what.into(),
         });
-    }
-
-    /// Modes that change what every operation computes.
-    fn header(&mut self) {
-        let h = self.clause.header;
-        if h.flush_to_zero() != 0 {
-            self.cannot("flush-to-zero");
-        }
-        if h.suppress_inf() || h.suppress_nan() {
-            self.cannot("suppression of infinity or NaN");
-        }
     }
 
     fn close(&mut self, message: Option<Message>, tuple: usize) {
@@ -203,6 +192,9 @@ impl Work<'_, '_> {
         }
         let (Some(fma), Some(add)) = (t.fma, t.add) else { return };
         self.block.operations += u32::from(fma.op() != Op::Nop) + u32::from(add.op() != Op::Nop);
+        self.check_modes(&fma);
+        self.check_modes(&add);
+        self.refuse_sent_sum(&fma, &add);
         self.fma(&fma, n);
         let message = self.add(&add, &fma, n);
         // What a message takes from registers that are written now it takes from before.
@@ -357,13 +349,14 @@ impl Work<'_, '_> {
     /// An operation that needs nothing but its operands.
     fn arithmetic(&mut self, i: &Instruction, tuple: usize, to: u16) {
         let from = self.operands(i, tuple);
-        match step(i, from, to) {
-            Some(s) => self.steps.push(s),
-            None => {
-                let m = Mods::of(i);
-                let with = m.unknown.map(|u| format!(" with {u}")).unwrap_or_default();
-                self.cannot(format!("{}{}{with}", i.unit().sign(), i.op().name()));
+        let m = self.mods(i);
+        let with = m.unknown.map(|u| format!(" with {u}")).unwrap_or_default();
+        match step(i.op(), m, from, to) {
+            Some(s) => {
+                self.steps.push(s);
+                self.suppress(i, to);
             }
+            None => self.cannot(format!("{}{}{with}", i.unit().sign(), i.op().name())),
         }
     }
 }

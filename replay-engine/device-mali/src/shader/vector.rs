@@ -3,7 +3,7 @@
 use super::lanes::{Kind, Step};
 use super::mods::{Cmp, Mods, Mux, Round, Truth};
 use super::scalar::scalar;
-use bifrost::{Instruction, Op};
+use bifrost::Op;
 
 fn truth_word(t: Truth) -> u32 {
     match t {
@@ -37,15 +37,14 @@ pub(crate) fn comparison(cmp: Cmp, float: bool, signed: bool) -> Option<(Kind, b
 }
 
 /// The vector form of an operation, or its scalar form; `None` when it has neither.
-pub(crate) fn step(i: &Instruction, from: [u16; 4], to: u16) -> Option<Step> {
-    let m = Mods::of(i);
+pub(crate) fn step(op: Op, m: Mods, from: [u16; 4], to: u16) -> Option<Step> {
     if m.unknown.is_some() {
         return None;
     }
-    if let Some(s) = vector(i.op(), &m, from, to) {
+    if let Some(s) = vector(op, &m, from, to).filter(|_| !m.flushes) {
         return Some(s);
     }
-    let mut s = Step::new(Kind::Scalar(scalar(i.op())?), from, to);
+    let mut s = Step::new(Kind::Scalar(scalar(op)?), from, to);
     s.mods = Some(Box::new(m));
     Some(s)
 }

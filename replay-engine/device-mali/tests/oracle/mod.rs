@@ -16,13 +16,14 @@ pub mod convert;
 pub mod generate;
 pub mod integer;
 mod known;
+mod modes;
 pub mod number;
 pub mod source;
 pub mod special;
 pub mod value;
 pub mod warp;
 
-use bifrost::{Clause, Instruction, Op, Port2, Port3, Source, Uniform, WriteHalf, uniform};
+use bifrost::{Clause, Header, Instruction, Op, Port2, Port3, Source, Uniform, WriteHalf, uniform};
 use value::Value;
 
 /// Registers of a lane.
@@ -155,7 +156,7 @@ pub fn run(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<Lan
             .map(|k| operands(&fma, |from| source(k, from, zero)))
             .collect();
         for (k, state) in states.iter_mut().enumerate() {
-            state.passed[0] = alone(&fma, &of_fma[k])?;
+            state.passed[0] = alone(clause.header, &fma, &of_fma[k])?;
         }
         let of_add: Vec<_> = (0..lanes.len())
             .map(|k| operands(&add, |from| source(k, from, states[k].passed[0])))
@@ -169,7 +170,7 @@ pub fn run(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<Lan
                     _ => Value::FREE,
                 }
             } else {
-                alone(&add, &of_add[k])?
+                alone(clause.header, &add, &of_add[k])?
             };
             states[k].passed[1] = result;
         }
@@ -185,10 +186,14 @@ fn unknown(i: &Instruction) -> String {
 }
 
 /// The result of an operation that stands alone; free when an operand is not known.
-fn alone(i: &Instruction, operands: &Option<Vec<u32>>) -> Result<Value, String> {
+fn alone(h: Header, i: &Instruction, operands: &Option<Vec<u32>>) -> Result<Value, String> {
     match operands {
         _ if i.op() == Op::Nop => Ok(Value::FREE),
         None => Ok(Value::FREE),
-        Some(s) => result(i, s).ok_or_else(|| unknown(i)),
+        Some(s) => {
+            let flushed = (h.flush_to_zero() == 2).then(|| modes::flushed(i, s)).flatten();
+            let value = flushed.or_else(|| result(i, s)).ok_or_else(|| unknown(i))?;
+            Ok(modes::suppressed(h, i, value))
+        }
     }
 }

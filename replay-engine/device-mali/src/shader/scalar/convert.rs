@@ -31,10 +31,23 @@ fn halves(m: &Mods, s: [u32; 4], of: impl Fn(f32) -> i64) -> u32 {
     join(m.pick[0].pair(s[0], false).map(|h| of(widen16(h as u16)) as u32))
 }
 
+/// The smallest half that is no denormal.
+const SMALLEST_HALF: f32 = 1.0 / 16_384.0;
+
+/// A number, or a zero of its sign where the clause has no denormal halves. What is smaller than all others is no
+/// less a denormal where rounding would make it one of them.
+fn flushed(m: &Mods, x: f32) -> f32 {
+    if m.flushes && x.abs() < SMALLEST_HALF {
+        0f32.copysign(x)
+    } else {
+        x
+    }
+}
+
 /// Two floats of 32 bits as two of 16.
 fn pack(m: &Mods, s: [u32; 4]) -> u32 {
     join(std::array::from_fn(|n| {
-        let h = round16(f64::from(source(m, s, n)), m.round);
+        let h = round16(f64::from(flushed(m, source(m, s, n))), m.round);
         u32::from(match m.clamp {
             Clamp::None => h,
             to => round16(f64::from(clamp(widen16(h), to)), Round::Even),
@@ -44,7 +57,7 @@ fn pack(m: &Mods, s: [u32; 4]) -> u32 {
 
 pub(super) fn scalar(op: Op) -> Option<Scalar> {
     Some(match op {
-        Op::F16ToF32 => |m, s| bits(widen16(m.pick[0].pair(s[0], false)[0] as u16)),
+        Op::F16ToF32 => |m, s| bits(flushed(m, widen16(m.pick[0].pair(s[0], false)[0] as u16))),
         Op::F16ToS32 => |m, s| to_s32(m, widen16(m.pick[0].pair(s[0], false)[0] as u16)),
         Op::F16ToU32 => |m, s| to_u32(m, widen16(m.pick[0].pair(s[0], false)[0] as u16)),
         Op::F32ToS32 => |m, s| to_s32(m, f32::from_bits(s[0])),

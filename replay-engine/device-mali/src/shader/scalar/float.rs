@@ -128,6 +128,26 @@ fn add_reduced(m: &Mods, s: [u32; 4]) -> u32 {
     bits(a + reduced)
 }
 
+/// A float result with what its clause suppresses taken out.
+pub(crate) fn suppressed32(m: &Mods, s: [u32; 4]) -> u32 {
+    suppressed(m, s[0], 0x7f80_0000)
+}
+
+/// The same of two halves.
+pub(crate) fn suppressed16(m: &Mods, s: [u32; 4]) -> u32 {
+    join([s[0] & 0xffff, s[0] >> 16].map(|h| suppressed(m, h, 0x7c00)))
+}
+
+fn suppressed(m: &Mods, word: u32, infinity: u32) -> u32 {
+    // The sign stands above the exponent.
+    let magnitude = word & !(infinity.wrapping_add(infinity & infinity.wrapping_neg()));
+    match magnitude.cmp(&infinity) {
+        std::cmp::Ordering::Equal if m.no_infinity => word - 1,
+        std::cmp::Ordering::Greater if m.no_nan => 0,
+        _ => word,
+    }
+}
+
 /// Rounds to a whole number, which keeps the sign of what it was.
 fn whole(m: &Mods, x: f32) -> f32 {
     (round_whole(f64::from(x), m.round) as f32).copysign(x)
@@ -175,13 +195,6 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
         Op::FmaV2f16 => |m, s| {
             let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
             join(std::array::from_fn(|n| half(m, odd_fma(a[n], b[n], c[n], m.round))))
-        },
-        Op::FmaRscaleV2f16 => |m, s| {
-            let (a, b, c) = (pair(m, s, 0), pair(m, s, 1), pair(m, s, 2));
-            let e = [s[3] as i16, (s[3] >> 16) as i16];
-            join(std::array::from_fn(|n| {
-                half(m, scale(product_and_sum(m, a[n], b[n], c[n]), i32::from(e[n])))
-            }))
         },
         Op::FaddV2f16 => |m, s| both_halves(m, s, |a, b| half(m, sum(m, a, b))),
         Op::FmaxF32 => |m, s| bits(clamp(extreme(m, source(m, s, 0), source(m, s, 1), true), m.clamp)),

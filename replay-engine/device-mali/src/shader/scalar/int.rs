@@ -42,6 +42,22 @@ fn dot(m: &Mods, s: [u32; 4]) -> u32 {
         .sum::<i32>() as u32
 }
 
+/// The high word of a sum of 64 bits whose second operand is shifted first: the low words of both operands, then the
+/// high ones. `None` for other operations than those that make the low word.
+pub(crate) fn wide_sum(op: Op) -> Option<Scalar> {
+    fn high(m: &Mods, s: [u32; 4], second: u64) -> u32 {
+        let first = u64::from(s[0]) | u64::from(s[2]) << 32;
+        (first.wrapping_add(second << (m.number & 7)) >> 32) as u32
+    }
+    Some(match op {
+        Op::ShaddxlI64 => |m, s| high(m, s, u64::from(s[1]) | u64::from(s[3]) << 32),
+        // The operand of 32 bits or of 16 is extended; the other high word does not count.
+        Op::ShaddxlS32 => |m, s| high(m, s, m.pick[1].word(s[1], true) as i32 as i64 as u64),
+        Op::ShaddxlU32 => |m, s| high(m, s, u64::from(m.pick[1].word(s[1], false))),
+        _ => return None,
+    })
+}
+
 pub(super) fn scalar(op: Op) -> Option<Scalar> {
     Some(match op {
         Op::Nop => |_, _| 0,
@@ -78,6 +94,8 @@ pub(super) fn scalar(op: Op) -> Option<Scalar> {
                 s[0].wrapping_sub(b)
             }
         },
+        Op::ShaddxlI64 | Op::ShaddxlU32 => |m, s| s[0].wrapping_add(m.pick[1].word(s[1], false) << (m.number & 7)),
+        Op::ShaddxlS32 => |m, s| s[0].wrapping_add(m.pick[1].word(s[1], true) << (m.number & 7)),
         Op::IaddcI32 => |_, s| s[0].wrapping_add(s[1]).wrapping_add(s[2] & 1),
         Op::IsubbI32 => |_, s| s[0].wrapping_sub(s[1]).wrapping_sub(s[2] & 1),
         Op::ImulI32 => |m, s| s[0].wrapping_mul(m.pick[1].word(s[1], m.signed[1])),

@@ -11,6 +11,8 @@ mod int;
 mod small;
 
 pub(crate) use cube::cube_face;
+pub(crate) use float::{suppressed16, suppressed32};
+pub(crate) use int::wide_sum;
 
 use super::mods::{Cmp, Mods, Truth};
 use bifrost::Op;

@@ -115,6 +115,10 @@ impl Work<'_, '_> {
                 self.steps.push(s);
                 None
             }
+            Op::ShaddxhI32 => {
+                self.high_sum(i, fma, tuple, to);
+                None
+            }
             Op::Barrier => Some(Message::Barrier),
             Op::Jump => {
                 let target = self.target(i, 0, tuple);

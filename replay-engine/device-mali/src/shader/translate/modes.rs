@@ -1,0 +1,185 @@
+//! The modes that a clause sets for its float operations, and what of them is not computed.
+//!
+//! | mode | computed | from |
+//! |---|---|---|
+//! | flush-to-zero, always | conversions between 16 and 32 bits, the only ones that Mesa's compiler puts there | its `fquantize2f16`: what lies below the smallest normal half becomes a zero of its sign, before any rounding |
+//! | suppression of infinity, of NaN | operations that give floats by plain arithmetic | `bifrost.h`: infinity becomes the greatest number of its sign, what is no number `+0` |
+//!
+//! The other modes of flushing are named by Mesa and described by nobody, and so are precise division and roots. Of
+//! write elision only is known that something is not written. Each is refused by name.
+
+use super::Work;
+use crate::shader::lanes::{Kind, Step};
+use crate::shader::mods::Mods;
+use crate::shader::scalar::{Scalar, suppressed16, suppressed32, wide_sum};
+use bifrost::{Flow, Header, Instruction, Modifier, Op, Value};
+
+/// Bits of the header that mean nothing.
+const RESERVED: u64 = 0x1f | 1 << 14;
+
+/// What the model does about infinities and what is no number in a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gives {
+    /// One float of 32 bits, or two of 16, by plain arithmetic.
+    Float { bits: u32 },
+    /// It compares floats, or makes integers of them.
+    Integer,
+    /// An approximation, a table, a message: what suppression means there nobody says.
+    Other,
+}
+
+/// Whether an operation looks at floats or makes them.
+fn of_floats(i: &Instruction) -> bool {
+    let name = i.op().name();
+    let bound = ["TEX", "LD_ATTR", "LD_CVT", "ST_CVT", "VAR_TEX", "LD_VAR"];
+    name.starts_with('F')
+        || name.contains("f16")
+        || name.contains("f32")
+        || name.contains("F16")
+        || name.contains("F32")
+        || name.starts_with("CUBE")
+        || bound.iter().any(|b| name.starts_with(b))
+        || i.get(Modifier::Mux) == Value::FpZero
+}
+
+fn gives(op: Op) -> Gives {
+    match op {
+        Op::FaddF32
+        | Op::FmaF32
+        | Op::FmaRscaleF32
+        | Op::FaddRscaleF32
+        | Op::FmaxF32
+        | Op::FminF32
+        | Op::FroundF32
+        | Op::LdexpF32
+        | Op::QuietF32
+        | Op::F16ToF32
+        | Op::S32ToF32
+        | Op::U32ToF32
+        | Op::S16ToF32
+        | Op::U16ToF32
+        | Op::S8ToF32
+        | Op::U8ToF32 => Gives::Float { bits: 32 },
+        Op::FaddV2f16
+        | Op::FmaV2f16
+        | Op::FmaRscaleV2f16
+        | Op::FmaxV2f16
+        | Op::FminV2f16
+        | Op::FroundV2f16
+        | Op::LdexpV2f16
+        | Op::QuietV2f16
+        | Op::V2f32ToV2f16
+        | Op::V2s16ToV2f16
+        | Op::V2u16ToV2f16
+        | Op::V2s8ToV2f16
+        | Op::V2u8ToV2f16 => Gives::Float { bits: 16 },
+        Op::FcmpF32
+        | Op::FcmpV2f16
+        | Op::F16ToS32
+        | Op::F16ToU32
+        | Op::F32ToS32
+        | Op::F32ToU32
+        | Op::V2f16ToV2s16
+        | Op::V2f16ToV2u16
+        | Op::BranchF16
+        | Op::BranchF32
+        | Op::BranchzF16
+        | Op::BranchzF32 => Gives::Integer,
+        _ => Gives::Other,
+    }
+}
+
+fn suppresses(h: Header) -> bool {
+    h.suppress_inf() || h.suppress_nan()
+}
+
+impl Work<'_, '_> {
+    /// Refuses what the header asks for and nobody describes.
+    pub(super) fn header(&mut self) {
+        let h = self.clause.header;
+        match h.flush_to_zero() {
+            1 => self.cannot("flush-to-zero as DirectX 11 has it"),
+            3 => self.cannot("flush-to-zero, abrupt"),
+            _ => {}
+        }
+        match h.exceptions() {
+            2 => self.cannot("exceptions for precise division"),
+            3 => self.cannot("exceptions for precise square roots"),
+            // Whether exceptions are counted does not show in any result.
+            _ => {}
+        }
+        if matches!(h.flow(), Flow::Elision | Flow::ElisionReconverge) {
+            self.cannot("write elision");
+        }
+        if h.bits & RESERVED != 0 {
+            self.cannot("a reserved bit of the header");
+        }
+    }
+
+    /// Refuses an operation of which is not known what it computes in the modes of its clause.
+    pub(super) fn check_modes(&mut self, i: &Instruction) {
+        let h = self.clause.header;
+        if !of_floats(i) {
+            return;
+        }
+        let named = |mode: &str| format!("{}{} with {mode}", i.unit().sign(), i.op().name());
+        if h.flush_to_zero() == 2 {
+            let nearest = i.get(Modifier::Round) == Value::None;
+            match i.op() {
+                Op::F16ToF32 => {}
+                Op::V2f32ToV2f16 if nearest => {}
+                _ => self.cannot(named("flush-to-zero")),
+            }
+        }
+        if suppresses(h) && gives(i.op()) == Gives::Other {
+            self.cannot(named("suppression of infinity or NaN"));
+        }
+    }
+
+    /// The modifiers of an operation with the modes of its clause.
+    pub(super) fn mods(&self, i: &Instruction) -> Mods {
+        Mods {
+            flushes: self.clause.header.flush_to_zero() == 2 && of_floats(i),
+            ..Mods::of(i)
+        }
+    }
+
+    /// Takes out of a result what the clause suppresses.
+    pub(super) fn suppress(&mut self, i: &Instruction, place: u16) {
+        let h = self.clause.header;
+        let Gives::Float { bits } = gives(i.op()) else { return };
+        if !suppresses(h) {
+            return;
+        }
+        let of: Scalar = if bits == 32 { suppressed32 } else { suppressed16 };
+        let mut s = Step::new(Kind::Scalar(of), [place, 0, 0, 0], place);
+        s.mods = Some(Box::new(Mods {
+            no_infinity: h.suppress_inf(),
+            no_nan: h.suppress_nan(),
+            ..Mods::of(i)
+        }));
+        self.steps.push(s);
+    }
+
+    /// A sum of 64 bits: FMA makes its low word, `SHADDXH` beside it the high one.
+    pub(super) fn high_sum(&mut self, i: &Instruction, fma: &Instruction, tuple: usize, to: u16) {
+        let Some(of) = wide_sum(fma.op()) else {
+            self.cannot(format!("+{} beside *{}", i.op().name(), fma.op().name()));
+            return;
+        };
+        let (low, high) = (self.operands(fma, tuple), self.operands(i, tuple));
+        let from = [low[0], low[1], high[0], high[1]];
+        let mut s = Step::new(Kind::Scalar(of), from, to);
+        s.mods = Some(Box::new(Mods::of(fma)));
+        self.steps.push(s);
+    }
+
+    /// Whether FMA's sum of 64 bits goes into the address of the message beside it, which is not implemented.
+    pub(super) fn refuse_sent_sum(&mut self, fma: &Instruction, add: &Instruction) {
+        let addressed = !matches!(add.op().message(), bifrost::Message::None | bifrost::Message::Barrier);
+        if addressed && wide_sum(fma.op()).is_some() {
+            let (fma, add) = (fma.op().name(), add.op().name());
+            self.cannot(format!("+{add} beside *{fma}"));
+        }
+    }
+}
