@@ -29,7 +29,18 @@ pub(crate) struct Shader<'j> {
     file: File,
     arch: pulp::Arch,
     /// By wave.
-    places: Vec<[Vector; 3]>,
+    threads: Vec<Threads>,
+}
+
+/// What the threads of a wave are, the same in every workgroup.
+#[derive(Clone, Copy)]
+struct Threads {
+    /// Places within the workgroup, by axis.
+    places: [Vector; 3],
+    /// Lanes within their warps.
+    lane: Vector,
+    /// Numbers of their warps.
+    warp: Vector,
 }
 
 impl<'j> Shader<'j> {
@@ -42,7 +53,7 @@ impl<'j> Shader<'j> {
             running,
             file,
             arch: pulp::Arch::new(),
-            places: Vec::new(),
+            threads: Vec::new(),
         }
     }
 
@@ -66,27 +77,30 @@ impl<'j> Shader<'j> {
         }
     }
 
-    /// Places of a wave's threads within the workgroup, by axis. They are the same in every workgroup.
-    fn places(&mut self, first: u32) -> [Vector; 3] {
+    /// The threads of the wave that begins with this one.
+    fn threads(&mut self, first: u32) -> &Threads {
         let number = first as usize / LANES;
-        if let Some(known) = self.places.get(number) {
-            return *known;
-        }
         let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
-        for n in self.places.len()..=number {
+        let warp = self.running.warp.max(1);
+        for n in self.threads.len()..=number {
             let thread = |i: usize| (n * LANES + i) as u32;
-            self.places.push([
-                std::array::from_fn(|i| thread(i) % sx),
-                std::array::from_fn(|i| thread(i) / sx % sy),
-                std::array::from_fn(|i| thread(i) / sx / sy % sz),
-            ]);
+            self.threads.push(Threads {
+                places: [
+                    std::array::from_fn(|i| thread(i) % sx),
+                    std::array::from_fn(|i| thread(i) / sx % sy),
+                    std::array::from_fn(|i| thread(i) / sx / sy % sz),
+                ],
+                lane: std::array::from_fn(|i| thread(i) % warp),
+                warp: std::array::from_fn(|i| thread(i) / warp),
+            });
         }
-        self.places.get(number).copied().unwrap_or([[0; LANES]; 3])
+        // It was put there just now, unless it was there before.
+        &self.threads[number]
     }
 
     /// Sets the registers of a wave that begins.
     fn preload(&mut self, group: [u32; 3], wave: &Wave) {
-        let places = self.places(wave.first);
+        let places = self.threads(wave.first).places;
         self.file.registers().fill([0; LANES]);
         let running = self.running;
         for (register, what) in &running.job.preload {
@@ -107,10 +121,9 @@ impl<'j> Shader<'j> {
     }
 
     fn special(&mut self, wave: &Wave) {
-        let warp = self.running.warp.max(1);
-        let thread: Vector = std::array::from_fn(|i| wave.first + i as u32);
-        *self.file.at_mut(LANE_ID) = thread.map(|t| t % warp);
-        *self.file.at_mut(WARP_ID) = thread.map(|t| t / warp);
+        let Threads { lane, warp, .. } = *self.threads(wave.first);
+        *self.file.at_mut(LANE_ID) = lane;
+        *self.file.at_mut(WARP_ID) = warp;
     }
 
     /// Runs a wave until all its lanes ended or wait.

@@ -16,8 +16,8 @@ const ALL_OF_PART: Mask = (1 << PART) - 1;
 
 /// How the addresses of neighbouring lanes lie.
 enum Layout {
-    /// All at one address.
-    Same(u64),
+    /// All at one address, or all beyond a uniform buffer.
+    Same(Option<u64>),
     /// A word each, one behind the other, within a page.
     Run(u64),
     Apart,
@@ -227,10 +227,13 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
         for part in 0..LANES / PART {
             let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
-            if lanes == ALL_OF_PART && space == Space::Global && !T::READS {
-                match self.layout(address, part) {
+            if lanes == ALL_OF_PART && !T::READS {
+                match self.layout(space, address, part, 4 * N as u32) {
                     Layout::Same(va) => {
-                        let words = self.view.load::<N>(va)?;
+                        let words = match va {
+                            Some(va) => self.view.load::<N>(va)?,
+                            None => [0; N],
+                        };
                         for (n, word) in (0u16..).zip(words) {
                             *self.part_mut(staging, n, part) = [word; PART];
                         }
@@ -262,8 +265,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
             if N == 1
                 && lanes == ALL_OF_PART
-                && space == Space::Global
-                && let Layout::Run(va) = self.layout(address, part)
+                && let Layout::Run(va) = self.layout(space, address, part, 4)
             {
                 let words = *self.part_mut(staging, 0, part);
                 self.by(part * PART);
@@ -293,24 +295,43 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         &mut parts[part % (LANES / PART)]
     }
 
-    /// How the addresses of a part's lanes lie.
+    /// How the addresses of a part's lanes lie, for accesses of so many bytes by each.
     #[inline(always)]
-    fn layout(&self, address: [u16; 2], part: usize) -> Layout {
+    fn layout(&self, space: Space, address: [u16; 2], part: usize, bytes: u32) -> Layout {
         let of = |place: u16| self.file.at(place).as_chunks::<PART>().0[part % (LANES / PART)];
-        let (low, high) = (of(address[0]), of(address[1]));
-        let (mut same, mut run) = (0, 0);
+        let low = of(address[0]);
+        let high = match space {
+            Space::Global | Space::Uniform => of(address[1]),
+            Space::Shared => [0; PART],
+            // Each thread has a stretch of its own.
+            Space::Local => return Layout::Apart,
+        };
+        let (mut same, mut run, mut apart) = (0, 0, 0);
         for i in 0..PART {
             same |= low[i] ^ low[0];
-            run |= low[i] ^ low[0].wrapping_add(4 * i as u32) | high[i] ^ high[0];
+            run |= low[i] ^ low[0].wrapping_add(4 * i as u32);
+            apart |= high[i] ^ high[0];
         }
-        let va = u64::from(low[0]) | u64::from(high[0]) << 32;
-        if same == 0 && high == [high[0]; PART] {
-            Layout::Same(va)
-        } else if run == 0 && va % PAGE_SIZE as u64 <= (PAGE_SIZE - 4 * PART) as u64 {
+        if apart != 0 || same != 0 && run != 0 {
+            return Layout::Apart;
+        }
+        let of_lane = |i: usize| match space {
+            Space::Global => Some(u64::from(low[i]) | u64::from(high[i]) << 32),
+            _ => self.address(space, address, part * PART + i, bytes),
+        };
+        let first = of_lane(0);
+        if same == 0 {
+            return Layout::Same(first);
+        }
+        match first {
             // Within a page a fault tells the first lane's address, as if the lanes went one after another.
-            Layout::Run(va)
-        } else {
-            Layout::Apart
+            Some(va)
+                if va % PAGE_SIZE as u64 <= (PAGE_SIZE - 4 * PART) as u64
+                    && of_lane(PART - 1) == Some(va + 4 * (PART as u64 - 1)) =>
+            {
+                Layout::Run(va)
+            }
+            _ => Layout::Apart,
         }
     }
 
@@ -442,3 +463,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;
