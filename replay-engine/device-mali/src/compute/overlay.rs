@@ -65,16 +65,16 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Marks `words` words from word `at` on, at most 64 and within the page, as read.
+    /// Marks `words` words from word `at` on, at most 32 and within the page, as read.
     #[inline(always)]
     pub fn mark_read(&mut self, at: usize, words: usize) {
-        let m = ((1u128 << (words & 127)) - 1) << (at & 63);
-        let i = at / 64 % self.read.len();
-        self.read[i] |= m as u64;
-        if (m >> 64) != 0
+        let marks = (1u64 << (words & 63)) - 1;
+        let (i, shift) = (at / 64 % self.read.len(), at & 63);
+        self.read[i] |= marks << shift;
+        if shift + words > 64
             && let Some(w) = self.read.get_mut(i + 1)
         {
-            *w |= (m >> 64) as u64;
+            *w |= marks >> (64 - shift);
         }
     }
 }

@@ -225,6 +225,16 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     }
 
     fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+        if !T::READS && self.lanes == Mask::MAX && self.at_one_place(space, address) {
+            let words = match self.address(space, address, 0, 4 * N as u32) {
+                Some(va) => self.view.load::<N>(va)?,
+                None => [0; N],
+            };
+            for (n, word) in (0u16..).zip(words) {
+                *self.file.at_mut((u16::from(staging) + n) % 64) = [word; LANES];
+            }
+            return Ok(());
+        }
         for part in 0..LANES / PART {
             let lanes = self.lanes >> (part * PART) & ALL_OF_PART;
             if lanes == ALL_OF_PART && !T::READS {
@@ -293,6 +303,22 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             .as_chunks_mut::<PART>()
             .0;
         &mut parts[part % (LANES / PART)]
+    }
+
+    /// Whether all lanes have one address, as is usual in uniform buffers.
+    #[inline(always)]
+    fn at_one_place(&self, space: Space, address: [u16; 2]) -> bool {
+        let same = |place: u16| {
+            let words = self.file.at(place);
+            // The last lane tells most that differ.
+            words[0] == words[LANES - 1] && words.iter().fold(0, |all, w| all | w ^ words[0]) == 0
+        };
+        match space {
+            Space::Global | Space::Uniform => same(address[0]) && same(address[1]),
+            Space::Shared => same(address[0]),
+            // Each thread has a stretch of its own.
+            Space::Local => false,
+        }
     }
 
     /// How the addresses of a part's lanes lie, for accesses of so many bytes by each.
