@@ -18,6 +18,7 @@ pub mod parts;
 pub mod plans;
 pub mod recordings;
 pub mod seeds;
+pub mod shader_code;
 pub mod shader_job;
 pub mod textures;
 
@@ -47,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("plan_verified", plans::plan_verified),
     ("raw_memory", recordings::raw_memory),
     ("register_map", machine::register_map),
+    ("shader_code", shader_code::shader_code),
     ("shader_job", shader_job::shader_job),
     ("textures", textures::textures),
     ("wire", messages::wire),

@@ -5,6 +5,7 @@ mod machine;
 mod messages;
 mod plans;
 mod recordings;
+mod shader_code;
 mod shader_job;
 mod textures;
 
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Seed> {
     messages::add(&mut add);
     plans::add(&mut add);
     recordings::add(&mut add);
+    shader_code::add(&mut add);
     shader_job::add(&mut add);
     textures::add(&mut add);
     seeds

@@ -23,8 +23,22 @@ pub fn add(add: Add<'_>) {
     }
 }
 
-/// The first job of a sample, with a page of data in the place of each buffer.
-fn of_sample(sample: &str, mode: u8) -> Option<Vec<u8>> {
+/// The code of a sample's first job.
+pub(super) fn code_of_sample(sample: &str) -> Option<Vec<u8>> {
+    Some(first_job(sample)?.code)
+}
+
+/// The first job of a sample.
+struct First {
+    dispatch: Option<Dispatch>,
+    state: Vec<u32>,
+    code: Vec<u8>,
+    /// What it pushes, with a page of data in the place of each buffer.
+    push: Vec<u64>,
+}
+
+/// Takes it out of the recording.
+fn first_job(sample: &str) -> Option<First> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
     let r = trace_core::import::open(&file, &Progress::new()).ok()?;
     let map = RegisterMap::for_gpu(r.facts.identity.gpu_id)?;
@@ -66,22 +80,33 @@ fn of_sample(sample: &str, mode: u8) -> Option<Vec<u8>> {
             None => word,
         })
         .collect();
+    Some(First {
+        dispatch: found.jobs.first()?.dispatch,
+        state,
+        code: shader,
+        push,
+    })
+}
+
+/// An input of the first job of a sample.
+fn of_sample(sample: &str, mode: u8) -> Option<Vec<u8>> {
+    let first = first_job(sample)?;
     let dispatch = Dispatch {
         workgroups: [2, 2, 1],
-        size: found.jobs.first()?.dispatch?.size,
+        size: first.dispatch?.size,
     };
     let (sizes, shifts) = dispatch.pack(6)?;
     let mut storage = [0; 8];
     storage[1] = 31;
-    let word = |n: usize| state.get(n).copied().unwrap_or(0);
+    let word = |n: usize| first.state.get(n).copied().unwrap_or(0);
     let parts = Parts {
         mode,
         invocation: [sizes, shifts],
         state: [word(2), word(3), word(4), word(12)],
         storage,
-        push,
+        push: first.push,
         pointer: (255, JOB as u32),
         edits: Vec::new(),
     };
-    Some(parts.encode(&shader))
+    Some(parts.encode(&first.code))
 }

@@ -137,8 +137,10 @@ impl Code {
     /// Bytes from the entry to the end of the last clause.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let end = |c: &CodeClause| c.clause.address.saturating_add(c.clause.bytes());
-        self.clauses.last().map_or(0, |c| end(c).saturating_sub(self.entry.0))
+        // The distance first: the last clause may end where the address space does.
+        let from_entry = |c: &CodeClause| c.clause.address.saturating_sub(self.entry.0);
+        let all = |c: &CodeClause| from_entry(c).saturating_add(c.clause.bytes());
+        self.clauses.last().map_or(0, all)
     }
 
     /// Operations, those of both units.

@@ -1,0 +1,26 @@
+//! Seeds of the code of shaders: those of the sample recordings, with padding behind them and without.
+
+use super::{Add, shader_job};
+use crate::shader_code::encode;
+
+/// Where the code of a seed begins.
+const ENTRY: u64 = 0x5f_0000_1000;
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    for sample in ["vecadd", "matmul", "histogram", "mediump"] {
+        if let Some(mut code) = shader_job::code_of_sample(sample) {
+            code.extend([0; 16]);
+            add("shader_code", sample, encode(ENTRY, u32::MAX, u16::MAX, &code));
+        }
+    }
+    if let Some(code) = shader_job::code_of_sample("vecadd-g52") {
+        // To the last byte of the address space, where nothing can stand behind it.
+        let entry = 0u64.wrapping_sub(code.len() as u64);
+        add(
+            "shader_code",
+            "vecadd-g52-at-the-end",
+            encode(entry, u32::MAX, u16::MAX, &code),
+        );
+    }
+}

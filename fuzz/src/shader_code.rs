@@ -1,0 +1,91 @@
+//! The target for the reader of a job's shader: any words, at any address, of which memory may hold only a part.
+
+use crate::input::Input;
+use trace_core::GpuVa;
+use trace_core::jobs::{CodeEnd, GpuMemory, MAX_CODE, code_within};
+
+/// Memory that holds some bytes from an address on, but for a range that it does not.
+struct Held<'a> {
+    from: u64,
+    bytes: &'a [u8],
+    /// The range that is not held, counted from the first byte.
+    hole: std::ops::Range<usize>,
+}
+
+impl GpuMemory for Held<'_> {
+    fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
+        let Some(at) = va.0.checked_sub(self.from).and_then(|at| usize::try_from(at).ok()) else {
+            return false;
+        };
+        let end = at.saturating_add(out.len());
+        // Nothing lies behind the last address.
+        if va.0.checked_add(out.len().saturating_sub(1) as u64).is_none() {
+            return false;
+        }
+        let held = end <= self.hole.start || at >= self.hole.end;
+        match self.bytes.get(at..end).filter(|_| held) {
+            Some(bytes) => {
+                out.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// An input: where the code begins, most bytes to read, where memory holds nothing, the code.
+#[must_use]
+pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
+    let mut out = entry.to_le_bytes().to_vec();
+    out.extend(most.to_le_bytes());
+    out.extend(hole.to_le_bytes());
+    out.extend(code);
+    out
+}
+
+/// A shader out of any memory: its clauses stand one behind the other and within the limit, each is what its bytes
+/// say, its text can be had, branches and what is unknown are counted, and a lower limit cuts the same list short.
+/// Taken when the code was read to its end.
+pub fn shader_code(data: &[u8]) -> bool {
+    let mut input = Input(data);
+    let (entry, most, hole) = (input.u64(), u64::from(input.u32()), usize::from(input.u16()));
+    let mem = Held {
+        from: entry,
+        bytes: input.0,
+        hole: hole..hole.saturating_add(16),
+    };
+    let code = code_within(&mem, GpuVa(entry), most);
+    let most = most.min(MAX_CODE);
+    let mut at = entry;
+    for (n, c) in code.clauses.iter().enumerate() {
+        assert_eq!(c.clause.address, at, "a gap between clauses");
+        assert!(at - entry < most, "more was read than was asked for");
+        assert_eq!(code.at(at), Some(n));
+        let mut bytes = vec![0; c.clause.bytes() as usize];
+        assert!(mem.read(GpuVa(at), &mut bytes), "a clause that memory does not hold");
+        let again = bifrost::Clause::from_code(&bytes, 0).map(|mut again| {
+            again.address = at;
+            again
+        });
+        assert_eq!(again.as_ref(), Ok(&c.clause));
+        assert!(!bifrost::clause_text(&c.clause, entry).is_empty());
+        // The last clause may end where the address space does.
+        at = at.wrapping_add(c.clause.bytes());
+    }
+    assert_eq!(code.bytes(), at.wrapping_sub(entry));
+    assert!(
+        code.clauses.first().is_none_or(|c| c.reached),
+        "the first clause is where it begins"
+    );
+    let unknown: u64 = code.unknown().values().sum();
+    assert!(unknown <= code.operations());
+    if let CodeEnd::Unreadable(va) = code.end {
+        assert!(!mem.read(va, &mut [0; 16]), "what is held was told as missing");
+    }
+    let fewer = code_within(&mem, GpuVa(entry), most / 2);
+    assert!(fewer.clauses.len() <= code.clauses.len());
+    for (a, b) in fewer.clauses.iter().zip(&code.clauses) {
+        assert_eq!((&a.clause, &a.targets, a.indirect), (&b.clause, &b.targets, b.indirect));
+    }
+    code.end.is_whole() && !code.clauses.is_empty()
+}

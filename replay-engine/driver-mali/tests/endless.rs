@@ -1,0 +1,377 @@
+//! Shaders that do not end: the budget stops them, and the driver, the slot and a replay see a job that hangs.
+//!
+//! The shaders are put together here from the table of the instruction set.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use bifrost::pack::{Slots, clause};
+use bifrost::{Constant, Header, Instruction, Modifier, Op, PcRelative, Port2, Port3, Registers, Source, Unit, Value};
+use device_mali::{Budget, Model, SoftwareMali};
+use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submitted};
+use replay_core::{Device, WaitResult};
+use replay_engine::device::{Board, space};
+use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::run::{Outcome, Verdict, run};
+use trace_core::check::FindingKind;
+use trace_core::jobs::Dispatch;
+use trace_core::mmu::Rights;
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, ElementType, MmuFormat};
+use trace_core::{GpuVa, Recording};
+
+const LOW: Source = Source::Uniform { high: false };
+const HIGH: Source = Source::Uniform { high: true };
+
+/// What a clause is followed by: the end, or the next one.
+const END: u64 = 0;
+const NEXT: u64 = 3 << 11;
+
+/// The bits of an operation with these sources, these modifiers set and all others as usual.
+fn bits(unit: Unit, op: Op, sources: &[Source], set: &[(Modifier, Value)]) -> u32 {
+    let wanted = |i: &Instruction| {
+        let usual = |(m, v, shown): (Modifier, Value, bool)| {
+            set.iter().find(|(n, _)| *n == m).map_or(!shown, |(_, want)| v == *want)
+        };
+        i.op() == op
+            && (0..i.source_count()).all(|n| i.source(n) == sources.get(n).copied())
+            && i.modifiers().all(usual)
+    };
+    for (_, mask, exact) in Instruction::encodings(unit).filter(|e| e.0 == op) {
+        let free: Vec<u32> = (0..unit.bits()).map(|n| 1 << n).filter(|b| mask & b == 0).collect();
+        for n in 0..1u32 << free.len() {
+            let more = free
+                .iter()
+                .enumerate()
+                .filter(|(k, _)| n >> k & 1 == 1)
+                .map(|(_, b)| b)
+                .sum::<u32>();
+            if Instruction::decode(unit, exact | more).is_some_and(|i| wanted(&i)) {
+                return exact | more;
+            }
+        }
+    }
+    panic!("{op:?} has no such form");
+}
+
+fn nop(unit: Unit) -> u32 {
+    bits(unit, Op::Nop, &[], &[])
+}
+
+/// A clause of one tuple.
+fn one(flow: u64, registers: Registers, fma: u32, add: u32, constants: &[Constant]) -> Vec<u8> {
+    clause(Header { bits: flow }, &[Slots { registers, fma, add }], constants)
+        .unwrap()
+        .concat()
+}
+
+/// A constant whose high word leads this many bytes away and whose low word is 1 with [`by`].
+fn leads(bytes: i32) -> Constant {
+    Constant {
+        bits: u64::from(bytes as u32 & 0x0fff_ffff) << 32,
+        relative: PcRelative::High,
+    }
+}
+
+/// A block that takes the first constant, with 1 for its lowest bits.
+fn by() -> Registers {
+    Registers {
+        uniform: 0x41,
+        ..Registers::idle()
+    }
+}
+
+fn end() -> Vec<u8> {
+    one(END, Registers::idle(), nop(Unit::Fma), nop(Unit::Add), &[])
+}
+
+/// A clause that leads to itself.
+fn again() -> Vec<u8> {
+    one(
+        NEXT,
+        by(),
+        nop(Unit::Fma),
+        bits(Unit::Add, Op::Jump, &[HIGH], &[]),
+        &[leads(0)],
+    )
+}
+
+/// Loads the word that the first pushed uniform points at, and does so again while it is not 0.
+fn waits_for_zero() -> Vec<u8> {
+    let load = bits(Unit::Add, Op::LoadI32, &[LOW, HIGH], &[(Modifier::Seg, Value::None)]);
+    let registers = Registers {
+        uniform: 0x80,
+        ..Registers::idle()
+    };
+    // The staging register is the first.
+    let mut code = one(NEXT, registers, nop(Unit::Fma), load, &[]);
+    let back = -(code.len() as i32);
+    let branch = bits(
+        Unit::Add,
+        Op::BranchzI32,
+        &[Source::Port(0), HIGH],
+        &[(Modifier::Cmpf, Value::Ne)],
+    );
+    let registers = Registers { port0: Some(0), ..by() };
+    code.extend(one(NEXT, registers, nop(Unit::Fma), branch, &[leads(back)]));
+    code.extend(end());
+    code
+}
+
+/// Threads of an odd number go to the last clause, the others to a barrier before it.
+fn parts_at_a_barrier(last: Vec<u8>) -> Vec<u8> {
+    let odd = bits(Unit::Fma, Op::LshiftAndI32, &[Source::Port(0), LOW, Source::Stage], &[]);
+    let branch = bits(
+        Unit::Add,
+        Op::BranchzI32,
+        &[Source::Stage, HIGH],
+        &[(Modifier::Cmpf, Value::Ne)],
+    );
+    let barrier = one(
+        NEXT,
+        Registers::idle(),
+        nop(Unit::Fma),
+        bits(Unit::Add, Op::Barrier, &[], &[]),
+        &[],
+    );
+    let registers = Registers {
+        port0: Some(55),
+        ..by()
+    };
+    let parts = |to: usize| one(NEXT, registers, odd, branch, &[leads(to as i32)]);
+    let past = parts(0).len() + barrier.len() + end().len();
+    [parts(past), barrier, end(), last].concat()
+}
+
+#[test]
+fn the_shaders_of_these_tests_are_what_they_say() {
+    let text = |code: &[u8]| {
+        let mut out = String::new();
+        let mut at = 0;
+        while at < code.len() {
+            let c = bifrost::Clause::from_code(code, at).unwrap();
+            assert!(c.is_sound());
+            assert_eq!(
+                (c.tuples[0].registers.port2, c.tuples[0].registers.port3),
+                (Port2::Idle, Port3::Idle)
+            );
+            out += &bifrost::clause_text(&c, at as u64);
+            at += c.bytes() as usize;
+        }
+        out
+    };
+    let waits = text(&waits_for_zero());
+    assert!(
+        waits.contains("LOAD.i32") && waits.contains("BRANCHZ.i32.ne"),
+        "{waits}"
+    );
+    assert!(text(&again()).contains("JUMP"));
+    let parts = text(&parts_at_a_barrier(end()));
+    assert!(parts.contains("BARRIER") && parts.contains("LSHIFT_AND.i32"), "{parts}");
+}
+
+/// A chain of one compute job with 64 threads a workgroup, and a page of data that its first uniform points at.
+struct Job {
+    head: GpuVa,
+    data: GpuVa,
+}
+
+fn job(d: &mut Driver<'_>, space: SpaceId, code: &[u8], workgroups: u32) -> Job {
+    let page = |d: &mut Driver<'_>, rights| d.alloc(space, 0x1000, rights).unwrap();
+    let (head, shader, data) = (page(d, Rights::RW), page(d, Rights::RX), page(d, Rights::RW));
+    let mut descriptors = vec![0u8; 0x400];
+    let mut put = |at: usize, words: &[u32]| {
+        for (to, word) in descriptors[at..].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    let pointer = |va: u64| [va as u32, (va >> 32) as u32];
+    let (state, push) = (head.0 + 0x200, head.0 + 0x300);
+    // A compute job, 64 bits, the first of its chain.
+    put(16, &[1 | 4 << 1 | 1 << 16]);
+    let (sizes, shifts) = Dispatch {
+        workgroups: [workgroups, 1, 1],
+        size: [64, 1, 1],
+    }
+    .pack(6)
+    .unwrap();
+    put(32, &[sizes, shifts]);
+    put(64 + 12 * 4, &pointer(push));
+    put(64 + 14 * 4, &pointer(state));
+    put(0x200, &pointer(shader.0));
+    // A barrier may be there; places in the workgroup are preloaded to register 55; one uniform is pushed.
+    put(0x200 + 4 * 4, &[1 << 11]);
+    put(0x200 + 12 * 4, &[1 << 7 | 1 << 15]);
+    put(0x300, &pointer(data.0));
+    d.write(space, head, &descriptors).unwrap();
+    d.write(space, shader, code).unwrap();
+    Job { head, data }
+}
+
+fn device() -> SoftwareMali {
+    SoftwareMali::new(Model::G71).with_budget(Budget {
+        warp: 5_000,
+        job: 100_000,
+    })
+}
+
+fn submitted(d: &mut Driver<'_>, space: SpaceId, head: GpuVa) -> Submitted {
+    d.submit_chain(space, 1, head).unwrap()
+}
+
+fn hangs(end: Result<JobEnd, DriverError>) {
+    assert!(
+        matches!(end, Err(DriverError::NoInterrupt { what: "a job", .. })),
+        "{end:?}"
+    );
+}
+
+const REASON: &str = "the shader did not end within 5000 clauses of a warp, 100000 of all";
+
+#[test]
+fn a_shader_that_never_ends_hangs_its_slot_until_it_is_stopped_hard() {
+    for (code, groups) in [(again(), 1), (again(), 40), (waits_for_zero(), 3)] {
+        let mut board = device();
+        let mut d = Driver::boot(&mut board, Recorder::new("a shader that never ends")).unwrap();
+        let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+        let endless = job(&mut d, space, &code, groups);
+        d.write(space, endless.data, &[7; 8]).unwrap();
+        let after = job(&mut d, space, &end(), groups);
+        let chain = submitted(&mut d, space, endless.head);
+        hangs(d.wait(chain));
+        // Waiting on helps nobody.
+        hangs(d.wait(chain));
+        let ended = d.stop(chain).unwrap();
+        assert_eq!((ended.status, ended.fault_address), (4, None), "terminated");
+        // The slot is free again, and the GPU as well as before.
+        d.run_chain(space, 1, after.head).unwrap();
+        d.finish().unwrap();
+        let told: Vec<_> = board
+            .take_job_reports()
+            .into_iter()
+            .map(|r| (r.status, r.computed, r.reason))
+            .collect();
+        assert_eq!(told[0].0, 8, "active, as the slot says of a job that hangs");
+        // Neither computed nor not: it never came to an end.
+        assert_eq!(told[0].1, None);
+        assert_eq!(told[0].2.as_deref(), Some(REASON));
+        assert_eq!(told.last(), Some(&(1, Some(true), None)));
+        // What was executed does not depend on how the budget was spent.
+        assert!(board.work().clauses <= 100_000 + 200, "{:?}", board.work());
+    }
+}
+
+/// Register offsets: job slot 1, GPU command, interrupts.
+const JS1: u64 = 0x1880;
+
+fn read(board: &mut SoftwareMali, offset: u64) -> u64 {
+    board.read(space::REGISTERS, offset, 4).unwrap()
+}
+
+fn write(board: &mut SoftwareMali, offset: u64, value: u64) {
+    board.write(space::REGISTERS, offset, 4, value).unwrap();
+}
+
+/// A device whose slot 1 hangs in a shader.
+fn hung() -> SoftwareMali {
+    let mut board = device();
+    let mut d = Driver::boot(&mut board, Recorder::new("a shader that never ends")).unwrap();
+    let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let endless = job(&mut d, space, &again(), 1);
+    let chain = submitted(&mut d, space, endless.head);
+    hangs(d.wait(chain));
+    drop(d);
+    board
+}
+
+#[test]
+fn the_registers_say_that_a_shader_which_never_ends_is_at_work() {
+    let mut board = hung();
+    assert_eq!(read(&mut board, JS1 + 0x24), 8, "the slot is active");
+    assert_eq!((read(&mut board, 0x1000), board.lines()), (0, 0), "no interrupt came");
+    // A soft stop asks it to end, and it is told as stopped.
+    write(&mut board, JS1 + 0x20, 2);
+    assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));
+    assert_eq!((read(&mut board, 0x1000), read(&mut board, JS1 + 0x24)), (1 << 17, 3));
+}
+
+#[test]
+fn a_reset_ends_a_shader_that_never_ends() {
+    for command in [1, 2] {
+        let mut board = hung();
+        write(&mut board, 0x30, command);
+        write(&mut board, 0x28, 0x100);
+        assert_eq!(board.wait_interrupt(4, 1_000_000), Ok(WaitResult::Raised { lines: 4 }));
+        assert_eq!((read(&mut board, JS1 + 0x24), read(&mut board, 0x1000)), (0, 0));
+        // It boots and runs again.
+        let mut d = Driver::boot(&mut board, Recorder::new("after the reset")).unwrap();
+        let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+        let short = job(&mut d, space, &end(), 2);
+        d.run_chain(space, 1, short.head).unwrap();
+        d.finish().unwrap();
+    }
+}
+
+#[test]
+fn threads_that_part_before_a_barrier_do_not_hang_it() {
+    let mut board = device();
+    let mut d = Driver::boot(&mut board, Recorder::new("a barrier")).unwrap();
+    let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+    // Half of the threads end without coming to the barrier: the others go on, as nobody is left to wait for.
+    let apart = job(&mut d, space, &parts_at_a_barrier(end()), 3);
+    d.run_chain(space, 1, apart.head).unwrap();
+    // Half of them never end: the others would wait for ever, and the budget ends it.
+    let endless = job(&mut d, space, &parts_at_a_barrier(again()), 3);
+    let chain = submitted(&mut d, space, endless.head);
+    hangs(d.wait(chain));
+    assert_eq!(d.stop(chain).unwrap().status, 4);
+    d.finish().unwrap();
+    let told: Vec<_> = board
+        .take_job_reports()
+        .into_iter()
+        .map(|r| (r.computed, r.reason))
+        .collect();
+    assert_eq!(told[0], (Some(true), None));
+    assert_eq!(told[1], (None, Some(REASON.into())));
+}
+
+/// A recording of a shader that waits for a word to be 0, which it is.
+fn recorded() -> Recording {
+    let mut board = device();
+    let mut d = Driver::boot(&mut board, Recorder::new("a shader that waits")).unwrap();
+    let space = d.new_space(MmuFormat::MaliLpae).unwrap();
+    let waits = job(&mut d, space, &waits_for_zero(), 2);
+    d.name_buffer("flag", BufferRole::Input, space, waits.data, 4, ElementType::U32);
+    d.run_chain(space, 1, waits.head).unwrap();
+    d.finish().unwrap()
+}
+
+fn replay(r: &Recording, edits: &Edits) -> Outcome {
+    let mut board = device();
+    let c = compile(r, edits, &board.info(), &CompileOptions::default(), &Progress::new()).unwrap();
+    run(&c.plan, &c.pages, &mut board, &Progress::new())
+}
+
+#[test]
+fn a_replay_whose_edited_input_makes_a_shader_loop_is_told_as_a_hang() {
+    let r = recorded();
+    let as_it_was = replay(&r, &Edits::default());
+    assert_eq!((as_it_was.verdict, &as_it_was.failure), (Verdict::Match, &None));
+    assert_eq!(as_it_was.jobs[0].computed, Some(true));
+    let edits = Edits {
+        inputs: [("flag".to_owned(), vec![1, 0, 0, 0])].into(),
+        ..Edits::default()
+    };
+    let o = replay(&r, &edits);
+    assert_ne!(o.verdict, Verdict::Match);
+    let why = o.failure.clone().unwrap();
+    assert!(why.contains("no interrupt came"), "{why}");
+    let job = &o.jobs[0];
+    assert_eq!((job.done, job.status, job.computed), (false, None, None));
+    // The report reads the slot: it is at work.
+    assert_eq!(o.faults.len(), 1);
+    let status = ("JS1_STATUS".to_owned(), 8, "ACTIVE".to_owned());
+    assert!(o.faults[0].registers.contains(&status), "{:?}", o.faults[0]);
+    assert!(!o.computed);
+    // And why it is, is a finding with its job.
+    let finding = o.findings.iter().find(|f| f.kind == FindingKind::ShaderNotRun).unwrap();
+    assert!(finding.message.contains(REASON), "{finding:?}");
+}
