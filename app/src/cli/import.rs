@@ -1,10 +1,12 @@
-//! `import`: a foreign recording into a `.kine` file.
+//! `import`: a foreign recording, or job chains submitted to a software GPU, into a `.kine` file.
 
 use super::check::{Shown, name_of};
 use super::out::counted;
 use super::outputs::Files;
 use super::source::{Opened, format_name, number};
+use super::waiting::Doing;
 use super::{Exit, Failure, Out, Verb, waiting};
+use crate::document::source::{self, Ran};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use trace_core::{PhysAddr, Recording, container, timeline};
 
 pub const VERB: Verb = Verb {
     name: "import",
-    about: "Make a .kine of a foreign recording, or of a raw memory dump with --raw",
+    about: "Make a .kine of a foreign recording, of a folder of job chains, or with --raw of a memory dump",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -55,6 +57,42 @@ fn format(text: &str) -> Result<MmuFormat, String> {
     found.ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
 }
 
+/// A recording, and for job chains how they ran.
+struct Imported {
+    recording: Recording,
+    ran: Option<Chains>,
+}
+
+impl From<Recording> for Imported {
+    fn from(recording: Recording) -> Self {
+        Self { recording, ran: None }
+    }
+}
+
+impl Imported {
+    fn of(ran: Ran) -> Self {
+        let chains = Chains {
+            board: ran.board,
+            jobs: ran.done.jobs.len() as u64,
+            failed: ran.done.jobs.iter().filter(|j| j.status != 1).count() as u64,
+            computed: ran.done.computed(),
+        };
+        Self {
+            recording: ran.done.recording,
+            ran: Some(chains),
+        }
+    }
+}
+
+/// How job chains ran.
+#[derive(Serialize)]
+struct Chains {
+    board: String,
+    jobs: u64,
+    failed: u64,
+    computed: bool,
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     path: String,
@@ -63,19 +101,21 @@ struct Report<'a> {
     pages: u64,
     distinct_pages: u64,
     findings: Vec<Shown<'a>>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    ran: Option<Chains>,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let (source, to) = (&arguments.source, &arguments.to);
     let at = Files::of(source).writes("-o", Some(to)).check_kine(to)?;
-    let recording = waiting::show("importing", |progress, _| to_kine(arguments, &at, progress))?;
+    let imported = waiting::show("importing", |progress, doing| to_kine(arguments, &at, progress, doing))?;
     let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
-    report(Opened::new(recording), to, bytes, out)
+    report(Opened::new(imported.recording), imported.ran, to, bytes, out)
 }
 
 /// Reads the source and writes the `.kine` to the file `at`.
-fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress) -> Result<Recording, Failure> {
-    let source = &arguments.source;
+fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing) -> Result<Imported, Failure> {
+    let from = &arguments.source;
     // What was not written is the fault of the file to write, and never of the source.
     let unwritten = |e: ContainerError| Failure::file(&arguments.to, e);
     match (arguments.base, arguments.root, arguments.format) {
@@ -89,20 +129,27 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress) -> Result<Reco
                 memattr: arguments.memattr,
                 gpu_id,
             };
-            let recording = raw_memory::import(source, &options, progress).map_err(|e| Failure::file(source, e))?;
+            let recording = raw_memory::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
             container::write(&recording, at, progress).map_err(unwritten)?;
-            Ok(recording)
+            Ok(recording.into())
+        }
+        _ if source::holds_chains(from) => {
+            doing.now("running job chains");
+            let ran = source::ran(from, progress).map_err(|e| Failure::file(from, e))?;
+            doing.now("importing");
+            timeline::write(&ran.done.recording, at, progress).map_err(unwritten)?;
+            Ok(Imported::of(ran))
         }
         _ => {
-            let recording = import::open(source, progress).map_err(|e| Failure::file(source, e))?;
+            let recording = import::open(from, progress).map_err(|e| Failure::file(from, e))?;
             timeline::write(&recording, at, progress).map_err(unwritten)?;
-            Ok(recording)
+            Ok(recording.into())
         }
     }
 }
 
 /// Says what is in the new file.
-fn report(opened: Opened, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
+fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
     let facts = &opened.recording.facts;
     let events = opened.recording.events.len() as u64;
     if out.json() {
@@ -113,6 +160,7 @@ fn report(opened: Opened, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, 
             pages: facts.source_pages,
             distinct_pages: opened.distinct_pages(),
             findings: facts.findings.iter().map(Shown::from).collect(),
+            ran,
         })?;
     } else {
         for f in &facts.findings {
@@ -126,6 +174,15 @@ fn report(opened: Opened, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, 
             counted(events, "event"),
             counted(pages, "page")
         ))?;
+        if let Some(ran) = ran {
+            let how = match (ran.failed, ran.computed) {
+                (0, true) => "computed".to_owned(),
+                (0, false) => "not all of it computed".to_owned(),
+                (failed, _) => format!("{failed} of them failed"),
+            };
+            let jobs = counted(ran.jobs, "job");
+            out.line(format_args!("{}: {jobs} ran on {}, {how}", to.display(), ran.board))?;
+        }
     }
     Ok(Exit::Good)
 }

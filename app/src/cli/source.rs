@@ -2,12 +2,13 @@
 
 use super::out::counted;
 use super::{Failure, waiting};
+use crate::document::source;
 use clap::Args;
 use std::path::PathBuf;
+use trace_core::Recording;
 use trace_core::recording::{AddressSpace, MmuFormat};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Timeline};
-use trace_core::{Recording, import};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -20,10 +21,13 @@ pub struct Source {
 impl Source {
     /// Opens or imports it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let recording = waiting::show("reading", |progress, _| {
-            import::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
+        let opened = waiting::show("reading", |progress, doing| {
+            if source::holds_chains(&self.file) {
+                doing.now("running job chains");
+            }
+            source::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
-        Ok(Opened::new(recording))
+        Ok(Opened::new(opened.recording))
     }
 }
 

@@ -17,6 +17,7 @@ pub mod replay;
 pub mod runs;
 pub mod safety;
 pub mod sample;
+pub mod source;
 pub mod spaces;
 pub mod tables;
 pub mod touches;

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::leaving::Leave;
-use crate::document::{Document, derive};
+use crate::document::{Document, derive, source};
 use crate::log::{self, Level};
 use egui::Context;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl App {
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let read = trace_core::import::open_with_derived(&path, progress).map_err(|e| e.to_string());
+            let read = source::open(&path, progress).map_err(|e| e.to_string());
             let made = read.and_then(|o| {
                 let kept = (o.pyramid, o.timeline);
                 let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
@@ -57,9 +57,9 @@ impl App {
             return;
         };
         let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
-        let source = doc.path.clone();
+        let path = doc.path.clone();
         let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
-            let part = derive::find_out(stage, &recording, Some(&source), &facts, progress);
+            let part = derive::find_out(stage, &recording, Some(&path), &facts, progress);
             // The window can take the part up without a copy when nobody else holds the facts.
             drop(facts);
             let watched = progress.clone();

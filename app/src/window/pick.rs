@@ -162,5 +162,5 @@ impl<A> Typed<A> {
 
 /// Whether a folder is one that an importer knows.
 fn is_recording(path: &Path) -> bool {
-    path.is_dir() && path.join("gr_io_history").is_file()
+    path.is_dir() && trace_core::import::fits(path)
 }

@@ -25,7 +25,7 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
         ui.add_space(4.0);
         ui.label(
             RichText::new(
-                "A .kine file, a folder of GPUReplay's, or a memory dump. Dragging it into this window works too.",
+                "A .kine file, or a folder of GPUReplay's or of job chains. Dragging it into this window works too.",
             )
             .color(p.quiet),
         );

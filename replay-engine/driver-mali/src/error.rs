@@ -3,6 +3,8 @@
 use replay_core::DeviceError;
 use replay_engine::device::BoardError;
 use trace_core::GpuVa;
+use trace_core::import::ImportError;
+use trace_core::progress::Cancelled;
 
 /// The driver could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -104,12 +106,20 @@ pub enum DriverError {
         /// Exception code.
         status: u8,
     },
-    /// A folder of job chains cannot be used.
-    #[error("{place}: {reason}")]
-    Source {
-        /// File and field.
+    /// Job chains were made for another GPU than the device is.
+    #[error("{place}: its job chains are for {made_for}, the device is {device}")]
+    OtherGpu {
+        /// The folder.
         place: String,
-        /// What is wrong.
-        reason: String,
+        /// The GPU that they are for: `a Mali-G52 (0x72120000)`.
+        made_for: String,
+        /// The GPU that the device is.
+        device: String,
     },
+    /// A folder of job chains cannot be read.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// Nobody wants the result any more.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }

@@ -6,13 +6,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod chains;
 mod descriptors;
 mod driver;
 mod error;
 mod layout;
 mod memory;
 mod offsets;
-pub mod panfrost;
 mod recorder;
 pub mod samples;
 

@@ -196,6 +196,33 @@ impl Driver<'_> {
         Ok(written)
     }
 
+    /// Writes the 32-bit words in which two images differ that the CPU had of a range, and leaves all others as jobs
+    /// left them. An image that ends early goes on with zeros.
+    ///
+    /// # Errors
+    /// When the range is not mapped; what lies before it is then written.
+    pub fn write_changed(&mut self, space: SpaceId, va: GpuVa, before: &[u8], after: &[u8]) -> Result<(), DriverError> {
+        let len = before.len().max(after.len());
+        for at in (0..len).step_by(PAGE_SIZE) {
+            let page = |image: &[u8]| {
+                let mut page = ZERO_PAGE;
+                let part = image.get(at..).unwrap_or_default();
+                let part = part.get(..PAGE_SIZE).unwrap_or(part);
+                if let Some(to) = page.get_mut(..part.len()) {
+                    to.copy_from_slice(part);
+                }
+                page
+            };
+            let (was, is) = (page(before), page(after));
+            let len = (len - at).min(PAGE_SIZE);
+            for run in differing(was.get(..len).unwrap_or_default(), is.get(..len).unwrap_or_default(), 0) {
+                let to = GpuVa(va.0.saturating_add((at + run.start) as u64));
+                self.write(space, to, is.get(run).unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes bytes out of mapped memory as they are now.
     ///
     /// # Errors

@@ -73,6 +73,11 @@ impl Recorder {
         self.begun
     }
 
+    /// The latest event.
+    pub(crate) fn last_event(&self) -> u64 {
+        (self.events.len() as u64).saturating_sub(1)
+    }
+
     /// The CPU wrote a part of a frame, or, where the part is empty, took the frame into use. Before the first
     /// snapshot there is nothing to tell: the snapshot does.
     pub(crate) fn host_wrote(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {

@@ -145,7 +145,7 @@ pub enum Source {
     WriteValue(MmuFormat),
     /// [`changes`] with page tables of this format.
     Changes(MmuFormat),
-    /// [`crate::panfrost::record_folder`] of this folder below the recordings.
+    /// [`crate::chains::record_folder`] of this folder below the recordings.
     Folder(&'static str),
 }
 
@@ -213,7 +213,9 @@ impl Sample {
         match self.source {
             Source::WriteValue(format) => write_value(board, format),
             Source::Changes(format) => changes(board, format),
-            Source::Folder(folder) => crate::panfrost::record_folder(&recordings.join(folder), board),
+            Source::Folder(folder) => {
+                crate::chains::record_folder(&recordings.join(folder), board).map(|r| r.recording)
+            }
         }
     }
 }

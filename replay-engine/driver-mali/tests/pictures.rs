@@ -3,7 +3,7 @@
 
 use device_mali::texture::{f16_to_f32, f32_to_f16};
 use device_mali::{Model, SoftwareMali};
-use driver_mali::panfrost::record_folder;
+use driver_mali::chains::record_folder;
 use std::path::{Path, PathBuf};
 use trace_core::{GpuVa, Recording, mmu};
 
@@ -76,7 +76,8 @@ fn filled(folder: &Path, va: &str, picture: &Picture) -> tempfile::TempDir {
 
 fn run(folder: &Path) -> Recording {
     let mut board = SoftwareMali::new(Model::G71);
-    record_folder(folder, &mut board).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+    let done = record_folder(folder, &mut board).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    done.recording
 }
 
 fn bytes(r: &Recording, va: u64, count: u64) -> Vec<u8> {

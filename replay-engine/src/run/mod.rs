@@ -98,7 +98,8 @@ pub fn run_with(
     count(&mut outcome, &counts, &recorder);
     let reports = board.take_job_reports();
     outcome.jobs = jobs(plan, &recorder, &reports);
-    outcome.findings.extend(not_run(plan, &reports));
+    let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
+    outcome.findings.extend(shaders_not_run(&reports, &submitted));
     // A run that broke off before its only jobs is not one in which nothing needed a shader.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
@@ -171,8 +172,10 @@ const REASONS_TOLD: usize = 256;
 /// Longest list of jobs in a finding.
 const JOBS_TOLD: usize = 16;
 
-/// Why shaders did not run, a finding for each reason, in the order in which the reasons turned up.
-fn not_run(plan: &Plan, reports: &[JobReport]) -> Vec<Finding> {
+/// Why shaders did not run, a finding for each reason, in the order in which the reasons turned up. `submitted` holds the
+/// head of each chain and the event of its submit, which a finding of its first job leads to.
+#[must_use]
+pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec<Finding> {
     let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
     for (r, why) in reports.iter().filter_map(|r| Some((r, r.reason.as_deref()?))) {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
@@ -192,9 +195,9 @@ fn not_run(plan: &Plan, reports: &[JobReport]) -> Vec<Finding> {
         }
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         let finding = Finding::new(FindingKind::ShaderNotRun, format!("{noun} {place}"), why);
-        let submit = plan.jobs.iter().find(|j| Some(&j.head_va.0) == jobs.first());
+        let submit = submitted.iter().find(|(head, _)| Some(&head.0) == jobs.first());
         match submit {
-            Some(job) => finding.at_event(job.submit_event),
+            Some((_, event)) => finding.at_event(*event),
             None => finding,
         }
     };

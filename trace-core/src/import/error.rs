@@ -56,6 +56,12 @@ pub enum ImportError {
         /// What is known.
         known: String,
     },
+    /// It holds job chains, and no GPU ran them yet.
+    #[error("{}: these are job chains that no GPU ran yet (import has a software GPU run them)", path.display())]
+    NotRun {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The recording's container could not be read or written; its message names the file.
     #[error(transparent)]
     Container(ContainerError),

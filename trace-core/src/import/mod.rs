@@ -1,6 +1,7 @@
 //! Foreign formats, one file each, behind a table of importers; [`open`] takes anything the table knows.
 
 mod bytes;
+pub mod chains;
 mod error;
 pub mod gpureplay;
 pub mod raw_memory;
@@ -24,8 +25,16 @@ pub struct Importer {
     pub fits: fn(&Path) -> bool,
     /// The files that it lies in beside the path itself, also those that are not there but would be read.
     pub parts: fn(&Path) -> Vec<PathBuf>,
-    /// Reads it.
-    pub read: fn(&Path, &Progress) -> Result<Recording, ImportError>,
+    /// How it becomes a recording.
+    pub reads: Reads,
+}
+
+/// How a format becomes a recording.
+pub enum Reads {
+    /// It is one.
+    Recording(fn(&Path, &Progress) -> Result<Recording, ImportError>),
+    /// It is work that nobody did yet, read by [`chains::read`]: whoever has a GPU makes a recording of it.
+    Chains,
 }
 
 /// The formats that [`open`] tries, in order. A new importer is one file and one line here.
@@ -35,14 +44,21 @@ pub const IMPORTERS: &[Importer] = &[
         takes: "a .kine recording",
         fits: kine_fits,
         parts: |_| Vec::new(),
-        read: kine_read,
+        reads: Reads::Recording(kine_read),
     },
     Importer {
         name: "gpureplay",
         takes: "a folder with gr_io_history (and gr_pgt, gr_mem_contents, gr_sync_as)",
         fits: gpureplay::fits,
         parts: gpureplay::parts,
-        read: |path, progress| gpureplay::import(path, &gpureplay::Options::default(), progress),
+        reads: Reads::Recording(|path, progress| gpureplay::import(path, &gpureplay::Options::default(), progress)),
+    },
+    Importer {
+        name: "panfrost",
+        takes: "a folder of job chains with spec.json (and submitNNN.json, buffer images)",
+        fits: chains::fits,
+        parts: chains::parts,
+        reads: Reads::Chains,
     },
 ];
 
@@ -65,17 +81,24 @@ pub fn known() -> String {
 /// Opens a `.kine`, or reads anything that an importer knows into memory.
 ///
 /// # Errors
-/// When the path does not exist, no importer knows it (the error lists those there are), its contents are damaged
-/// beyond use, or the work was cancelled.
+/// When the path does not exist, no importer knows it (the error lists those there are), it holds job chains that no
+/// GPU ran yet, its contents are damaged beyond use, or the work was cancelled.
 pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
-    match IMPORTERS.iter().find(|i| (i.fits)(path)) {
-        Some(importer) => (importer.read)(path, progress),
+    match IMPORTERS.iter().find(|i| (i.fits)(path)).map(|i| &i.reads) {
+        Some(Reads::Recording(read)) => read(path, progress),
+        Some(Reads::Chains) => Err(ImportError::NotRun { path: path.to_owned() }),
         None => Err(ImportError::Unknown {
             path: path.to_owned(),
             known: known(),
         }),
     }
+}
+
+/// Whether an importer knows a path, as far as names and first bytes tell.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    IMPORTERS.iter().any(|i| (i.fits)(path))
 }
 
 /// The files that a recording lies in beside the path itself: whoever writes one of them changes the recording. Also

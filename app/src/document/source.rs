@@ -1,0 +1,86 @@
+//! A recording from a path: what an importer reads, or what a software board makes of a folder of job chains.
+
+use super::boards;
+use driver_mali::DriverError;
+use driver_mali::chains::{self as run, Recorded};
+use std::path::Path;
+use trace_core::import::{self, ImportError, Opened, chains};
+use trace_core::progress::Progress;
+use trace_core::registers;
+
+/// Why no recording comes of a path.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// Its job chains cannot be run.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// Its job chains are for a GPU that no software board is.
+    #[error("{place}: its job chains are for {made_for}, and no software board is one ({boards})")]
+    NoBoard {
+        /// The folder.
+        place: String,
+        /// The GPU.
+        made_for: String,
+        /// The boards that there are, each with its GPU.
+        boards: String,
+    },
+}
+
+/// Job chains that a board ran.
+pub struct Ran {
+    /// The recording, and how its jobs ended.
+    pub done: Recorded,
+    /// The board: `software:mali-g71`.
+    pub board: String,
+}
+
+/// Opens or imports a path, and tells what its file keeps of earlier analyses.
+///
+/// # Errors
+/// When it cannot be read, or holds job chains that cannot be run, or the work was cancelled.
+pub fn open(path: &Path, progress: &Progress) -> Result<Opened, SourceError> {
+    if holds_chains(path) {
+        return Ok(Opened {
+            recording: ran(path, progress)?.done.recording,
+            timeline: None,
+            pyramid: None,
+        });
+    }
+    Ok(import::open_with_derived(path, progress)?)
+}
+
+/// Whether a path holds job chains that are yet to run.
+#[must_use]
+pub fn holds_chains(path: &Path) -> bool {
+    let importer = import::IMPORTERS.iter().find(|i| (i.fits)(path));
+    importer.is_some_and(|i| matches!(i.reads, import::Reads::Chains))
+}
+
+/// Has the software board that a folder's job chains are for run them.
+///
+/// # Errors
+/// As [`open`].
+pub fn ran(path: &Path, progress: &Progress) -> Result<Ran, SourceError> {
+    let chains = chains::read(path)?;
+    let fitting = boards::software().find(|(_, model)| run::is_for(&chains, model.gpu_id));
+    let made = fitting.and_then(|(board, model)| Some((board, device_mali::factory(model.name)?)));
+    let Some((board, mut device)) = made else {
+        let id = chains.gpu_id;
+        let all = boards::software().map(|(board, model)| format!("{board}: {}", model.gpu_name));
+        return Err(SourceError::NoBoard {
+            place: path.display().to_string(),
+            made_for: match registers::gpu_name(id) {
+                Some(name) => format!("a {name} ({id:#010x})"),
+                None => format!("a GPU of id {:#06x}", id >> 16),
+            },
+            boards: all.collect::<Vec<_>>().join(", "),
+        });
+    };
+    Ok(Ran {
+        done: run::record(&chains, &mut *device, progress)?,
+        board,
+    })
+}

@@ -1,0 +1,302 @@
+//! Job chains of a folder that Mesa's driver made, run: what becomes of them is a recording of this driver submitting
+//! them.
+//!
+//! All submits share one address space, as in the driver that made them. A buffer object is mapped from the submit on
+//! that lists it first, and stays until another takes its addresses. The images of the folder are from before each
+//! submit and know nothing of results (`trace_core::import::chains`): the first image of an object is written as a
+//! whole, and of each later one the words that differ from the image before, which the CPU wrote. All else stays as
+//! jobs left it, so that what one submit computes the next one finds.
+//!
+//! The words in which a job tells how it ended are an exception: whoever makes a header writes them anew, mostly over
+//! the same values, which images cannot tell. They are put to what the image says before the header is submitted again.
+
+use crate::driver::Driver;
+use crate::error::DriverError;
+use crate::layout::SpaceId;
+use crate::recorder::Recorder;
+use replay_engine::device::{Board, JobReport};
+use replay_engine::run;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::import::chains::{self, Chains, NamedBuffer, Object, Submit};
+use trace_core::jobs::{self, GpuMemory};
+use trace_core::mmu::Rights;
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, ElementType, MmuFormat};
+use trace_core::registers::{self, RegisterMap};
+use trace_core::{GpuVa, PAGE_SIZE, Recording};
+
+/// Bytes of a job header that tell how the job ended: status, first task that did not, address of a fault.
+const STATUS_BYTES: usize = 16;
+/// Slots of fragment work and of all other.
+const FRAGMENT_SLOT: u8 = 0;
+const OTHER_SLOT: u8 = 1;
+
+/// Chains that ran, and how.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The recording. Its findings tell of shaders that did not run, and of what of the folder was not used.
+    pub recording: Recording,
+    /// How each job ended.
+    pub jobs: Vec<JobReport>,
+}
+
+impl Recorded {
+    /// Whether every job that runs a shader ran it to its end.
+    #[must_use]
+    pub fn computed(&self) -> bool {
+        self.jobs.iter().all(|j| j.status == 1 && j.computed != Some(false))
+    }
+}
+
+/// Whether a folder's chains are for a GPU of this id register; revisions are not compared.
+#[must_use]
+pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
+    RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.same_product(chains.gpu_id, gpu_id))
+}
+
+/// Reads a folder and records its chains on a device.
+///
+/// # Errors
+/// As [`chains::read`] and [`record`].
+pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<Recorded, DriverError> {
+    record(&chains::read(path)?, board, &Progress::new())
+}
+
+/// Submits chains to a device, one after another. A chain that fails is recorded as it fails, and those behind it run.
+///
+/// # Errors
+/// When an image cannot be read, the device is another GPU or fails, or the work was cancelled.
+pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Result<Recorded, DriverError> {
+    let target = board.info();
+    if !is_for(chains, target.gpu_id) {
+        return Err(DriverError::OtherGpu {
+            place: chains.path.display().to_string(),
+            made_for: gpu(chains.gpu_id),
+            device: gpu(target.gpu_id),
+        });
+    }
+    board.watch(progress);
+    let images: usize = chains.submits.iter().map(|s| s.objects.len()).sum();
+    progress.set_total((images + chains.submits.len()) as u64);
+    let mut driver = Driver::boot(board, Recorder::new(&title(chains)))?;
+    let space = driver.new_space(MmuFormat::MaliLpae)?;
+    let mut memory = Memory::new(chains, space);
+    let mut submitted = Vec::new();
+    for submit in &chains.submits {
+        memory.lay_out(submit, &mut driver, progress)?;
+        memory.renew_headers(submit.head, &mut driver)?;
+        let slot = if submit.fragment { FRAGMENT_SLOT } else { OTHER_SLOT };
+        let chain = driver.submit_chain(space, slot, submit.head)?;
+        submitted.push((submit.head, driver.recorder.last_event()));
+        let ended = match driver.wait(chain) {
+            // It goes on without end.
+            Err(DriverError::NoInterrupt { .. }) => driver.stop(chain),
+            other => other,
+        };
+        // A device that was told to stop leaves its work in any state.
+        progress.advance(1)?;
+        ended?;
+    }
+    let mut findings = chains.findings.clone();
+    memory.name(&mut driver, &mut findings)?;
+    let jobs = driver.board.take_job_reports();
+    findings.extend(run::shaders_not_run(&jobs, &submitted));
+    let mut recording = driver.finish()?;
+    recording.facts.findings.extend(findings);
+    Ok(Recorded { recording, jobs })
+}
+
+/// A GPU by its id register, in words for a person.
+fn gpu(id: u32) -> String {
+    let name = registers::gpu_name(id).unwrap_or("GPU that this program does not know");
+    format!("a {name} ({id:#010x})")
+}
+
+/// What the recording is of.
+fn title(chains: &Chains) -> String {
+    let made = [chains.renderer.as_str(), chains.gl_version.as_str()];
+    let made: Vec<&str> = made.into_iter().filter(|t| !t.is_empty()).collect();
+    if made.is_empty() {
+        chains.program.clone()
+    } else {
+        format!("{} by {}", chains.program, made.join(", "))
+    }
+}
+
+/// A buffer object that has memory.
+struct Laid {
+    object: Object,
+    /// Its latest image, empty where it is zero.
+    image: Vec<u8>,
+}
+
+/// Memory as the images tell it, and the address space that it is laid out in.
+struct Memory<'c> {
+    chains: &'c Chains,
+    space: SpaceId,
+    /// What tells objects that need memory from others: some submit uses them, or a buffer with a name lies in them.
+    needed: BTreeSet<(u64, u64, u64)>,
+    /// By first address; none covers another.
+    laid: BTreeMap<u64, Laid>,
+}
+
+fn key(o: &Object) -> (u64, u64, u64) {
+    (o.handle, o.va.0, o.bytes)
+}
+
+impl<'c> Memory<'c> {
+    fn new(chains: &'c Chains, space: SpaceId) -> Self {
+        let named = |o: &Object| {
+            let within = |b: &NamedBuffer| b.va.0 < o.end() && o.va.0 < b.va.0.saturating_add(b.bytes);
+            chains.buffers.iter().any(within)
+        };
+        let all = chains.submits.iter().flat_map(|s| &s.objects);
+        Self {
+            chains,
+            space,
+            needed: all.filter(|o| o.used || named(o)).map(key).collect(),
+            laid: BTreeMap::new(),
+        }
+    }
+
+    /// Makes memory what the CPU made it before a submit.
+    fn lay_out(&mut self, submit: &Submit, driver: &mut Driver<'_>, progress: &Progress) -> Result<(), DriverError> {
+        for object in &submit.objects {
+            progress.advance(1)?;
+            if !self.needed.contains(&key(object)) {
+                continue;
+            }
+            let image = self.chains.image(submit, object)?;
+            match self.laid.get_mut(&object.va.0).filter(|l| l.object.is_same(object)) {
+                Some(known) => {
+                    driver.write_changed(self.space, object.va, &known.image, &image)?;
+                    known.image = image;
+                }
+                None => self.map(object, image, driver)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, object: &Object, image: Vec<u8>, driver: &mut Driver<'_>) -> Result<(), DriverError> {
+        let in_the_way = self
+            .laid
+            .range(..object.end())
+            .filter(|(_, l)| l.object.end() > object.va.0);
+        let gone: Vec<u64> = in_the_way.map(|(va, _)| *va).collect();
+        for va in gone {
+            if let Some(old) = self.laid.remove(&va) {
+                driver.unmap(self.space, old.object.va, old.object.bytes)?;
+            }
+        }
+        let rights = if object.executable { Rights::RX } else { Rights::RW };
+        driver.map(self.space, object.va, object.bytes, rights)?;
+        for (page, at) in image.chunks(PAGE_SIZE).zip((object.va.0..).step_by(PAGE_SIZE)) {
+            if page.iter().any(|b| *b != 0) {
+                driver.write(self.space, GpuVa(at), page)?;
+            }
+        }
+        let object = object.clone();
+        self.laid.insert(object.va.0, Laid { object, image });
+        Ok(())
+    }
+
+    /// Puts the status of a chain's headers to what the CPU gave them.
+    fn renew_headers(&self, head: GpuVa, driver: &mut Driver<'_>) -> Result<(), DriverError> {
+        if !driver.recorder.has_begun() {
+            return Ok(());
+        }
+        let mut status = [0; STATUS_BYTES];
+        for job in jobs::chain(self, head).jobs {
+            if self.read(job.va, &mut status) {
+                driver.update(self.space, job.va, &status)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names what the program has names for, and the shaders. A buffer that the list does not tell the role of is an
+    /// output when jobs changed it.
+    fn name(&self, driver: &mut Driver<'_>, findings: &mut Vec<Finding>) -> Result<(), DriverError> {
+        let mut names: BTreeSet<String> = self.chains.buffers.iter().map(|b| b.name.clone()).collect();
+        for b in &self.chains.buffers {
+            let Some(changed) = self.changed(driver, b)? else {
+                let message = format!("buffer {:?} is left out: it is not mapped at the end", b.name);
+                findings.push(Finding::new(FindingKind::NotUsed, "spec.json", message));
+                continue;
+            };
+            let found = if changed { BufferRole::Output } else { BufferRole::Input };
+            driver.name_buffer(&b.name, b.role.unwrap_or(found), self.space, b.va, b.bytes, b.element);
+        }
+        let mapped = |(va, bytes): &&(GpuVa, u64)| self.covers(*va, *bytes);
+        for (n, (va, bytes)) in self.chains.shaders.iter().filter(mapped).enumerate() {
+            let mut name = format!("shader{n}");
+            while !names.insert(name.clone()) {
+                name.push('_');
+            }
+            driver.name_buffer(&name, BufferRole::Shader, self.space, *va, *bytes, ElementType::U64);
+        }
+        Ok(())
+    }
+
+    /// Whether the device's memory differs from what the CPU gave; `None`: not all of it is mapped.
+    fn changed(&self, driver: &mut Driver<'_>, b: &NamedBuffer) -> Result<Option<bool>, DriverError> {
+        if !self.covers(b.va, b.bytes) {
+            return Ok(None);
+        }
+        let (mut now, mut gave) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
+        let end = b.va.0.saturating_add(b.bytes);
+        for at in (b.va.0..end).step_by(PAGE_SIZE) {
+            let len = usize::try_from(end - at).unwrap_or(PAGE_SIZE).min(PAGE_SIZE);
+            let (Some(now), Some(gave)) = (now.get_mut(..len), gave.get_mut(..len)) else {
+                continue;
+            };
+            driver.read(self.space, GpuVa(at), now)?;
+            if !self.read(GpuVa(at), gave) || now != gave {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    /// Whether objects lie at all of a range.
+    fn covers(&self, va: GpuVa, bytes: u64) -> bool {
+        let end = va.0.saturating_add(bytes);
+        let mut at = va.0;
+        while at < end {
+            match self.at(at) {
+                Some(l) => at = l.object.end(),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn at(&self, va: u64) -> Option<&Laid> {
+        let (_, found) = self.laid.range(..=va).next_back()?;
+        Some(found).filter(|l| va < l.object.end())
+    }
+}
+
+/// Memory as the CPU gave it.
+impl GpuMemory for Memory<'_> {
+    fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
+        let mut at = va.0;
+        let mut left = out;
+        while !left.is_empty() {
+            let Some(l) = self.at(at) else { return false };
+            let start = (at - l.object.va.0) as usize;
+            let len = ((l.object.end() - at) as usize).min(left.len());
+            let (now, rest) = left.split_at_mut(len);
+            match l.image.get(start..start + len) {
+                Some(bytes) => now.copy_from_slice(bytes),
+                None => now.fill(0),
+            }
+            at += len as u64;
+            left = rest;
+        }
+        true
+    }
+}
