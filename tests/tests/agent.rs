@@ -279,6 +279,25 @@ fn an_edited_input_gives_the_output_that_it_implies_here_and_through_an_agent() 
 }
 
 #[test]
+fn a_folder_of_job_chains_runs_on_an_agents_board_and_one_for_another_gpu_is_refused_with_both_names() {
+    let agent = Agent::start();
+    agent.pair();
+    let chains = |name: &str| root().join("tests/folders").join(name);
+    let out = agent.folder.path().join("o.bin");
+    let output = format!("o={}", out.display());
+    let json = agent.replay(&chains("twopass"), "agent:lab/mali-g71", &["--output", &output]);
+    assert_eq!(json["computed"], true);
+    let expected = std::fs::read(chains("twopass").join("o.expected.bin")).unwrap();
+    assert_eq!(std::fs::read(&out).unwrap(), expected);
+    let other = chains("vecadd-g52");
+    let refused = agent.run(&["replay", other.to_str().unwrap(), "--on", "agent:lab/mali-g71"]);
+    refused.assert_refused(
+        "the recording was made on a Mali-G52 (0x72120000), agent:lab/mali-g71 is a Mali-G71 (0x60a00002): \
+         software:mali-g52 would fit",
+    );
+}
+
+#[test]
 fn a_hundred_runs_through_an_agent_are_the_same_bit_for_bit() {
     let Some(all) = recordings() else { return };
     let agent = Agent::start();

@@ -75,6 +75,7 @@ impl Imported {
             board: ran.board,
             jobs: ran.done.jobs.len() as u64,
             failed: ran.done.jobs.iter().filter(|j| j.status != 1).count() as u64,
+            not_run: ran.done.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64,
             computed: ran.done.computed(),
         };
         Self {
@@ -90,6 +91,9 @@ struct Chains {
     board: String,
     jobs: u64,
     failed: u64,
+    /// Jobs that completed without running their shader.
+    #[serde(skip)]
+    not_run: u64,
     computed: bool,
 }
 
@@ -175,13 +179,16 @@ fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut 
             counted(pages, "page")
         ))?;
         if let Some(ran) = ran {
-            let how = match (ran.failed, ran.computed) {
-                (0, true) => "computed".to_owned(),
-                (0, false) => "not all of it computed".to_owned(),
-                (failed, _) => format!("{failed} of them failed"),
+            let how = match (ran.failed, ran.not_run) {
+                (0, 0) => String::new(),
+                (0, n) => format!(
+                    "; the shaders of {} did not run, so what they compute is not in the recording",
+                    counted(n, "job")
+                ),
+                (n, _) => format!("; {} failed", counted(n, "job")),
             };
             let jobs = counted(ran.jobs, "job");
-            out.line(format_args!("{}: {jobs} ran on {}, {how}", to.display(), ran.board))?;
+            out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.board))?;
         }
     }
     Ok(Exit::Good)
