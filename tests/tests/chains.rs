@@ -214,7 +214,7 @@ fn each_gpus_chains_are_refused_on_the_other_with_both_names() {
 
 #[test]
 fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
-    type Break = fn(&Path);
+    type Break<'a> = &'a dyn Fn(&Path);
     let change = |file: &'static str, from: &'static str, to: &'static str| {
         move |dir: &Path| {
             let text = std::fs::read_to_string(dir.join(file)).unwrap();
@@ -222,10 +222,10 @@ fn a_broken_folder_is_told_by_its_file_and_leaves_nothing_behind() {
             std::fs::write(dir.join(file), text.replacen(from, to, 1)).unwrap();
         }
     };
-    let gone: Break = |dir| std::fs::remove_file(dir.join("submit001_bo_f7ffb000.bin")).unwrap();
-    let no_submit: Break = |dir| std::fs::remove_file(dir.join("submit001.json")).unwrap();
-    let short: Break = |dir| std::fs::write(dir.join("submit000_bo_f7ffb000.bin"), [0; 4000]).unwrap();
-    let cases: [(&dyn Fn(&Path), &str); 8] = [
+    let gone = |dir: &Path| std::fs::remove_file(dir.join("submit001_bo_f7ffb000.bin")).unwrap();
+    let no_submit = |dir: &Path| std::fs::remove_file(dir.join("submit001.json")).unwrap();
+    let short = |dir: &Path| std::fs::write(dir.join("submit000_bo_f7ffb000.bin"), [0; 4000]).unwrap();
+    let cases: [(Break<'_>, &str); 8] = [
         (
             &gone,
             "submit001_bo_f7ffb000.bin: it is missing, and submit001.json names it: the folder is not complete, copy it again",
@@ -284,9 +284,7 @@ fn what_was_not_computed_is_said_at_once() {
     let text = std::fs::read_to_string(dir.path().join("submit000.json")).unwrap();
     let jc = text.split("\"jc\": \"0x").nth(1).unwrap().split('"').next().unwrap();
     let jc = u64::from_str_radix(jc, 16).unwrap();
-    let image = dir
-        .path()
-        .join(format!("submit000_bo_{:08x}.bin", jc & !0xfff));
+    let image = dir.path().join(format!("submit000_bo_{:08x}.bin", jc & !0xfff));
     let mut bytes = std::fs::read(&image).unwrap();
     let at = (jc & 0xfff) as usize + 16;
     assert_eq!(bytes[at] >> 1, 4, "a compute job");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod beside_inputs;
+mod chains;
 #[path = "../common/mod.rs"]
 mod common;
 mod digits;

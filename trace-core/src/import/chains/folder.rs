@@ -115,7 +115,8 @@ impl Folder<'_> {
     fn object(&self, name: &str, entry: ObjectEntry) -> Result<Object, ImportError> {
         let va = GpuVa(self.hex(name, "va", &entry.va)?);
         let end = va.0.checked_add(entry.size).filter(|end| *end <= 1 << VA_BITS);
-        if va.0 % PAGE != 0 || entry.size % PAGE != 0 || entry.size == 0 || end.is_none() {
+        let whole = va.0.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE);
+        if !whole || entry.size == 0 || end.is_none() {
             let what = format!(
                 "the buffer object of {} bytes at {va} is not made of whole pages in reach",
                 entry.size

@@ -22,6 +22,7 @@ use crate::recording::{BufferRole, ElementType};
 use crate::{GpuVa, PAGE_SIZE};
 use folder::Folder;
 use serde::Deserialize;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -350,8 +351,8 @@ fn shaders(folder: &Folder<'_>, spec: &Spec) -> Result<Vec<(GpuVa, u64)>, Import
             continue;
         };
         let va = folder.hex(LIST, "shader", va)?;
-        if !all.contains_key(&va) {
-            all.insert(va, folder.size(LIST, file)?);
+        if let Entry::Vacant(free) = all.entry(va) {
+            free.insert(folder.size(LIST, file)?);
         }
     }
     let within = |(va, bytes): &(u64, u64)| *bytes > 0 && *bytes <= MAX_TEXT && va.checked_add(*bytes).is_some();

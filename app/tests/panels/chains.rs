@@ -1,0 +1,125 @@
+//! A folder of job chains in the window: opened and dropped, looked at, edited, replayed; refused where it does not
+//! fit, told by its file where it is broken.
+
+use crate::common::Window;
+use kinescope::document::moment::Selection;
+use kinescope::document::replay::TroubleKind;
+use replay_engine::run::Verdict;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A copy of a folder of the project, so that a journal lies beside the copy.
+fn copy(w: &Window, name: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../tests/folders")
+        .join(name);
+    let to = w.folder.path().join(name);
+    std::fs::create_dir(&to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    to
+}
+
+fn opened(name: &str) -> Window {
+    let mut w = Window::empty();
+    let folder = copy(&w, name);
+    w.will_choose(&folder);
+    w.click("Open folder…");
+    let told = format!("{:?}", w.app().failed());
+    assert_eq!(w.app().doc.as_ref().map(|d| &d.path), Some(&folder), "{told}");
+    w
+}
+
+fn output(w: &mut Window, name: &str) -> Vec<u8> {
+    let o = w.doc().replay.outcome.clone().unwrap();
+    assert_eq!((o.verdict, o.computed), (Verdict::Match, true), "{:?}", o.failure);
+    o.outputs.iter().find(|b| b.name == name).unwrap().data.clone()
+}
+
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        Err("a folder has no bytes".into())
+    }
+}
+
+#[test]
+fn a_folder_is_opened_its_input_edited_and_its_output_is_what_the_edit_implies() {
+    let mut w = opened("twopass");
+    assert_eq!(w.doc().facts.jobs.len(), 2);
+    let names: Vec<String> = w.doc().recording.facts.buffers.iter().map(|b| b.name.clone()).collect();
+    assert_eq!(names, ["a", "t", "o", "shader0", "shader1"]);
+    assert_eq!(w.doc().replay.board(), "software:mali-g71");
+    w.run("show-jobs");
+    assert!(w.has_part("0xf7fe91c0"));
+    w.run("replay");
+    let folder = w.doc().path.clone();
+    let expected = std::fs::read(folder.join("o.expected.bin")).unwrap();
+    assert_eq!(output(&mut w, "o"), expected);
+
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("a".into()));
+    w.settle();
+    let a: Vec<i32> = (0..512).map(|i| i * i - 7).collect();
+    let file = w.folder.path().join("a.bin");
+    std::fs::write(&file, a.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    w.will_choose(&file);
+    w.click("Load…");
+    w.run("replay");
+    let t: Vec<i32> = (0..512).zip(&a).map(|(i, a)| a * 3 + (i ^ 5)).collect();
+    let implied: Vec<u8> = (0..512).flat_map(|i| (t[i] - t[(i + 1) & 511]).to_le_bytes()).collect();
+    assert_eq!(output(&mut w, "o"), implied);
+
+    // Read again, it is the same recording, with what was changed.
+    w.run("reload");
+    assert_eq!(w.doc().changes().len(), 1);
+}
+
+#[test]
+fn a_folder_dropped_on_the_window_is_opened_and_another_gpus_board_is_refused_with_both_names() {
+    for (name, other, fits) in [
+        ("vecadd-g52", "software:mali-g71", "software:mali-g52"),
+        ("twopass", "software:mali-g52", "software:mali-g71"),
+    ] {
+        let mut w = Window::empty();
+        let folder = copy(&w, name);
+        w.harness
+            .input_mut()
+            .dropped_files
+            .push(Arc::new(Dropped(folder.clone())));
+        w.settle();
+        assert_eq!(w.doc().path, folder);
+        assert_eq!(w.doc().replay.board(), fits);
+        w.run("show-replay");
+        w.click(&format!("board {other}"));
+        w.run("replay");
+        let trouble = w.doc().replay.error.clone().expect("it is refused");
+        assert_eq!(trouble.kind, TroubleKind::Plan);
+        for part in ["Mali-G52", "Mali-G71", &format!("{fits} would fit")] {
+            assert!(trouble.text.contains(part), "{}", trouble.text);
+        }
+    }
+}
+
+#[test]
+fn a_broken_folder_is_told_by_the_file_that_is_wrong_and_the_window_lives_on() {
+    let mut w = Window::empty();
+    let folder = copy(&w, "twopass");
+    std::fs::remove_file(folder.join("submit001_bo_f7ffb000.bin")).unwrap();
+    w.will_choose(&folder);
+    w.click("Open folder…");
+    let (title, text) = w.app().notice.clone().expect("it is told");
+    assert!(w.app().doc.is_none() && title == "twopass was not opened", "{title}");
+    let words = "submit001_bo_f7ffb000.bin: it is missing, and submit001.json names it: the folder is not complete, copy it again";
+    assert!(text.contains(words), "{text}");
+    w.click("Dismiss");
+    assert!(w.has("Open folder…"));
+}
