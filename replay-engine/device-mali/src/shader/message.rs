@@ -83,6 +83,18 @@ impl Atomic {
     }
 }
 
+/// Calls the form of a method that is compiled for so many words: one to four.
+macro_rules! by_words {
+    ($words:expr, $this:ident.$method:ident($($argument:expr),*)) => {
+        match $words {
+            1 => $this.$method::<1>($($argument),*),
+            2 => $this.$method::<2>($($argument),*),
+            3 => $this.$method::<3>($($argument),*),
+            _ => $this.$method::<4>($($argument),*),
+        }
+    };
+}
+
 impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     /// Sends a message for all lanes, lowest first.
     pub(crate) fn send(&mut self, message: &Message, sent: &mut Sent) -> Result<(), Stop> {
@@ -93,12 +105,9 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 narrow,
                 address,
                 staging,
-            } => match (narrow, words) {
-                (Some(n), _) => self.load_narrow(*space, *n, *address, *staging),
-                (None, 1) => self.load::<1>(*space, *address, *staging),
-                (None, 2) => self.load::<2>(*space, *address, *staging),
-                (None, 3) => self.load::<3>(*space, *address, *staging),
-                (None, _) => self.load::<4>(*space, *address, *staging),
+            } => match narrow {
+                Some(n) => self.load_narrow(*space, *n, *address, *staging),
+                None => by_words!(*words, self.load(*space, *address, *staging)),
             },
             Message::Store {
                 space,
@@ -106,12 +115,9 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 narrow,
                 address,
                 staging,
-            } => match (narrow, words) {
-                (Some(n), _) => self.store_narrow(*space, *n, *address, *staging),
-                (None, 1) => self.store::<1>(*space, *address, *staging),
-                (None, 2) => self.store::<2>(*space, *address, *staging),
-                (None, 3) => self.store::<3>(*space, *address, *staging),
-                (None, _) => self.store::<4>(*space, *address, *staging),
+            } => match narrow {
+                Some(n) => self.store_narrow(*space, *n, *address, *staging),
+                None => by_words!(*words, self.store(*space, *address, *staging)),
             },
             Message::Atomic {
                 op,

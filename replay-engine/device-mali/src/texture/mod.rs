@@ -51,6 +51,8 @@ mod cube;
 mod descriptor;
 mod etc2;
 mod format;
+#[cfg(test)]
+mod gles_tests;
 mod level;
 mod names;
 mod number;

@@ -2,6 +2,7 @@
 
 use super::super::format::Arch;
 use super::super::testing::{Flat, RGBA32F, Recipe, SamplerRecipe};
+use super::super::{Derivatives, Texel, Texture};
 use super::*;
 use proptest::prelude::*;
 

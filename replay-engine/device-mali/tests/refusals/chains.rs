@@ -1,0 +1,354 @@
+//! Chains of jobs, the slots that run them, and the limits of a plan.
+
+use super::*;
+
+#[test]
+fn rule_3_chains() {
+    let r = sample(SAMPLE);
+    let whole = compiled(&r);
+    let head = whole.plan.jobs[0].head_va;
+    // The head's next-job pointer is made to point at itself, by an edit that a person could make.
+    let edits = Edits {
+        patches: vec![Patch {
+            address_space: 0,
+            va: GpuVa(head.0 + 24),
+            bytes: head.0.to_le_bytes().to_vec(),
+        }],
+        ..Edits::default()
+    };
+    let c = common::edited(&r, &edits);
+    assert_eq!(
+        reason(&c, 3),
+        Reason::ChainLoops {
+            head: head.0,
+            va: head.0
+        }
+    );
+    // The head is moved to where nothing is mapped.
+    let c = set(&whole, find(&whole, 0x18c4), 0x7000);
+    assert!(matches!(reason(&c, 3), Reason::ChainUnmapped { .. }));
+    // The page of the header is unmapped.
+    let c = with_entry(whole.clone(), steps(&whole, head)[3].entry_at, |_| 2);
+    assert_eq!(
+        reason(&c, 3),
+        Reason::ChainUnmapped {
+            head: head.0,
+            va: head.0
+        }
+    );
+    // Writes to the arena.
+    let put = |offset, width| {
+        let a = Action::Write {
+            event: 0,
+            space: 1,
+            offset,
+            width,
+            value: 0,
+        };
+        with_actions(whole.clone(), |list| list.insert(0, a))
+    };
+    let end = whole.plan.used_pages * 4096;
+    assert_eq!(reason(&put(end, 8), 3), Reason::WriteOutside { offset: end, width: 8 });
+    assert_eq!(
+        reason(&put(u64::MAX - 7, 8), 3),
+        Reason::WriteOutside {
+            offset: u64::MAX - 7,
+            width: 8
+        }
+    );
+    assert_eq!(
+        reason(&put(end - 4, 8), 3),
+        Reason::WriteOutside {
+            offset: end - 4,
+            width: 8
+        }
+    );
+    assert_eq!(reason(&put(0, 8), 3), Reason::WriteIntoTable { offset: 0 });
+}
+
+#[test]
+fn rule_4_limits_and_budgets() {
+    let whole = compiled(&sample(SAMPLE));
+    let with = |change: fn(&mut Action)| with_actions(whole.clone(), |list| list.iter_mut().for_each(change));
+    let c = with(|a| {
+        if let Action::WaitInterrupt { limit_ns, .. } = a {
+            *limit_ns = 0;
+        }
+    });
+    assert!(matches!(reason(&c, 4), Reason::WaitLimit { limit_ns: 0, .. }));
+    let c = with(|a| {
+        if let Action::Until { limit_ns, .. } = a {
+            *limit_ns = u64::MAX;
+        }
+    });
+    assert!(matches!(reason(&c, 4), Reason::WaitLimit { limit_ns: u64::MAX, .. }));
+    let c = with(|a| {
+        if let Action::WaitInterrupt { lines, .. } = a {
+            *lines = 1 << 9;
+        }
+    });
+    assert_eq!(reason(&c, 4), Reason::WaitLines { lines: 1 << 9 });
+    let c = with_actions(whole.clone(), |l| l.insert(0, Action::Pause { event: 0, ns: u64::MAX }));
+    assert!(matches!(reason(&c, 4), Reason::Budget { .. }));
+    let spend = |change: fn(&mut Plan)| {
+        let mut c = whole.clone();
+        change(&mut c.plan);
+        c
+    };
+    assert!(matches!(
+        reason(&spend(|p| p.budgets.actions = p.actions - 1), 4),
+        Reason::Budget { .. }
+    ));
+    assert!(matches!(
+        reason(&spend(|p| p.budgets.pages = p.used_pages - 1), 4),
+        Reason::Budget { .. }
+    ));
+    assert!(matches!(
+        reason(&spend(|p| p.budgets.time_ns = u64::MAX), 4),
+        Reason::Budget { .. }
+    ));
+    // A plan that lies about its actions.
+    let lie = spend(|p| {
+        p.actions = 1;
+        p.budgets.actions = 1;
+    });
+    assert!(matches!(reason(&lie, 4), Reason::Budget { .. }));
+    // The same through the compiler's options.
+    let options = CompileOptions {
+        budgets: Budgets {
+            actions: 10,
+            ..Budgets::default()
+        },
+        ..CompileOptions::default()
+    };
+    let c = compile(
+        &sample(SAMPLE),
+        &Edits::default(),
+        &target(),
+        &options,
+        &Progress::new(),
+    )
+    .unwrap();
+    assert!(matches!(reason(&c, 4), Reason::Budget { budget: 10, .. }));
+}
+
+#[test]
+fn rule_4_a_job_in_a_slot_that_no_gpu_has() {
+    let mut c = compiled(&sample(SAMPLE));
+    for slot in [16, 254] {
+        c.plan.jobs[0].slot = slot;
+        assert!(matches!(reason(&c, 4), Reason::Budget { budget: 16, .. }));
+        // Whoever runs it all the same gets a job whose end nobody saw.
+        let outcome = play(&c);
+        assert_eq!(outcome.jobs.len(), c.plan.jobs.len());
+        assert!(!outcome.jobs[0].done);
+    }
+}
+
+#[test]
+fn only_the_status_words_of_the_next_chain_are_cleared() {
+    let whole = compiled(&sample(SAMPLE));
+    let clear = position(&whole, |a| matches!(a, Action::Write { space: 1, .. }));
+    let status = with_action(&whole, clear, |a| match a {
+        Action::Write { offset, .. } => offset,
+        other => panic!("{other:?}"),
+    });
+    let put = |at: usize, offset: u64, width: u8, value: u64| {
+        let a = Action::Write {
+            event: 0,
+            space: 1,
+            offset,
+            width,
+            value,
+        };
+        insert(&whole, at, &[a])
+    };
+    let r = reason(&put(clear, status, 8, 1), 3);
+    assert_eq!(
+        r,
+        Reason::ArenaValue {
+            offset: status,
+            width: 8,
+            value: 1
+        }
+    );
+    assert!(matches!(
+        reason(&put(clear, status, 4, 0), 3),
+        Reason::ArenaValue { width: 4, .. }
+    ));
+    // Words of the same page that are no status: the next pointer, the payload.
+    for beside in [24u64, 32, 40] {
+        let r = reason(&put(clear, status + beside, 8, 0), 3);
+        assert!(
+            matches!(r, Reason::NotAStatus { offset, .. } if offset == status + beside)
+                || matches!(r, Reason::ChainUnmapped { .. }),
+            "{beside}: {r}"
+        );
+    }
+    // After the proof, and before anything else than the submit.
+    for at in [submit(&whole) + 1, submit(&whole) - 2] {
+        let r = reason(&put(at, status, 8, 0), 3);
+        assert!(matches!(r, Reason::ClearedForNothing), "{r}");
+    }
+    let end = whole.plan.actions as usize;
+    assert!(matches!(reason(&put(end, status, 8, 0), 3), Reason::ClearedForNothing));
+}
+
+#[test]
+fn what_a_slot_is_to_run_stays_as_it_was_proved() {
+    let whole = compiled(&sample(SAMPLE));
+    let after = submit(&whole) + 1;
+    for offset in [0x18c0u64, 0x18c4, 0x18d0, 0x18d8, 0x18e0] {
+        let r = reason(&insert(&whole, after, &[write(0, offset, 0)]), 3);
+        assert!(matches!(r, Reason::SlotAtWork { slot: 1, .. }), "{offset:#x}: {r}");
+    }
+    // Another slot is free.
+    let r = reason(
+        &insert(&whole, after, &[write(0, 0x1840, 0x40), write(0, 0x18c0, 0)]),
+        3,
+    );
+    assert!(matches!(r, Reason::SlotAtWork { register, .. } if register == "JS1_HEAD_NEXT_LO"));
+    let idle = Action::Until {
+        event: 0,
+        reads: 1,
+        space: 0,
+        offset: 0x2428,
+        width: 4,
+        mask: 0xffff_ffff,
+        expected: 0,
+        limit_ns: 1000,
+    };
+    // The same tables again: only the counts are not those of the plan.
+    let update = [idle, write(0, 0x2418, 1)];
+    let r = reason(&insert(&whole, after, &update), 5);
+    assert!(matches!(r, Reason::Unnamed { what, .. } if what == "polled reads"));
+    // Others under the chain that was proved with these.
+    let other = [idle, write(0, 0x2430, 0x4200_0001), write(0, 0x2418, 1)];
+    let r = reason(&insert(&whole, after, &other), 2);
+    assert_eq!(r, Reason::SpaceAtWork { number: 0, slot: 1 });
+    // A job interrupt that was not cleared ends the next wait at once: the second chain in that slot is not known to
+    // have ended when the tables are taken away.
+    let clear = position(&whole, |a| {
+        matches!(
+            a,
+            Action::Write {
+                offset: 0x1004,
+                value: 2,
+                ..
+            }
+        )
+    });
+    let stale = with_actions(whole, |list| {
+        list.remove(clear);
+    });
+    assert_eq!(reason(&stale, 2), Reason::SpaceAtWork { number: 0, slot: 1 });
+}
+
+#[test]
+fn chains_are_followed_as_the_hardware_fetches_them() {
+    let r = sample(SAMPLE);
+    let whole = compiled(&r);
+    let head = whole.plan.jobs[0].head_va;
+    let lo = find(&whole, 0x18c0);
+    let value = head.0 & 0xffff_ffff;
+    let c = set(&whole, lo, value | 8);
+    assert_eq!(
+        reason(&c, 3),
+        Reason::ChainMisaligned {
+            head: head.0 | 8,
+            va: head.0 | 8
+        }
+    );
+    let patched = |at: u64, bytes: &[u8]| {
+        let edits = Edits {
+            patches: vec![Patch {
+                address_space: 0,
+                va: GpuVa(head.0 + at),
+                bytes: bytes.to_vec(),
+            }],
+            ..Edits::default()
+        };
+        common::edited(&r, &edits)
+    };
+    // A header that none is: told, and followed nevertheless.
+    let odd = patched(16, &[0xff]);
+    let told = match verify(&odd.plan, &odd.pages, &target()) {
+        Ok(v) => v.unproved.join(" "),
+        Err(e) => panic!("{e}"),
+    };
+    assert!(told.contains("none that a driver writes"), "{told}");
+    let mut bytes = [0u8; 16];
+    bytes[0] = 0xff;
+    bytes[8..].copy_from_slice(&head.0.to_le_bytes());
+    let r = reason(&patched(16, &bytes), 3);
+    assert!(matches!(r, Reason::ChainLoops { .. }), "{r}");
+    bytes[8..].copy_from_slice(&(head.0 + 0x20).to_le_bytes());
+    let r = reason(&patched(16, &bytes), 3);
+    assert!(
+        matches!(r, Reason::ChainMisaligned { va, .. } if va == head.0 + 0x20),
+        "{r}"
+    );
+}
+
+#[test]
+fn a_chain_that_something_can_write_under_any_address_is_told_as_unproved() {
+    let whole = compiled(&sample(SAMPLE));
+    let tell = |c: &Compiled| {
+        let v = verify(&c.plan, &c.pages, &target()).unwrap_or_else(|e| panic!("{e}"));
+        v.unproved.iter().any(|u| u.contains("can write"))
+    };
+    assert!(tell(&whole), "the driver maps its chain of several jobs for writing");
+    let head = whole.plan.jobs[0].head_va;
+    let format = whole.plan.spaces[0].format;
+    let step = steps(&whole, head)[3];
+    let frame = step.raw & ((1 << 48) - 1) & !0xfff;
+    let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr(frame), rights, 0);
+    let read_only = with_entry(whole, step.entry_at, |_| leaf(trace_core::mmu::Rights::RO));
+    assert!(!tell(&read_only), "nothing can write it");
+    // The same frame once more, for writing, at an address that was not mapped.
+    let free = trace_core::PhysAddr((step.entry_at.0 & !0xfff) | 511 << 3);
+    let aliased = with_entry(read_only, free, |raw| {
+        assert_eq!(raw & 1, 0, "the entry is free");
+        leaf(trace_core::mmu::Rights::RW)
+    });
+    assert!(tell(&aliased));
+}
+
+#[test]
+fn rule_4_sums_and_numbers() {
+    let whole = compiled(&sample(SAMPLE));
+    let over = |change: &dyn Fn(&mut Plan)| {
+        let mut c = whole.clone();
+        change(&mut c.plan);
+        match reason(&c, 4) {
+            Reason::Budget { what, .. } => what,
+            other => panic!("{other}"),
+        }
+    };
+    let buffer = whole.plan.buffers[0].clone();
+    assert_eq!(over(&|p| p.outputs = vec![buffer.clone(); 1025]), "outputs");
+    let large = replay_engine::plan::PlanBuffer {
+        bytes: 1 << 29,
+        ..buffer.clone()
+    };
+    assert_eq!(over(&|p| p.outputs = vec![large.clone(); 3]), "bytes of all outputs");
+    assert_eq!(over(&|p| p.spaces = vec![p.spaces[0]; 65]), "translations");
+    assert_eq!(over(&|p| p.allowed = vec![(0, 4); 65]), "allowed ranges");
+    assert_eq!(over(&|p| p.allowed = vec![(0, 0x800); 3]), "bytes of allowed ranges");
+    // The check's own work is counted, whatever it goes into.
+    let progress = Progress::new();
+    let all = Work::new(u64::MAX, &progress);
+    verify_within(&whole.plan, &whole.pages, &target(), &all).unwrap();
+    assert!(all.done() > 1000);
+    for limit in [0, all.done() / 3, all.done() / 2, all.done() - 1] {
+        let e = verify_within(&whole.plan, &whole.pages, &target(), &Work::new(limit, &progress)).unwrap_err();
+        assert_eq!(e.rule, 4, "{e}");
+        assert!(
+            matches!(&e.reason, Reason::Budget { what, .. } if what == "steps of the check"),
+            "{e}"
+        );
+    }
+    progress.cancel();
+    let e = verify_within(&whole.plan, &whole.pages, &target(), &Work::new(u64::MAX, &progress)).unwrap_err();
+    assert_eq!((e.rule, e.reason), (0, Reason::GivenUp));
+}

@@ -1,0 +1,217 @@
+//! What the GPU can reach: pages, tables, roots, translation modes, outputs.
+
+use super::*;
+
+#[test]
+fn rule_2_pages() {
+    let whole = compiled(&sample(SAMPLE));
+    let digest = whole.plan.pages[0].digest;
+    let mut missing = first(&whole);
+    missing.pages.remove(&digest);
+    assert!(matches!(reason(&missing, 2), Reason::PageMissing { .. }));
+    let mut damaged = first(&whole);
+    damaged.pages.get_mut(&digest).unwrap()[17] ^= 1;
+    assert!(matches!(reason(&damaged, 2), Reason::PageDamaged { .. }));
+    let mut outside = first(&whole);
+    outside.plan.pages.last_mut().unwrap().frame += outside.plan.arena.pages;
+    assert!(matches!(reason(&outside, 2), Reason::PageOutside { .. }));
+    let mut twice = first(&whole);
+    twice.plan.pages.insert(1, twice.plan.pages[0]);
+    assert_eq!(reason(&twice, 2), Reason::PagesUnsorted);
+    let mut other = first(&whole);
+    other.plan.arena.pages -= 1;
+    assert_eq!(reason(&other, 0), Reason::OtherArena);
+}
+
+/// Every single bit of every level's entry, on both formats: what leaves the plan's pages is refused.
+#[test]
+fn rule_2_a_table_flipped_in_one_bit() {
+    for name in [SAMPLE, "write-value-lpae.kine"] {
+        let whole = compiled(&sample(name));
+        let used = whole.plan.used_pages;
+        let first_frame = whole.plan.arena.base.frame();
+        let head = whole.plan.jobs[0].head_va;
+        let path = steps(&whole, head);
+        assert_eq!(path.len(), 4);
+        let (mut left, mut told) = (0, 0);
+        for step in path {
+            for bit in 12..48 {
+                let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << bit);
+                let frame = (step.raw ^ 1 << bit) >> 12 & 0xf_ffff_ffff;
+                let inside = (first_frame..first_frame + used).contains(&frame);
+                match verify(&flipped.plan, &flipped.pages, &target()) {
+                    Ok(_) => assert!(
+                        inside,
+                        "{name}: bit {bit} of level {} left the pages unseen",
+                        step.level
+                    ),
+                    Err(r) if !inside => {
+                        assert_eq!(r.rule, 2, "{r}");
+                        let ok = matches!(r.reason, Reason::LeafOutside { .. } | Reason::TableOutside { .. });
+                        assert!(ok, "{r}");
+                        left += 1;
+                    }
+                    // Inside, another rule may see that the flip makes no sense: a shared table, a table as data.
+                    Err(_) => told += 1,
+                }
+            }
+        }
+        println!("{name}: {left} flips leave the pages, {told} more are refused for what they do inside");
+        assert!(left > 100);
+    }
+}
+
+#[test]
+fn rule_2_tables_are_not_for_the_gpu_to_write() {
+    let whole = compiled(&sample(SAMPLE));
+    let table = whole
+        .plan
+        .pages
+        .iter()
+        .find(|p| p.role == FrameRole::Table)
+        .unwrap()
+        .frame;
+    let memory = replay_engine::plan::PlanMemory::of(&whole.plan, &whole.pages).unwrap();
+    let space = whole.plan.spaces[0];
+    let mut leaf = None;
+    trace_core::mmu::for_each_leaf(space.format, space.root, &memory, &mut |l| {
+        if l.rights.write {
+            leaf = Some(l);
+        }
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    let at = steps(&whole, leaf.unwrap().va)[3].entry_at;
+    let address = ((1u64 << 48) - 1) & !0xfff;
+    let c = with_entry(whole, at, |raw| raw & !address | table << 12);
+    assert!(matches!(reason(&c, 2), Reason::TableWritable { at, .. } if at == table << 12));
+}
+
+#[test]
+fn rule_2_roots_and_translation_modes() {
+    const TRANSTAB_LO: u64 = 0x2400;
+    const TRANSTAB_HI: u64 = 0x2404;
+    const TRANSCFG_LO: u64 = 0x2430;
+    let whole = compiled(&sample(SAMPLE));
+    let at = |offset| find(&whole, offset);
+    let is_mode = |r: Reason, m| matches!(r, Reason::TranslationMode { mode, .. } if mode == m);
+    // Identity, legacy and 64 KiB are refused where they are written.
+    for mode in [0u64, 2, 8] {
+        let c = set(&whole, at(TRANSCFG_LO), 0x4200_0000 | mode);
+        assert!(is_mode(reason(&c, 2), mode), "mode {mode}");
+    }
+    let c = set(&whole, at(TRANSTAB_LO), 0x8000_0000);
+    assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x8000_0000, .. }));
+    let c = set(&whole, at(TRANSTAB_HI), 0x77);
+    assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x77, .. }));
+    // A half that would pass by itself: the high one 0 beside a low one of the agent's root.
+    let c = set(&whole, at(TRANSTAB_HI), 0);
+    assert!(matches!(
+        refused(&c).reason,
+        Reason::ForeignRoot { .. } | Reason::NoTables { .. }
+    ));
+    let mut c = first(&whole);
+    c.plan.spaces[0].root_register ^= 1 << 20;
+    assert!(matches!(reason(&c, 2), Reason::RootValue { .. }));
+    // Translation off keeps the job from its memory.
+    let c = set(&whole, at(TRANSCFG_LO), 0x4200_0001);
+    assert!(matches!(reason(&c, 3), Reason::JobWithoutSpace { number: 0 }));
+}
+
+#[test]
+fn rule_6_outputs_lie_in_mapped_memory() {
+    let mut c = compiled(&sample(SAMPLE));
+    let mut o = c.plan.buffers[0].clone();
+    o.va = GpuVa(0x10);
+    c.plan.outputs = vec![o];
+    assert!(matches!(reason(&c, 6), Reason::OutputUnmapped { va: 0x10, .. }));
+}
+
+#[test]
+fn rule_2_nothing_unknown_beside_the_translation_mode() {
+    let whole = compiled(&sample(SAMPLE));
+    let lo = find(&whole, 0x2430);
+    // Concatenated tables, fewer input bits, fewer output bits, other ways to read tables.
+    for value in [
+        0x4240_0006u64,
+        0x4200_01c6,
+        0x4200_4006,
+        0x4000_0006,
+        0x0200_0006,
+        0x6200_0006,
+    ] {
+        let r = reason(&set(&whole, lo, value), 2);
+        assert!(
+            matches!(r, Reason::TranslationConfig { value: v, .. } if v == value),
+            "{value:#x}: {r}"
+        );
+    }
+    // Bits above 31: access flags, rights of upper tables.
+    for value in [1u64, 2, 4, 8] {
+        let r = reason(&set(&whole, find(&whole, 0x2434), value), 2);
+        assert!(
+            matches!(r, Reason::TranslationConfig { known: 0, .. }),
+            "{value:#x}: {r}"
+        );
+    }
+    let lpae = compiled(&sample("write-value-lpae.kine"));
+    let update = find(&lpae, 0x2418);
+    let r = reason(&insert(&lpae, update, &[write(0, 0x2430, 0x40)]), 2);
+    assert!(
+        matches!(
+            r,
+            Reason::TranslationConfig {
+                value: 0x40,
+                known: 0,
+                ..
+            }
+        ),
+        "{r}"
+    );
+}
+
+#[test]
+fn rule_2_tables_are_not_for_the_gpu_to_read_either() {
+    let whole = compiled(&sample(SAMPLE));
+    let table = whole
+        .plan
+        .pages
+        .iter()
+        .find(|p| p.role == FrameRole::Table)
+        .unwrap()
+        .frame;
+    let head = whole.plan.jobs[0].head_va;
+    let format = whole.plan.spaces[0].format;
+    let at = steps(&whole, head)[3].entry_at;
+    let c = with_entry(whole, at, |_| {
+        trace_core::mmu::encode_leaf(
+            format,
+            trace_core::PhysAddr(table << 12),
+            trace_core::mmu::Rights::RO,
+            0,
+        )
+    });
+    assert_eq!(
+        reason(&c, 2),
+        Reason::TableMapped {
+            va: head.0,
+            at: table << 12
+        }
+    );
+}
+
+#[test]
+fn an_address_space_takes_a_command_only_when_it_was_seen_idle() {
+    let whole = compiled(&sample(SAMPLE));
+    let polls = with_actions(whole.clone(), |l| l.retain(|a| !matches!(a, Action::Until { .. })));
+    assert_eq!(reason(&polls, 2), Reason::SpaceBusy { number: 0 });
+    // Seen active is not seen idle.
+    let active = with_actions(whole, |l| {
+        for a in l {
+            if let Action::Until { expected, .. } = a {
+                *expected = 1;
+            }
+        }
+    });
+    assert_eq!(reason(&active, 2), Reason::SpaceBusy { number: 0 });
+}
