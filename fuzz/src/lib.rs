@@ -10,6 +10,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+pub mod chains;
 pub mod files;
 mod input;
 pub mod machine;
@@ -29,6 +30,7 @@ pub type Target = fn(&[u8]) -> bool;
 pub const TARGETS: &[(&str, Target)] = &[
     ("actions", plans::actions),
     ("buffer_file", files::buffer_file),
+    ("chains", chains::chains),
     ("container", recordings::container),
     ("container_resealed", recordings::container_resealed),
     ("derived", recordings::derived),

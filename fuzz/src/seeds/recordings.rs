@@ -1,7 +1,7 @@
 //! Seeds of the importers and of the container: a recording of a few events with page tables and a job.
 
 use super::Add;
-use crate::parts;
+use crate::{chains, parts};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, AddressSpace, EventsBuilder, Facts, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, MmuFormat, Space,
@@ -24,6 +24,8 @@ pub fn add(add: Add<'_>) {
             add(target, "small", bytes.clone());
         }
     }
+    add("chains", "list", [b"\0", chains::LIST.as_bytes()].concat());
+    add("chains", "submit", [b"\x01", chains::SUBMIT.as_bytes()].concat());
     let padded = b"0,R,0x00000000,60a00002\n521,W,0x00000030,00000001\n";
     add("gpureplay_io", "padded", padded.to_vec());
     add("raw_memory", "small", raw_memory());

@@ -1,0 +1,54 @@
+//! The reader of folders of job chains: its two kinds of text files, each beside a sound other one.
+
+use crate::in_folder;
+use trace_core::import::chains;
+
+/// A sound list of a folder, with one submit.
+pub const LIST: &str = r#"{"program": "p", "gpu_id": "0x6000", "renderer": "Mali-G71", "gl_version": "3.1",
+ "buffers": [{"name": "x", "bytes": 64, "type": "f32x4", "gpu_va": "0x10000", "expected": "x.bin", "role": "output"}],
+ "submits": [{"submit": "submit000.json", "jobs": [{"rsd": {"shader": "0x10000", "file": "a.bin"}}]}]}
+"#;
+
+/// A sound submit of it.
+pub const SUBMIT: &str = r#"{"jc": "0x10000", "requirements": 1, "bos": [
+ {"handle": 7, "va": "0x20000", "size": 134217728, "noexec": true, "heap": true, "in_submit": false, "file": null},
+ {"handle": 3, "va": "0x10000", "size": 4096, "noexec": false, "heap": false, "in_submit": true, "file": "a.bin"}]}
+"#;
+
+/// A folder of job chains. The first byte tells which file the rest is: the list, or, when it is odd, the submit.
+pub fn chains(data: &[u8]) -> bool {
+    let Some((which, text)) = data.split_first() else {
+        return false;
+    };
+    let (list, submit) = if which & 1 == 0 {
+        (text, SUBMIT.as_bytes())
+    } else {
+        (LIST.as_bytes(), text)
+    };
+    let mut taken = false;
+    in_folder(|folder| {
+        let files = [("spec.json", list), ("submit000.json", submit), ("a.bin", &[7; 4096])];
+        for (name, bytes) in files {
+            let path = folder.join(name);
+            std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        }
+        assert!(
+            chains::parts(folder).iter().all(|p| p.parent() == Some(folder)),
+            "a part that lies elsewhere"
+        );
+        if let Ok(read) = chains::read(folder) {
+            for s in &read.submits {
+                for o in &s.objects {
+                    let image = chains::Chains::image(&read, s, o);
+                    assert!(image.is_ok_and(|i| i.is_empty() || i.len() as u64 == o.bytes));
+                }
+            }
+            taken = true;
+        }
+        // Other targets of this thread use the folder too.
+        for (name, _) in files {
+            let _ = std::fs::remove_file(folder.join(name));
+        }
+    });
+    taken
+}
