@@ -18,7 +18,7 @@ for net in mnist alexnet; do
     for file in gr_io_history gr_pgt gr_mem_contents gr_sync_as ${net}_integrated; do need gpureplay/$net/$file; done
 done
 need gpureplay/alexnet/input/input_alexnet
-for gpu in g71 g52; do
+for gpu in g71 g52 zoo/g71; do
     [ -d "$dir/panfrost/$gpu" ] || { say "missing: $dir/panfrost/$gpu"; lack=$((lack + 1)); continue; }
     for program in "$dir/panfrost/$gpu"/*/; do
         name=$(basename "$program")
