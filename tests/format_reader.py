@@ -401,7 +401,7 @@ def read_timeline(data):
     return {"timeline": tables}
 
 
-DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 1): read_timeline}
+DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 2): read_timeline}
 
 
 # Events.

@@ -244,7 +244,7 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(
         &diff,
-        "same:b jobs:o events:o registers:a mappings:o pages:o pages_by:s",
+        "same:b jobs:o events:o registers:a host_writes:o mappings:o pages:o pages_by:s",
     );
     form(&diff["jobs"], "a:n b:n");
     form(
@@ -252,6 +252,10 @@ fn diff() {
         "same:n changed:n only_a:n only_b:n relocated:n uncompared:n folded:o cut_short:a list:a",
     );
     form(&diff["events"]["folded"], "a:n b:n");
+    form(
+        &diff["host_writes"],
+        "same:n already:n changed:n only_a:n only_b:n uncompared:n by:s list:a",
+    );
     for part in ["mappings", "pages"] {
         form(&diff[part], "same:n changed:n only_a:n only_b:n list:a");
     }
@@ -339,7 +343,7 @@ fn replay() {
     each(&outcome["outputs"], "name:s bytes:n blake3:d");
     each(
         &outcome["job_outcomes"],
-        "index:n submit_event:n head_va:h done:b status:h? computed:b? duration_ns:n",
+        "index:n submit_event:n head_va:h done:b status:h? computed:b? why_not:s? duration_ns:n",
     );
     form(&outcome["timing"], "plan_ns:n push_ns:n run_ns:n");
     let kinds = outcome["rewrites"].as_object().unwrap();

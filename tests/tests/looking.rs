@@ -193,6 +193,18 @@ fn the_outcome_of_a_recording_of_the_software_board_is_the_same_again() {
     assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{diff}");
 }
 
+/// What the CPU wrote between jobs is compared, whichever way it is cut, and a replay that matched wrote the same.
+#[test]
+fn what_the_cpu_wrote_between_jobs_is_compared_with_the_outcome_of_a_replay() {
+    for name in ["digits.kine", "changes.kine"] {
+        let (code, diff) = compared_with_its_outcome(&root().join("sample-traces").join(name));
+        assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{name}: {diff}");
+        let written = &diff["host_writes"];
+        assert!(written["same"].as_u64().unwrap() > 0, "{written}");
+        assert_eq!(written["list"], json!([]), "{written}");
+    }
+}
+
 /// A matching replay of a recording of real hardware is the same recording: that page tables lie elsewhere on the board,
 /// how often a status was read and what the flush counter stood at is told apart from differences.
 #[test]

@@ -6,11 +6,11 @@ use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
-use trace_core::diff::{self, Diff, EventDifference, JobPair, MappingDifference};
+use trace_core::diff::{self, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference};
 
 pub const VERB: Verb = Verb {
     name: "diff",
-    about: "Where two recordings differ: events by job, registers by field, mappings by run, pages by digest",
+    about: "Where two recordings differ: events by job, registers by field, what the CPU wrote by byte, mappings by run, pages by digest",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -32,6 +32,7 @@ struct Report<'a> {
     jobs: Sides,
     events: Counts<Event>,
     registers: Vec<Register<'a>>,
+    host_writes: HostWrites,
     mappings: Counts<Mapping>,
     pages: Counts<Page>,
     pages_by: &'static str,
@@ -88,6 +89,31 @@ struct Field<'a> {
     b: &'a str,
 }
 
+/// What the CPU wrote; counts are of bytes.
+#[derive(Serialize)]
+struct HostWrites {
+    same: u64,
+    already: u64,
+    changed: u64,
+    only_a: u64,
+    only_b: u64,
+    uncompared: u64,
+    by: &'static str,
+    list: Vec<HostWrite>,
+}
+
+#[derive(Serialize)]
+struct HostWrite {
+    job: JobPair,
+    a: Option<u64>,
+    b: Option<u64>,
+    address_space: u8,
+    va: String,
+    bytes: u64,
+    bytes_a: String,
+    bytes_b: String,
+}
+
 #[derive(Serialize)]
 struct Mapping {
     address_space: u8,
@@ -140,7 +166,7 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
         value_a: d.value_a.map(hex),
         value_b: d.value_b.map(hex),
     };
-    let (e, m, p) = (&diff.events, &diff.mappings, &diff.pages);
+    let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
     Report {
         same: diff.is_empty(),
         jobs: Sides {
@@ -175,6 +201,16 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 fields: r.fields.iter().map(|(name, a, b)| Field { name, a, b }).collect(),
             })
             .collect(),
+        host_writes: HostWrites {
+            same: h.same,
+            already: h.already,
+            changed: h.changed,
+            only_a: h.only_a,
+            only_b: h.only_b,
+            uncompared: h.uncompared,
+            by: addresses(h.physical),
+            list: h.list.iter().map(host_write).collect(),
+        },
         mappings: Counts {
             same: m.same,
             changed: m.changed,
@@ -207,7 +243,25 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 })
                 .collect(),
         },
-        pages_by: if p.physical { "physical address" } else { "GPU address" },
+        pages_by: addresses(p.physical),
+    }
+}
+
+fn addresses(physical: bool) -> &'static str {
+    if physical { "physical address" } else { "GPU address" }
+}
+
+fn host_write(d: &HostWriteDifference) -> HostWrite {
+    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect();
+    HostWrite {
+        job: d.job,
+        a: d.a,
+        b: d.b,
+        address_space: d.address_space,
+        va: hex(d.va.0),
+        bytes: d.bytes,
+        bytes_a: digits(&d.bytes_a),
+        bytes_b: digits(&d.bytes_b),
     }
 }
 
@@ -245,6 +299,32 @@ fn mapped(d: &Mapping) -> String {
     }
 }
 
+/// What became of a range that the CPU wrote, in words.
+fn written(d: &HostWrite, by: &str) -> String {
+    let at = if by == "physical address" {
+        d.va.clone()
+    } else {
+        format!("address space {}, {}", d.address_space, d.va)
+    };
+    let cut = |bytes: &str| {
+        if (bytes.len() as u64) < 2 * d.bytes {
+            format!("{bytes}…")
+        } else {
+            bytes.to_owned()
+        }
+    };
+    let what = match (d.a, d.b) {
+        (Some(a), Some(b)) => format!("{} becomes {} (events {a} and {b})", cut(&d.bytes_a), cut(&d.bytes_b)),
+        (Some(a), None) => format!("{}, only in the first (event {a})", cut(&d.bytes_a)),
+        (None, b) => format!(
+            "{}, only in the second (event {})",
+            cut(&d.bytes_b),
+            b.map_or_else(|| "-".into(), |b| b.to_string())
+        ),
+    };
+    format!("{}, {at}, {}: {what}", job_name(d.job), counted(d.bytes, "byte"))
+}
+
 /// In the course of which job, numbered as `jobs` does.
 fn job_name(pair: JobPair) -> String {
     let index = |submits: u32| submits.saturating_sub(1);
@@ -261,11 +341,15 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     let counts = |same, changed, only_a, only_b| {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
-    let (e, m, p) = (&r.events, &r.mappings, &r.pages);
+    let (e, m, p, h) = (&r.events, &r.mappings, &r.pages, &r.host_writes);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     out.table(&[
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
         row("Accesses", counts(e.same, e.changed, e.only_a, e.only_b)),
+        row(
+            "CPU's bytes",
+            format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
+        ),
         row("Mapped pages", counts(m.same, m.changed, m.only_a, m.only_b)),
         row(
             "Pages",
@@ -292,6 +376,12 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!(
             "{}: too different for the shortest alignment; fewer accesses may differ than are told",
             job_name(*pair)
+        ))?;
+    }
+    if h.already > 0 {
+        out.line(format_args!(
+            "{} that the CPU wrote on one side the other had already, and count as neither",
+            counted(h.already, "byte")
         ))?;
     }
     let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
@@ -330,6 +420,13 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             ))?;
         }
         more(out, e.list.len())?;
+    }
+    if !h.list.is_empty() {
+        out.line("\nWritten by the CPU")?;
+        for d in h.list.iter().take(most) {
+            out.line(format_args!("  {}", written(d, h.by)))?;
+        }
+        more(out, h.list.len())?;
     }
     if !m.list.is_empty() {
         out.line("\nMapped pages")?;

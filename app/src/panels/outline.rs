@@ -12,7 +12,7 @@ use egui::{Response, Ui};
 use trace_core::check::Severity;
 
 /// Jobs that are listed around the one that is meant, per phase.
-const JOBS: usize = 3;
+const JOBS: usize = 5;
 /// Buffers that are listed.
 const BUFFERS: usize = 6;
 /// Notes that are listed around the moment.

@@ -1,6 +1,7 @@
 //! Accesses aligned job by job, and the registers whose values differ.
 
 use super::align::{Alignment, Step, align};
+use super::host_writes::Course;
 use super::spaces::{self, SpacePair};
 use super::{EventDiff, EventDifference, JobPair, MOST, RegisterDiff, key};
 use crate::progress::{Cancelled, Progress};
@@ -10,13 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 
 type Item = (usize, Access);
 
-/// Events, registers, and the number of jobs on each side.
-type Compared = (EventDiff, Vec<RegisterDiff>, (u64, u64));
+/// Events, registers, the number of jobs on each side, and the courses of jobs that were compared.
+type Compared = (EventDiff, Vec<RegisterDiff>, (u64, u64), Vec<Course>);
 
 /// The accesses between two submits: the course of the job that the first of them began.
 #[derive(Default)]
 struct Part {
     items: Vec<Item>,
+    /// The first event behind the submit that began it.
+    begin: u64,
     /// Slot and head of that job's chain, as last written before its submit.
     head: (Option<u8>, u64),
     /// Reads that a later one of the same wait stands for.
@@ -67,6 +70,7 @@ fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
                 heads.insert(a.offset, a.value);
             }
             Some(Role::JobCommand) if a.value == 1 => parts.push(Part {
+                begin: event as u64 + 1,
                 head: (r.index, head(map, r, &heads)),
                 ..Part::default()
             }),
@@ -136,6 +140,12 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
     let mut registers: BTreeMap<u32, RegisterDiff> = BTreeMap::new();
     let paired = pairs(&parts_a, &parts_b, progress)?;
     progress.set_total(paired.len() as u64);
+    let course = |parts: &[Part], i: Option<usize>| {
+        let i = i.filter(|i| *i < parts.len())?;
+        let end = parts.get(i + 1).map_or(u64::MAX, |p| p.begin);
+        Some(parts.get(i)?.begin..end)
+    };
+    let mut courses = Vec::with_capacity(paired.len());
     for (i, j) in paired {
         progress.advance(1)?;
         let number = |i: Option<usize>| i.map(|i| u32::try_from(i).unwrap_or(u32::MAX));
@@ -143,6 +153,11 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
             a: number(i),
             b: number(j),
         };
+        courses.push(Course {
+            job,
+            a: course(&parts_a, i),
+            b: course(&parts_b, j),
+        });
         let one = i.and_then(|i| parts_a.get(i)).map_or(&[][..], |p| p.items.as_slice());
         let two = j.and_then(|j| parts_b.get(j)).map_or(&[][..], |p| p.items.as_slice());
         let order = |x: &Item| (key(&x.1), x.1.value);
@@ -191,7 +206,7 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
             }
         }
     }
-    Ok((out, registers.into_values().collect(), jobs))
+    Ok((out, registers.into_values().collect(), jobs, courses))
 }
 
 /// Whether two accesses of a root register are of tables that go together and lie elsewhere.

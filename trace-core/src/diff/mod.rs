@@ -1,9 +1,11 @@
-//! Two recordings compared: events by job, registers by field, mappings by run, pages by digest.
+//! Two recordings compared: events by job, registers by field, what the CPU wrote by byte, mappings by run, pages by
+//! digest.
 //!
 //! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
 
 mod align;
 mod events;
+mod host_writes;
 mod mappings;
 mod pages;
 mod spaces;
@@ -27,6 +29,9 @@ pub struct Diff {
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
+    /// What the CPU wrote between other events.
+    #[serde(default)]
+    pub host_writes: HostWriteDiff,
     /// What the page tables map at the end.
     pub mappings: MappingDiff,
     /// Memory at the end.
@@ -94,6 +99,50 @@ pub struct EventDifference {
     pub value_a: Option<u64>,
     /// Value in the second.
     pub value_b: Option<u64>,
+}
+
+/// What the CPU wrote, byte by byte in the course of the same job, by address space and GPU address as the tables stand
+/// in the end where both have page tables, and by physical address where not. Counts are of bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostWriteDiff {
+    /// Bytes that both wrote alike.
+    pub same: u64,
+    /// Bytes that one wrote and the other had already when the job was submitted. They count as no difference.
+    pub already: u64,
+    /// Bytes that both wrote, differently.
+    pub changed: u64,
+    /// Bytes that only the first wrote.
+    pub only_a: u64,
+    /// Bytes that only the second wrote.
+    pub only_b: u64,
+    /// Bytes of either side in page tables, which are compared by what they map, and in memory that nothing maps in the
+    /// end. They are not compared.
+    pub uncompared: u64,
+    /// Whether the addresses are physical, for want of page tables on both sides.
+    pub physical: bool,
+    /// The first ranges that differ, at most [`MOST`], in the order of the jobs, then by address. None crosses a page.
+    pub list: Vec<HostWriteDifference>,
+}
+
+/// A range of bytes that the CPU wrote otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostWriteDifference {
+    /// Jobs in whose course it is.
+    pub job: JobPair,
+    /// The event of the first recording that wrote the first of the bytes; `None` where only the second wrote them.
+    pub a: Option<u64>,
+    /// The event of the second.
+    pub b: Option<u64>,
+    /// Number of the address space; 0 where addresses are physical.
+    pub address_space: u8,
+    /// Address of the first byte.
+    pub va: GpuVa,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// What the first wrote, 16 bytes at most; none where it wrote nothing.
+    pub bytes_a: Vec<u8>,
+    /// What the second wrote.
+    pub bytes_b: Vec<u8>,
 }
 
 /// A register whose values differ.
@@ -200,8 +249,9 @@ impl Diff {
     /// memory is not, nor what every run has for itself.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let (e, m, p) = (&self.events, &self.mappings, &self.pages);
+        let (e, m, p, h) = (&self.events, &self.mappings, &self.pages, &self.host_writes);
         e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0
+            && h.changed + h.only_a + h.only_b == 0
             && m.changed + m.only_a + m.only_b == 0
             && self.jobs.0 == self.jobs.1
     }
@@ -228,6 +278,12 @@ impl Diff {
                 std::mem::swap(&mut f.1, &mut f.2);
             }
         }
+        std::mem::swap(&mut self.host_writes.only_a, &mut self.host_writes.only_b);
+        for h in &mut self.host_writes.list {
+            h.job = h.job.swapped();
+            std::mem::swap(&mut h.a, &mut h.b);
+            std::mem::swap(&mut h.bytes_a, &mut h.bytes_b);
+        }
         for m in &mut self.mappings.list {
             std::mem::swap(&mut m.a, &mut m.b);
         }
@@ -250,12 +306,14 @@ pub fn diff(a: &Recording, b: &Recording) -> Diff {
 /// # Errors
 /// When the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
-    let (events, registers, jobs) = events::diff(a, b, progress)?;
+    let (events, registers, jobs, courses) = events::diff(a, b, progress)?;
+    let host_writes = host_writes::diff(a, b, &courses, progress)?;
     let mappings = mappings::diff(a, b, progress)?;
     let pages = pages::diff(a, b, progress)?;
     Ok(Diff {
         events,
         registers,
+        host_writes,
         mappings,
         pages,
         jobs,

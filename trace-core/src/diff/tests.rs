@@ -403,3 +403,80 @@ fn more_differing_runs_than_are_listed_are_counted() {
     let half = 8 * 256 * (mmu::span_bytes(1) >> 12);
     assert_eq!((m.same, m.changed, m.list.len()), (half, half, MOST));
 }
+
+/// What the CPU wrote before each of two jobs, as pieces of pages: where, and the bytes.
+fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
+    let mut b = EventsBuilder::new();
+    let mut m = MemoryBuilder::new();
+    let zeros = m.add_page(&[0; 4096]);
+    m.add_snapshot(0, [(7, zeros, FrameRole::Data)]);
+    for (n, pieces) in pieces.into_iter().enumerate() {
+        for (at, bytes) in pieces {
+            let mut image = [0u8; 4096];
+            let from = (at % 4096) as usize;
+            image[from..from + bytes.len()].copy_from_slice(bytes);
+            let page = m.add_page(&image).0;
+            let row = crate::recording::HostWriteRow {
+                at: *at,
+                bytes: bytes.len() as u32,
+                page,
+            };
+            b.host_write(n as u64, 0, row);
+        }
+        for (offset, value) in [(0x18c0, 0x40 * (n as u64 + 1)), (0x18e0, 1)] {
+            let access = Access {
+                space: 0,
+                write: true,
+                offset,
+                width: 4,
+                value,
+            };
+            b.access(n as u64, 0, access);
+        }
+    }
+    let mut r = Recording {
+        events: b.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    r.facts.identity.gpu_id = 0x60a0_0002;
+    r
+}
+
+#[test]
+fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
+    let a = written([&[(0x5010, &[1, 2, 3, 4])], &[(0x5010, &[9]), (0x7000, &[0, 0])]]);
+    assert!(diff(&a, &a.clone()).is_empty());
+    // The same bytes in other pieces.
+    let cut = written([
+        &[(0x5010, &[1, 2]), (0x5012, &[3, 4])],
+        &[(0x5010, &[9]), (0x7000, &[0]), (0x7001, &[0])],
+    ]);
+    let d = diff(&a, &cut);
+    assert!(d.is_empty(), "{d:?}");
+    assert_eq!(d.host_writes.same, 7);
+    // Other bytes, fewer, and one that the memory of the other holds already: frame 7 is all zeros.
+    let b = written([&[(0x5010, &[1, 7, 8])], &[(0x5010, &[9]), (0x6000, &[5, 5, 5])]]);
+    let d = diff(&a, &b);
+    let h = &d.host_writes;
+    assert_eq!(
+        (h.same, h.already, h.changed, h.only_a, h.only_b, h.physical),
+        (2, 2, 2, 1, 3, true)
+    );
+    let both = |n| JobPair { a: Some(n), b: Some(n) };
+    let told: Vec<_> = h
+        .list
+        .iter()
+        .map(|d| (d.job, d.a, d.b, d.va.0, d.bytes, d.bytes_a.clone(), d.bytes_b.clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (both(0), Some(0), Some(0), 0x5011, 2, vec![2, 3], vec![7, 8]),
+            (both(0), Some(0), None, 0x5013, 1, vec![4], vec![]),
+            (both(1), None, Some(4), 0x6000, 3, vec![], vec![5, 5, 5])
+        ]
+    );
+    assert!(!d.is_empty());
+    assert_eq!(diff(&b, &a), d.clone().swapped());
+}

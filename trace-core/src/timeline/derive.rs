@@ -22,9 +22,10 @@ const MODE_UNMAPPED: u64 = 1;
 ///
 /// The *phases*: boot ends with the status reads after the interrupt of the last power-up before the first job.
 /// Compute begins with the first job after which the driver no longer commands the address space while no job runs:
-/// as long as it still maps memory between jobs it is setting up. The rule looks at no times, so it gives the same
-/// on a recording and on its replay at any pace. Teardown begins where translation is switched off after the last
-/// job.
+/// as long as it still maps memory between jobs it is setting up. Where no more jobs come behind that than before it,
+/// the driver maps as its program goes on, and compute begins with the first job. The rule looks at no times, so it
+/// gives the same on a recording and on its replay at any pace. Teardown begins where translation is switched off
+/// after the last job.
 ///
 /// # Errors
 /// When the work was cancelled.
@@ -244,7 +245,13 @@ impl<'a> Work<'a> {
             (None, None, Some(job)) => job,
             (None, _, None) => events,
         };
-        let compute = self.prepared.get(self.last_prepared_job).copied().unwrap_or(events);
+        let set_up = self.last_prepared_job;
+        let first_computing = if self.jobs.len().saturating_sub(set_up) > set_up {
+            set_up
+        } else {
+            0
+        };
+        let compute = self.prepared.get(first_computing).copied().unwrap_or(events);
         let teardown = self.teardown.unwrap_or(events);
         let starts = [
             (PhaseName::Boot, 0),

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub const GAP_NS: u64 = 10_000_000;
 
 /// Changes when the same events give another [`Timeline`]; derived data of another version is made again.
-pub const ANALYSIS_VERSION: u32 = 1;
+pub const ANALYSIS_VERSION: u32 = 2;
 
 /// What [`derive`] finds in a recording. Every list is in the order of the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

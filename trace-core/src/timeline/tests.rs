@@ -70,6 +70,37 @@ impl Script {
     }
 }
 
+/// A driver that maps memory as its program goes on sets nothing up between jobs: the jobs are the program's.
+#[test]
+fn jobs_of_a_driver_that_maps_as_it_goes_are_compute() {
+    let map_more = |s: &mut Script| {
+        s.w("AS0_COMMAND", 2).w("AS0_COMMAND", 4).r("AS0_STATUS", 0);
+    };
+    let phase_of = |jobs: &[bool]| {
+        let mut s = Script::new();
+        s.w("TILER_PWRON_LO", 1)
+            .r("GPU_IRQ_STATUS", 0x400)
+            .w("GPU_IRQ_CLEAR", 0x400);
+        s.w("AS0_TRANSTAB_LO", 0x7).w("AS0_COMMAND", 1);
+        for (n, maps) in jobs.iter().enumerate() {
+            if *maps {
+                map_more(&mut s);
+            }
+            s.job(0x1000 + 0x40 * n as u64, 2);
+        }
+        let t = s.derive();
+        let compute = t.phases.iter().find(|p| p.name == PhaseName::Compute).unwrap();
+        let inside = |j: &&JobSpan| (compute.first..=compute.last).contains(&j.submit_event);
+        t.jobs.iter().filter(inside).count()
+    };
+    // Four layers, memory mapped before the last of them.
+    assert_eq!(phase_of(&[false, false, false, true]), 4);
+    // Every job in an address space of its own.
+    assert_eq!(phase_of(&[true, true]), 2);
+    // A few jobs prepare, many compute.
+    assert_eq!(phase_of(&[false, true, false, false, false]), 4);
+}
+
 #[test]
 fn a_driver_in_small_gives_all_four_phases() {
     let mut s = Script::new();

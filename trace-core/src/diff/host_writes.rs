@@ -1,0 +1,310 @@
+//! What the CPU wrote between other events, compared byte by byte in the course of the same job.
+//!
+//! A recorder tells a page's bytes that changed, so one write may be cut into other pieces on either side: it is the
+//! bytes that are compared, not the rows.
+
+use super::{HostWriteDiff, HostWriteDifference, JobPair, MOST, spaces};
+use crate::PAGE_SIZE;
+use crate::mmu;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{FrameRole, GpuVa, HostWriteRow, MemoryView, Page, Recording};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The course of a job of either side, as events.
+pub(super) struct Course {
+    pub job: JobPair,
+    pub a: Option<Range<u64>>,
+    pub b: Option<Range<u64>>,
+}
+
+/// Bytes of a difference that are told, the first ones.
+pub(super) const SHOWN: usize = 16;
+
+/// The page that a frame is at: the number of its address space, and its address there.
+type At = (u8, u64);
+
+/// Where frames are mapped at the end, and the other way.
+struct Places {
+    /// By first frame: frames, and where the first is.
+    mapped: BTreeMap<u64, (u64, At)>,
+    physical: bool,
+}
+
+impl Places {
+    /// `spaces`: indices into the recording's list with their numbers.
+    fn of(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
+        let mut mapped = BTreeMap::new();
+        if !physical {
+            let view = r.memory.last();
+            for (number, index) in spaces {
+                let Some(space) = r.facts.address_spaces.get(index) else {
+                    continue;
+                };
+                for leaf in mmu::scan(space.format, space.root, &view).leaves {
+                    let pages = leaf.bytes >> 12;
+                    // A frame that is mapped twice is told by where it was found first.
+                    mapped.entry(leaf.pa.frame()).or_insert((pages, (number, leaf.va.0)));
+                }
+            }
+        }
+        Self { mapped, physical }
+    }
+
+    fn at(&self, frame: u64) -> Option<At> {
+        if self.physical {
+            return Some((0, frame << 12));
+        }
+        let (first, (pages, (number, va))) = self.mapped.range(..=frame).next_back()?;
+        let by = frame.checked_sub(*first).filter(|by| by < pages)?;
+        Some((*number, va.checked_add(by << 12)?))
+    }
+
+    /// The other way: every page by where it is.
+    fn frames(&self) -> BTreeMap<At, (u64, u64)> {
+        let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
+        turned.collect()
+    }
+}
+
+/// The frame that is at a page.
+fn frame_at(frames: &BTreeMap<At, (u64, u64)>, physical: bool, at: At) -> Option<u64> {
+    if physical {
+        return Some(at.1 >> 12);
+    }
+    let ((number, va), (pages, frame)) = frames.range(..=at).next_back()?;
+    let by = at.1.checked_sub(*va)? >> 12;
+    (*number == at.0 && by < *pages).then(|| frame.saturating_add(by))
+}
+
+/// What the CPU wrote to a page in the course of one job.
+struct Written {
+    bytes: Box<Page>,
+    /// By byte: the event that wrote it last, from 1; 0: none did.
+    by: Box<[u32; PAGE_SIZE]>,
+}
+
+impl Written {
+    fn new() -> Self {
+        Self {
+            bytes: Box::new([0; PAGE_SIZE]),
+            by: Box::new([0; PAGE_SIZE]),
+        }
+    }
+
+    fn take(&mut self, row: &HostWriteRow, image: &Page, event: u32) {
+        let Some(piece) = row.piece() else { return };
+        if let (Some(to), Some(from)) = (self.bytes.get_mut(piece.clone()), image.get(piece.clone())) {
+            to.copy_from_slice(from);
+        }
+        if let Some(by) = self.by.get_mut(piece) {
+            by.fill(event.saturating_add(1));
+        }
+    }
+
+    fn at(&self, n: usize) -> Option<(u8, u32)> {
+        let by = self.by.get(n).and_then(|e| e.checked_sub(1))?;
+        Some((*self.bytes.get(n)?, by))
+    }
+}
+
+/// One side of the comparison.
+struct Side<'a> {
+    recording: &'a Recording,
+    places: Places,
+    frames: BTreeMap<At, (u64, u64)>,
+    /// Frames that hold page tables at some time.
+    tables: Vec<Range<u64>>,
+    /// Host writes by event.
+    events: Vec<u64>,
+}
+
+/// What a side wrote in the course of a job.
+#[derive(Default)]
+struct Wrote {
+    pages: BTreeMap<At, Written>,
+    /// Bytes of page tables and of pages that nothing maps in the end.
+    elsewhere: u64,
+}
+
+impl<'a> Side<'a> {
+    fn new(recording: &'a Recording, places: Places, progress: &Progress) -> Result<Self, Cancelled> {
+        let mut tables: Vec<Range<u64>> = Vec::new();
+        for s in recording.memory.snapshots.iter() {
+            let of_tables = s.runs.iter().filter(|r| r.role == FrameRole::Table);
+            tables.extend(of_tables.map(|r| r.first_frame..r.end_frame()));
+        }
+        progress.check()?;
+        tables.sort_unstable_by_key(|r| (r.start, r.end));
+        tables.dedup();
+        let all = 0..recording.events.len();
+        let events = all.filter(|e| recording.events.host_write(*e).is_some());
+        Ok(Self {
+            frames: places.frames(),
+            places,
+            tables,
+            events: events.map(|e| e as u64).collect(),
+            recording,
+        })
+    }
+
+    fn is_table(&self, frame: u64) -> bool {
+        let n = self.tables.partition_point(|r| r.start <= frame);
+        self.tables.iter().take(n).rev().take(8).any(|r| r.contains(&frame))
+    }
+
+    fn wrote(&self, course: Option<&Range<u64>>) -> Wrote {
+        let mut out = Wrote::default();
+        let Some(course) = course else { return out };
+        let from = self.events.partition_point(|e| *e < course.start);
+        let mut pages: BTreeMap<At, Written> = BTreeMap::new();
+        for event in self.events.iter().skip(from).take_while(|e| **e < course.end) {
+            let found = usize::try_from(*event).ok();
+            let Some(row) = found.and_then(|e| self.recording.events.host_write(e)) else {
+                continue;
+            };
+            let image = self.recording.memory.pages.page(crate::recording::PageId(row.page));
+            let at = self.places.at(row.frame()).filter(|_| !self.is_table(row.frame()));
+            match (at, image) {
+                (Some(at), Some(image)) => {
+                    let event = u32::try_from(*event).unwrap_or(u32::MAX - 1);
+                    pages.entry(at).or_insert_with(Written::new).take(&row, image, event);
+                }
+                _ => out.elsewhere += u64::from(row.bytes),
+            }
+        }
+        out.pages = pages;
+        out
+    }
+
+    /// Memory behind the course of a job.
+    fn behind(&self, course: Option<&Range<u64>>) -> MemoryView<'a> {
+        self.recording.memory.at(course.map_or(u64::MAX, |c| c.end))
+    }
+
+    fn page(&self, view: &MemoryView<'a>, at: At) -> Option<&'a Page> {
+        view.frame(frame_at(&self.frames, self.places.physical, at)?)
+    }
+}
+
+/// What became of a byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Byte {
+    /// No difference.
+    Same,
+    /// Both wrote it, differently.
+    Changed,
+    OnlyA,
+    OnlyB,
+}
+
+/// Compares what the CPU wrote, one pair of jobs after another.
+pub(super) fn diff(
+    a: &Recording,
+    b: &Recording,
+    courses: &[Course],
+    progress: &Progress,
+) -> Result<HostWriteDiff, Cancelled> {
+    let physical = a.facts.address_spaces.is_empty() || b.facts.address_spaces.is_empty();
+    let mut out = HostWriteDiff {
+        physical,
+        ..HostWriteDiff::default()
+    };
+    if a.events.host_writes.is_empty() && b.events.host_writes.is_empty() {
+        return Ok(out);
+    }
+    let pairs = spaces::pairs(a, b);
+    let of_a = pairs.iter().filter_map(|p| Some((p.number, p.a?)));
+    let of_b = pairs.iter().filter_map(|p| Some((p.number, p.b?)));
+    let one = Side::new(a, Places::of(a, of_a, physical), progress)?;
+    let two = Side::new(b, Places::of(b, of_b, physical), progress)?;
+    for c in courses {
+        progress.check()?;
+        let (x, y) = (one.wrote(c.a.as_ref()), two.wrote(c.b.as_ref()));
+        out.uncompared += x.elsewhere + y.elsewhere;
+        let (view_a, view_b) = (one.behind(c.a.as_ref()), two.behind(c.b.as_ref()));
+        let mut all: Vec<At> = x.pages.keys().chain(y.pages.keys()).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        for at in all {
+            let (p, q) = (x.pages.get(&at), y.pages.get(&at));
+            let had = (one.page(&view_a, at), two.page(&view_b, at));
+            page(&mut out, c.job, at, (p, q), had);
+        }
+    }
+    Ok(out)
+}
+
+/// Compares what both sides wrote to a page. `had`: the page as it stands behind the course of the job.
+fn page(
+    out: &mut HostWriteDiff,
+    job: JobPair,
+    at: At,
+    (a, b): (Option<&Written>, Option<&Written>),
+    had: (Option<&Page>, Option<&Page>),
+) {
+    let holds = |page: Option<&Page>, n: usize, byte: u8| page.and_then(|p| p.get(n)) == Some(&byte);
+    let mut open: Option<(Byte, HostWriteDifference)> = None;
+    for n in 0..=PAGE_SIZE {
+        let (x, y) = (a.and_then(|w| w.at(n)), b.and_then(|w| w.at(n)));
+        let what = match (x, y) {
+            (None, None) => Byte::Same,
+            (Some((v, _)), Some((w, _))) if v == w => {
+                out.same += 1;
+                Byte::Same
+            }
+            // What the other side had already it need not write.
+            (Some((v, _)), None) if holds(had.1, n, v) => {
+                out.already += 1;
+                Byte::Same
+            }
+            (None, Some((w, _))) if holds(had.0, n, w) => {
+                out.already += 1;
+                Byte::Same
+            }
+            (Some(_), Some(_)) => {
+                out.changed += 1;
+                Byte::Changed
+            }
+            (Some(_), None) => {
+                out.only_a += 1;
+                Byte::OnlyA
+            }
+            (None, Some(_)) => {
+                out.only_b += 1;
+                Byte::OnlyB
+            }
+        };
+        if let Some((kind, d)) = open.take() {
+            if kind == what {
+                open = Some((kind, longer(d, x, y)));
+            } else if out.list.len() < MOST {
+                out.list.push(d);
+            }
+        }
+        if open.is_none() && what != Byte::Same {
+            let d = HostWriteDifference {
+                job,
+                a: x.map(|x| u64::from(x.1)),
+                b: y.map(|y| u64::from(y.1)),
+                address_space: at.0,
+                va: GpuVa(at.1.saturating_add(n as u64)),
+                bytes: 0,
+                bytes_a: Vec::new(),
+                bytes_b: Vec::new(),
+            };
+            open = Some((what, longer(d, x, y)));
+        }
+    }
+}
+
+/// The difference with one more byte.
+fn longer(mut d: HostWriteDifference, x: Option<(u8, u32)>, y: Option<(u8, u32)>) -> HostWriteDifference {
+    d.bytes += 1;
+    for (list, byte) in [(&mut d.bytes_a, x), (&mut d.bytes_b, y)] {
+        if list.len() < SHOWN {
+            list.extend(byte.map(|b| b.0));
+        }
+    }
+    d
+}
