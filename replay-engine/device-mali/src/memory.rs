@@ -53,6 +53,11 @@ impl ArenaMemory {
         v
     }
 
+    /// How many frames hold something.
+    pub(crate) fn backed(&self) -> usize {
+        self.frames.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
     }

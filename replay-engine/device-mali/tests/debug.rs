@@ -12,7 +12,7 @@ mod common;
 use common::sample;
 use device_mali::Model;
 use device_mali::debug::{
-    DebugError, Followed, MOST_STEPS, Thread, ThreadEnd, Wanted, Writer, follow, model_of, plan, trace,
+    DebugError, Followed, MOST_STEPS, Thread, ThreadEnd, Wanted, Writer, follow, model_of, plan, trace, trace_page,
 };
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::progress::Progress;
@@ -266,4 +266,29 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
     };
     assert!(!read.write && write.write && read.va == at.0);
     assert_eq!(write.value, read.value + 1);
+}
+
+/// The writers of one page alone are those that the whole run tells, for a fraction of what it takes.
+#[test]
+fn the_writers_of_one_page_are_those_of_the_whole_run() {
+    let of = of("conv3x3.kine");
+    let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let buffers = of.recording.facts.buffers.clone();
+    let mut shaders = 0;
+    for b in &buffers {
+        let page = whole.place(b.address_space, b.va).unwrap();
+        let one = trace_page(&of.compiled, of.model, page, &Progress::new()).unwrap();
+        assert!(one.writers() <= 4096 && one.bytes() <= whole.bytes());
+        let last = (b.bytes - 1).min(4095 - b.va.0 % 4096);
+        for at in [0, 1, 5, last / 2, last] {
+            let va = GpuVa(b.va.0 + at);
+            let (a, b) = (
+                whole.last_writer(b.address_space, va).unwrap(),
+                one.last_writer(b.address_space, va).unwrap(),
+            );
+            assert_eq!(a, b, "{va}");
+            shaders += usize::from(matches!(a.writer, Writer::Shader(..)));
+        }
+    }
+    assert!(shaders > 0);
 }

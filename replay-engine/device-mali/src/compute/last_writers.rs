@@ -105,9 +105,16 @@ struct Run {
     number: u32,
 }
 
+/// Runs of writers of one job that are remembered.
+const MOST_RUNS: usize = 1 << 24;
+/// Numbers that are given out; all lie below the one that means nobody.
+const MOST_NUMBERS: u32 = 1 << 31;
+
 /// The last writer of every byte.
 #[derive(Debug, Default)]
 pub(crate) struct LastWriters {
+    /// There were more than are remembered, so that nothing is known.
+    full: bool,
     /// Writers by number. Lanes that store together are one run.
     runs: Vec<Run>,
     /// How many writers have a number.
@@ -137,6 +144,55 @@ impl LastWriters {
         self.count
     }
 
+    /// Whether there were more writers than are remembered, so that nothing is known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Gives the memory back: there is too much to remember.
+    #[cold]
+    pub(crate) fn forget(&mut self) {
+        *self = Self {
+            full: true,
+            ..Self::default()
+        };
+    }
+
+    /// Keeps one page alone, with the writers that it still names.
+    pub(crate) fn only(self, frame: u64) -> Self {
+        let mut out = Self {
+            full: self.full,
+            ..Self::default()
+        };
+        let place = self.frames.get(&frame).copied();
+        let Some(page) = place.and_then(|p| self.pages.get(p as usize)) else {
+            return out;
+        };
+        let at = frame.saturating_mul(PAGE_SIZE as u64);
+        let mut named: Vec<(u32, Who)> = (at..at + PAGE_SIZE as u64).filter_map(|pa| self.found(pa)).collect();
+        named.sort_unstable_by_key(|n| n.0);
+        named.dedup_by_key(|n| n.0);
+        for (_, who) in &named {
+            out.begin(who, 0);
+        }
+        let to = out.place_of(frame);
+        if let Some(kept) = out.pages.get_mut(to as usize) {
+            for byte in 0..PAGE_SIZE {
+                if let Ok(n) = named.binary_search_by_key(&page.at(byte), |n| n.0) {
+                    kept.put(byte, 1, u32::try_from(n).unwrap_or(NOBODY));
+                }
+            }
+        }
+        out
+    }
+
+    /// Memory that it takes, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        let page = |p: &Numbers| if p.bytes.is_some() { 5 * PAGE_SIZE } else { PAGE_SIZE };
+        let pages: usize = self.pages.iter().map(page).sum();
+        (pages + self.runs.len() * size_of::<Run>()) as u64
+    }
+
     /// The number of a writer, who has the next `more` threads behind it.
     #[inline(always)]
     fn number(&mut self, who: &Who, more: u32, fresh: bool) -> u32 {
@@ -150,9 +206,19 @@ impl LastWriters {
             self.count = self.count.max(number.saturating_add(1 + more));
             return number;
         }
+        self.begin(who, more)
+    }
+
+    /// The number of a writer with whom a run begins.
+    fn begin(&mut self, who: &Who, more: u32) -> u32 {
+        if self.runs.len() >= MOST_RUNS || self.count >= MOST_NUMBERS {
+            self.forget();
+        }
+        if self.full {
+            return NOBODY;
+        }
         let number = self.count;
         self.runs.push(Run { who: *who, number });
-        // Numbers stay below the one that means nobody: a job's budget ends long before.
         self.count = number.saturating_add(1 + more);
         number
     }
@@ -161,6 +227,9 @@ impl LastWriters {
     #[inline(always)]
     pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &Who, fresh: bool) {
         let number = self.number(who, 0, fresh);
+        if number == NOBODY {
+            return;
+        }
         if let Some(page) = self.page(pa) {
             page.put(pa as usize % PAGE_SIZE, bytes, number);
         }
@@ -203,12 +272,21 @@ impl Trace for LastWriters {
     fn wrote_run(&mut self, what: Touched, words: &[u32], who: &Who) {
         let more = u32::try_from(words.len()).unwrap_or(1).saturating_sub(1);
         let number = self.number(who, more, false);
+        if number == NOBODY {
+            return;
+        }
         if let Some(page) = self.page(what.pa) {
             page.put_run(what.pa as usize % PAGE_SIZE, words.len(), number);
         }
     }
 
     fn absorb(&mut self, later: Self) {
+        let count = u64::from(self.count) + u64::from(later.count);
+        let runs = self.runs.len() + later.runs.len();
+        if self.full || later.full || runs > MOST_RUNS || count > u64::from(MOST_NUMBERS) {
+            self.forget();
+            return;
+        }
         let by = self.count;
         self.count = by.saturating_add(later.count);
         self.runs.extend(later.runs.into_iter().map(|r| Run {

@@ -49,8 +49,12 @@ pub struct MemoryAccess {
 pub struct Step {
     /// Address of the clause.
     pub clause: u64,
-    /// Threads that executed it together with this one.
+    /// Threads that executed it together with this one, itself among them.
     pub together: u32,
+    /// Number of the first thread that could execute it together with this one, counted along x, then y, then z.
+    pub first: u32,
+    /// Which did, a bit each from that thread on.
+    pub lanes: u32,
     changes: Range<usize>,
     accesses: Range<usize>,
 }
@@ -316,6 +320,8 @@ impl Trace for Follow {
         self.steps.push(Step {
             clause: clause.address,
             together: clause.lanes.count_ones(),
+            first: clause.first,
+            lanes: clause.lanes,
             changes: changes..changes,
             accesses: accesses..accesses,
         });

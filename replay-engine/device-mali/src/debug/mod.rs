@@ -18,7 +18,7 @@ use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile
 use replay_engine::run::{Outcome, Verdict, run};
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::{GpuVa, Recording};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 use watch::Watch;
 
 /// A thread of a workgroup.
@@ -109,6 +109,9 @@ pub enum DebugError {
     /// Nothing is mapped at the address.
     #[error("{0} is not mapped in the end")]
     Unmapped(GpuVa),
+    /// More writes than are remembered. Those of one page alone may still be few enough: see [`trace_page`].
+    #[error("the jobs write more often than can be remembered, so the last writer of {0} is not known")]
+    TooMany(GpuVa),
 }
 
 impl DebugError {
@@ -192,8 +195,26 @@ pub struct Traced {
 /// [`Cancelled`] when nobody wants it any more. A run that fails is told by its outcome; what was written until then
 /// is known.
 pub fn trace(compiled: &Compiled, model: Model, progress: &Progress) -> Result<Traced, DebugError> {
+    traced(compiled, model, Watch::writers(None), progress)
+}
+
+/// As [`trace`], with the writers of one page alone: what it takes does not grow with what the jobs write elsewhere,
+/// but for what one job writes.
+///
+/// # Errors
+/// As [`trace`].
+pub fn trace_page(
+    compiled: &Compiled,
+    model: Model,
+    page: PhysAddr,
+    progress: &Progress,
+) -> Result<Traced, DebugError> {
+    traced(compiled, model, Watch::writers(Some(page.frame())), progress)
+}
+
+fn traced(compiled: &Compiled, model: Model, watch: Watch, progress: &Progress) -> Result<Traced, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.watching = Watch::writers();
+    device.watching = watch;
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
     Ok(Traced {
@@ -208,13 +229,13 @@ impl Traced {
     /// space in the plan's list.
     ///
     /// # Errors
-    /// When there is no such address space, or nothing is mapped at the address.
+    /// When there is no such address space, nothing is mapped at the address, or the jobs write more often than can be
+    /// remembered.
     pub fn last_writer(&self, space: u32, va: GpuVa) -> Result<Written, DebugError> {
-        let s = self.spaces.get(space as usize).ok_or(DebugError::NoSpace(space))?;
-        let leaf = mmu::translate(s.format, s.root, va, &self.device.memory).map_err(|_| DebugError::Unmapped(va))?;
-        let pa = leaf.target(va).ok_or(DebugError::Unmapped(va))?;
+        let pa = self.place(space, va)?;
         let page = self.device.memory.frame(pa.frame()).ok_or(DebugError::Unmapped(va))?;
         let writer = match &self.device.watching {
+            Watch::Writers(w) if w.is_full() => return Err(DebugError::TooMany(va)),
             Watch::Writers(w) => w.of(pa.0),
             _ => Writer::Recording,
         };
@@ -225,7 +246,27 @@ impl Traced {
         })
     }
 
-    /// Bytes of writers that are remembered, roughly.
+    /// Where an address lies in the device's memory, as the page tables stand in the end.
+    ///
+    /// # Errors
+    /// When there is no such address space, or nothing is mapped at the address.
+    pub fn place(&self, space: u32, va: GpuVa) -> Result<PhysAddr, DebugError> {
+        let s = self.spaces.get(space as usize).ok_or(DebugError::NoSpace(space))?;
+        let leaf = mmu::translate(s.format, s.root, va, &self.device.memory).map_err(|_| DebugError::Unmapped(va))?;
+        leaf.target(va).ok_or(DebugError::Unmapped(va))
+    }
+
+    /// Memory that this takes, in bytes, roughly: that of the device with the writers.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let writers = match &self.device.watching {
+            Watch::Writers(w) => w.bytes(),
+            _ => 0,
+        };
+        (self.device.memory.backed() * PAGE_SIZE) as u64 + writers
+    }
+
+    /// Writers that are remembered.
     #[must_use]
     pub fn writers(&self) -> u64 {
         match &self.device.watching {

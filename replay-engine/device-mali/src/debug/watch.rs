@@ -33,8 +33,9 @@ impl Thread {
 }
 
 impl Watch {
-    pub(crate) fn writers() -> Self {
-        Self::Writers(Box::default())
+    /// `frame`: of this page alone.
+    pub(crate) fn writers(frame: Option<u64>) -> Self {
+        Self::Writers(Box::new(frame.map_or_else(Writers::default, Writers::of_frame)))
     }
 
     pub(crate) fn thread(wanted: Wanted) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::compute::last_writers::LastWriters;
 use crate::compute::trace::{Trace as _, Who};
-use trace_core::PhysAddr;
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// A job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,15 @@ const CPU: u64 = 1;
 const VALUE: u64 = 2;
 const STATUS: u64 = 3;
 
+/// Bytes of writers over a whole replay that are remembered: beyond that, those of one page alone can be asked for.
+const MOST_BYTES: u64 = 1 << 29;
+
 /// Every byte's last writer.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     last: LastWriters,
+    /// Only this frame's writers are remembered.
+    only: Option<u64>,
     /// Jobs by number: writers from these numbers on are theirs.
     jobs: Vec<(u32, Place)>,
     chains: u32,
@@ -82,13 +87,38 @@ impl Writers {
         self.chains = self.chains.saturating_add(1);
     }
 
+    /// Remembers writers of one page alone.
+    pub(crate) fn of_frame(frame: u64) -> Self {
+        Self {
+            only: Some(frame),
+            ..Self::default()
+        }
+    }
+
+    /// Whether there were more writers than are remembered, so that nothing is known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.last.is_full()
+    }
+
+    /// Memory that they take, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.last.bytes()
+    }
+
     /// Takes what a job's shader wrote.
     pub(crate) fn job(&mut self, place: Place, written: LastWriters) {
         self.jobs.push((self.last.numbers(), place));
-        self.last.absorb(written);
+        match self.only {
+            Some(frame) => self.last.absorb(written.only(frame)),
+            None if self.last.bytes().saturating_add(written.bytes()) > MOST_BYTES => self.last.forget(),
+            None => self.last.absorb(written),
+        }
     }
 
     fn note(&mut self, pa: u64, bytes: usize, pc: u64, fresh: bool) {
+        if self.only.is_some_and(|frame| frame != pa / PAGE_SIZE as u64) {
+            return;
+        }
         let who = Who {
             group: [self.chains, 0, 0],
             thread: 0,
