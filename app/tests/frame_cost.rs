@@ -16,8 +16,12 @@ mod common;
 
 use common::{Window, long};
 use kinescope::document::axis::AxisKind;
+use kinescope::document::code::Listing;
+use kinescope::document::jobs::JobFact;
 use kinescope::document::moment::Selection;
+use kinescope::panels::shader::thread::Run;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trace_core::progress::Progress;
 
 /// KiB of memory touched while `work` runs, or `None` where the kernel does not tell.
@@ -113,6 +117,81 @@ fn costs(events: u64) -> BTreeMap<String, u64> {
     out
 }
 
+/// KiB touched by a frame of the Shader panel, by what is done: of so many clauses, each run by a thread so often, in as
+/// many jobs.
+fn shader_costs(n: usize) -> BTreeMap<String, u64> {
+    let mut w = Window::named("matmul.kine");
+    w.doc().go_job(0);
+    w.run("run-thread");
+    let view = &mut w.views().shader;
+    let mut code = view.listing.as_ref().unwrap().code.clone();
+    let (own, bytes) = (code.clauses.clone(), code.bytes());
+    code.clauses = (0..n)
+        .map(|i| {
+            let mut c = own[i % own.len()].clone();
+            c.clause.address += bytes * (i / own.len()) as u64;
+            c
+        })
+        .collect();
+    view.listing = Some(Arc::new(Listing::new(code)));
+    let run = view.thread.run.as_ref().unwrap();
+    let mut followed = run.followed.clone();
+    followed.steps = followed.steps.iter().cycle().take(n).cloned().collect();
+    followed.executed = n as u64;
+    view.thread.run = Some(Arc::new(Run {
+        job: run.job,
+        workgroup: run.workgroup,
+        thread: run.thread,
+        key: run.key.clone(),
+        followed,
+    }));
+    view.thread.stops.toggle(1);
+    let facts = Arc::make_mut(&mut w.doc().facts);
+    let job = facts.jobs[0].clone();
+    // The longest chain that is read.
+    let long = n.min(trace_core::jobs::MAX_JOBS);
+    let chain: Vec<_> = (0..long).map(|_| job.chain[0].clone()).collect();
+    facts.jobs = (0..n)
+        .map(|i| JobFact {
+            index: i as u32,
+            chain: if i == 0 {
+                chain.clone().into()
+            } else {
+                Arc::clone(&job.chain)
+            },
+            ..job.clone()
+        })
+        .collect();
+    w.settle();
+    type Step = fn(&mut Window, usize);
+    let steps: [(&str, Step); 4] = [
+        ("still", |_, _| {}),
+        ("along the code", |w, i| {
+            let view = &mut w.views().shader;
+            view.clause = view.listing.as_ref().unwrap().begins.len() / 2 + i;
+        }),
+        ("along the thread", |w, _| {
+            w.views().shader.thread.step += 1;
+        }),
+        ("with hits of a search", |w, _| {
+            w.views().shader.search = "load".into();
+        }),
+    ];
+    let mut out = BTreeMap::new();
+    for (name, step) in steps {
+        step(&mut w, 0);
+        w.settle();
+        let least = (1..10).filter_map(|i| {
+            step(&mut w, i);
+            touched(|| w.harness.step())
+        });
+        if let Some(kib) = least.min() {
+            out.insert(name.to_owned(), kib);
+        }
+    }
+    out
+}
+
 #[test]
 fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
     // That the measure tells a walk: a list of a million numbers is 4 MiB, and all of it is touched.
@@ -136,6 +215,17 @@ fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
         if large > small + more {
             wrong.push(format!(
                 "{what}: {small} KiB for 10 000 events, {large} KiB for 3 000 000"
+            ));
+        }
+    }
+    let (small, large) = (shader_costs(1000), shader_costs(200_000));
+    assert_eq!(small.len(), 4);
+    for (what, small) in &small {
+        let large = large[what];
+        println!("shader, {what}: {small} KiB a frame for 1 000 clauses, steps and jobs, {large} KiB for 200 000");
+        if large > small + 4608 {
+            wrong.push(format!(
+                "shader, {what}: {small} KiB for 1 000, {large} KiB for 200 000"
             ));
         }
     }

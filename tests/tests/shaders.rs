@@ -240,3 +240,58 @@ fn who_wrote_a_byte_is_told_down_to_the_operation() {
     assert_eq!(ended.code, Some(2));
     assert!(ended.err.contains("is not mapped"), "{}", ended.err);
 }
+
+/// What is given in the place of an input is what threads read and what bytes come of, with the option of a replay.
+#[test]
+fn threads_and_last_writers_are_told_of_edited_inputs_too() {
+    let file = sample("digits.kine");
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image.raw");
+    std::fs::write(&image, [0.75f32.to_le_bytes(); 64].concat()).unwrap();
+    let input = format!("image={}", image.display());
+    let info = run(["info".as_ref(), file.as_os_str(), "--json".as_ref()]).json();
+    let va = |name: &str| {
+        let all = info["buffers"].as_array().unwrap();
+        all.iter().find(|b| b["name"] == name).unwrap()["va"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let thread = ["--job", "0", "--thread", "4,4"];
+    let read = |more: &[&str]| -> Vec<String> {
+        let all: Vec<&str> = thread.iter().chain(more).copied().collect();
+        let report = json(&file, &all);
+        let steps = report["steps"].as_array().unwrap().clone();
+        let reads = steps.iter().flat_map(|s| s["reads"].as_array().unwrap().clone());
+        let from = u64::from_str_radix(va("image").trim_start_matches("0x"), 16).unwrap();
+        let inside = reads.filter(|r| {
+            let at = u64::from_str_radix(r["va"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+            (from..from + 256).contains(&at)
+        });
+        inside.map(|r| r["value"].as_str().unwrap().to_owned()).collect()
+    };
+    let edited = read(&["--input", &input]);
+    assert!(
+        !edited.is_empty() && edited.iter().all(|v| v == "0x3f400000"),
+        "{edited:?}"
+    );
+    assert_ne!(edited, read(&[]));
+    let who = |more: &[&str]| {
+        let at = va("logits");
+        let mut words = vec!["who", "--json", "--va", at.as_str(), file.to_str().unwrap()];
+        words.extend(more);
+        let ended = run(words);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.json()
+    };
+    let (recorded, given) = (who(&[]), who(&["--input", &input]));
+    assert_eq!(recorded["shader"]["thread"], given["shader"]["thread"]);
+    assert_ne!(recorded["shader"]["write"]["value"], given["shader"]["write"]["value"]);
+    // The code does not depend on it.
+    let ended = shader(&file, &["--input", &input]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("give --thread"), "{}", ended.err);
+    let ended = shader(&file, &["--job", "0", "--thread", "0", "--input", "imagine=x.npy"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("no buffer 'imagine'"), "{}", ended.err);
+}

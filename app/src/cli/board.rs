@@ -55,6 +55,32 @@ impl Keys {
     }
 }
 
+/// What a person gives a replay in the place of what was recorded.
+#[derive(Args, Clone, Debug)]
+pub struct Inputs {
+    /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
+    inputs: Vec<(String, PathBuf)>,
+}
+
+impl Inputs {
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// The edits of the recording that they are, their files read.
+    pub fn edits(&self, opened: &Opened) -> Result<Edits, Failure> {
+        let mut edits = Edits::default();
+        for (name, file) in &self.inputs {
+            let buffer = find(opened, name)?;
+            let bytes = buffers::read_file(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
+            edits.inputs.insert(name.clone(), bytes);
+        }
+        Ok(edits)
+    }
+}
+
 /// What becomes of recorded idle time.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum PaceArgument {
@@ -74,9 +100,8 @@ pub struct ReplayOf {
     /// `boards` lists those there are
     #[arg(long, value_name = "BOARD")]
     on: String,
-    /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
-    #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
-    inputs: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    inputs: Inputs,
     /// Replay registers that the register map does not know, from byte offset START up to, not including, END; may be
     /// given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
@@ -126,12 +151,7 @@ impl ReplayOf {
     pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<Ready, Failure> {
         let asked: Vec<&str> = asked.collect();
         let opened = self.source.open()?;
-        let mut edits = Edits::default();
-        for (name, file) in &self.inputs {
-            let buffer = find(&opened, name)?;
-            let bytes = buffers::read_file(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
-            edits.inputs.insert(name.clone(), bytes);
-        }
+        let edits = self.inputs.edits(&opened)?;
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
         if !asked.is_empty() {
@@ -200,9 +220,12 @@ impl ReplayOf {
 
     /// The files that are read.
     pub fn files(&self) -> Files {
-        self.inputs.iter().fold(Files::of(self.file()), |files, (name, file)| {
-            files.reads(format!("--input {name}"), file)
-        })
+        self.inputs
+            .inputs
+            .iter()
+            .fold(Files::of(self.file()), |files, (name, file)| {
+                files.reads(format!("--input {name}"), file)
+            })
     }
 }
 

@@ -4,16 +4,19 @@ use super::board::{Ready, ReplayOf, assignment};
 use super::check::Shown;
 use super::failure::complain;
 use super::out::duration;
+use super::source::Opened;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
+use crate::document::computed::why_not;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Stage};
-use replay_engine::run::{FaultReport, Outcome, Timing, Verdict};
+use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use trace_core::jobs;
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -126,6 +129,8 @@ struct Job {
     done: bool,
     status: Option<String>,
     computed: Option<bool>,
+    /// Why what it computes is not in the outputs.
+    why_not: Option<String>,
     duration_ns: u64,
 }
 
@@ -195,7 +200,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
     waiting::show("writing", |_, _| write(arguments, &outcome))?;
     if out.json() {
-        out.value(&report(&outcome, &arguments.of))?;
+        let chains = chains(&opened, &outcome)?;
+        out.value(&report(&outcome, &arguments.of, &chains))?;
     } else {
         let of = outcome::Of {
             board: arguments.of.board(),
@@ -253,7 +259,34 @@ fn digest(bytes: [u8; 32]) -> String {
     blake3::Hash::from_bytes(bytes).to_hex().to_string()
 }
 
-fn report<'a>(o: &'a Outcome, of: &'a ReplayOf) -> Report<'a> {
+/// The jobs of each chain of which something was not computed, by the event of its submit.
+type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
+
+fn chains(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
+    let not = |j: &&JobOutcome| j.computed == Some(false);
+    let wanted: BTreeSet<u64> = outcome.jobs.iter().filter(not).map(|j| j.submit_event).collect();
+    let Some(map) = opened.map.filter(|_| !wanted.is_empty()) else {
+        return Ok(Chains::new());
+    };
+    let timeline = opened.timeline()?;
+    let spans: Vec<_> = timeline
+        .jobs
+        .iter()
+        .filter(|s| wanted.contains(&s.submit_event))
+        .collect();
+    let events: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
+    let memory = jobs::memory_at_submits(&opened.recording, map, &events);
+    let mut out = Chains::new();
+    for (span, memory) in spans.iter().zip(&memory) {
+        let Some(memory) = memory else { continue };
+        let chain = jobs::chain(memory, span.head_va);
+        let name = |j: &jobs::Job| (j.va.0, j.kind().map_or("", jobs::JobType::name));
+        out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
+    }
+    Ok(out)
+}
+
+fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains) -> Report<'a> {
     let classes = o.reads.classes;
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
     Report {
@@ -325,6 +358,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf) -> Report<'a> {
                 done: j.done,
                 status: j.status.map(|s| hex(u64::from(s))),
                 computed: j.computed,
+                why_not: why_not(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
                 duration_ns: j.duration_ns,
             })
             .collect(),

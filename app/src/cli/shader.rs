@@ -239,6 +239,11 @@ fn unknown(found: &[Found]) -> Vec<(Unknown, u64, u64)> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    if arguments.thread.thread.is_none() && !arguments.thread.inputs.is_empty() {
+        return Err(Failure::usage(
+            "--input changes what a thread works on, not the code: give --thread X,Y,Z too",
+        ));
+    }
     let opened = arguments.source.open()?;
     let found = find(&opened, arguments.job)?;
     if let Some((job, thread)) = arguments.job.zip(arguments.thread.thread) {

@@ -1,5 +1,6 @@
 //! `shader --thread`: a thread of a job followed clause by clause on the software GPU.
 
+use super::board::Inputs;
 use super::out::counted;
 use super::source::Opened;
 use super::{Exit, Failure, Out, hex, waiting};
@@ -7,7 +8,6 @@ use crate::document::debug::{self, Ready};
 use bifrost::Unit;
 use clap::Args;
 use device_mali::debug::{Followed, MOST_STEPS, MemoryAccess, Thread, ThreadEnd, Wanted};
-use replay_engine::plan::Edits;
 use serde::Serialize;
 use std::path::Path;
 
@@ -34,6 +34,8 @@ pub struct ThreadArguments {
     #[arg(long, value_name = "N", requires = "thread", default_value_t = MOST_STEPS as u32,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     steps: u32,
+    #[command(flatten)]
+    pub inputs: Inputs,
 }
 
 /// `X,Y,Z`, `X,Y` or `X`.
@@ -127,6 +129,7 @@ pub fn run(
         Some(p) => p,
         None => first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
     };
+    let edits = arguments.inputs.edits(opened)?;
     let wanted = Wanted {
         chain: job,
         position,
@@ -137,7 +140,7 @@ pub fn run(
         mark: None,
     };
     let followed = waiting::show("running", |progress, _| {
-        let ready = Ready::new(recording, &Edits::default(), progress).map_err(|e| Failure::file(file, e))?;
+        let ready = Ready::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
         ready.follow(wanted, progress).map_err(|e| Failure::file(file, e))
     })?;
     let code = debug::code_at(recording, space, submit, followed.shader);

@@ -1,12 +1,12 @@
 //! `who`: who wrote a byte last, on the software GPU: job, workgroup, thread, clause, operation, and what it read.
 
+use super::board::Inputs;
 use super::source::{Source, number};
 use super::thread::AccessRow;
 use super::{Exit, Failure, Out, Verb, hex, waiting};
 use crate::document::debug::{self, Ready, Told};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Place, Writer};
-use replay_engine::plan::Edits;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
@@ -27,6 +27,8 @@ struct Arguments {
     /// Index of the address space in the recording's list
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
+    #[command(flatten)]
+    inputs: Inputs,
 }
 
 #[derive(Serialize)]
@@ -69,9 +71,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     opened.address_space(arguments.space)?;
     let file = &arguments.source.file;
+    let edits = arguments.inputs.edits(&opened)?;
     let told = waiting::show("replaying", |progress, _| {
         let fail = |e: debug::Trouble| Failure::file(file, e);
-        let ready = Ready::new(&opened.recording, &Edits::default(), progress).map_err(fail)?;
+        let ready = Ready::new(&opened.recording, &edits, progress).map_err(fail)?;
         ready
             .who(&opened.recording, arguments.space, arguments.va, progress)
             .map_err(fail)
@@ -149,7 +152,7 @@ fn text(told: &Told, out: &mut Out) -> Result<(), Failure> {
     match (&told.writer, &told.within) {
         (Writer::Recording, _) => {
             out.line(format_args!(
-                "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as the recording's memory was at the start"
+                "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as memory was at the start"
             ))?;
         }
         (Writer::Cpu { after }, _) => {

@@ -7,6 +7,7 @@ mod file;
 mod go;
 mod help;
 mod replay;
+mod shader;
 mod table;
 mod view;
 mod when;

@@ -1,7 +1,7 @@
 //! The table of commands. A new command is a line here.
 
 use super::when::*;
-use super::{edit, export, file, go, help, replay, view};
+use super::{edit, export, file, go, help, replay, shader, view};
 use crate::window::App;
 use crate::window::command::{Command, Menu};
 use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
@@ -99,6 +99,20 @@ table! {
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
     "find-boards",      "Look for boards",                     Replay, None,                has_doc,            replay::find_boards;
     "pair",             "Pair with the agent at the address…", Replay, None,                has_address,        replay::pair;
+
+    "follow-thread",    "Follow a thread, or not",             Shader, key(T),              has_shader,         shader::follow_thread;
+    "run-thread",       "Run the thread",                      Shader, key(R),              has_shader,         shader::run_thread;
+    "next-clause",      "Thread forward by a clause",          Shader, key(F10),            has_thread,         shader::next_clause;
+    "previous-clause",  "Thread back by a clause",             Shader, shift(F10),          has_thread,         shader::previous_clause;
+    "on-to-break",      "Thread on to a break",                Shader, key(F11),            has_breaks,         shader::on_to_break;
+    "back-to-break",    "Thread back to a break",              Shader, shift(F11),          has_breaks,         shader::back_to_break;
+    "toggle-break",     "Break at the clause, or not",         Shader, key(F9),             has_code,           shader::toggle_break;
+    "thread-to-clause", "Thread forward to the clause",        Shader, key(F7),             has_thread,         shader::thread_to_clause;
+    "back-to-clause",   "Thread back to the clause",           Shader, shift(F7),           has_thread,         shader::back_to_clause;
+    "search-shader",    "Search the shader…",                  Shader, ctrl_shift(F),       has_code,           shader::search;
+    "next-unknown",     "Next unknown operation",              Shader, key(U),              has_unknown,        shader::next_unknown;
+    "copy-shader",      "Copy the code",                       Shader, None,                has_code,           shader::copy;
+    "show-clause-bytes","Bytes of the clause",                 Shader, None,                has_code,           shader::bytes;
 
     "help",             "All keys",                            Help,   shift(Questionmark), always,             help::help;
     "copy-log",         "Copy log",                            Help,   None,                always,             help::copy_log;

@@ -2,6 +2,7 @@
 
 use super::{doc, view};
 use crate::document::sample;
+use crate::panels::jobs;
 use crate::window::App;
 
 pub fn always(_: &App) -> bool {
@@ -119,4 +120,29 @@ pub fn note_here(app: &App) -> bool {
 
 pub fn has_sample(_: &App) -> bool {
     sample::path().is_some()
+}
+
+/// Whether the job that is meant runs a shader.
+pub fn has_shader(app: &App) -> bool {
+    let job = doc(app).and_then(|d| d.facts.jobs.get(jobs::meant(d)? as usize));
+    // A chain of a damaged recording may be long.
+    job.is_some_and(|j| j.chain.iter().take(64).any(|c| !c.shaders.is_empty()))
+}
+
+/// Whether the Shader panel has code.
+pub fn has_code(app: &App) -> bool {
+    app.doc.is_some() && app.views.shader.listing.as_ref().is_some_and(|l| !l.lines.is_empty())
+}
+
+pub fn has_unknown(app: &App) -> bool {
+    has_code(app) && app.views.shader.listing.as_ref().is_some_and(|l| !l.unknown.is_empty())
+}
+
+/// Whether a thread was run along the code that is shown.
+pub fn has_thread(app: &App) -> bool {
+    has_code(app) && app.views.shader.steps()
+}
+
+pub fn has_breaks(app: &App) -> bool {
+    has_thread(app) && !app.views.shader.thread.stops.is_empty()
 }

@@ -23,14 +23,22 @@ pub struct Runs {
     pub entry: u64,
 }
 
-/// The shaders that a job's chain runs, in order.
+/// Most shaders of a chain that are told. Chains are short; one of a damaged recording need not be.
+pub const MOST_OF_CHAIN: usize = 4096;
+
+/// The shaders that a job's chain runs, in order, [`MOST_OF_CHAIN`] at most.
 #[must_use]
 pub fn of_job(job: &JobFact) -> Vec<Runs> {
     let each = |(position, c): (usize, &super::jobs::ChainJob)| {
         let one = move |&(stage, entry): &(Stage, u64)| Runs { position, stage, entry };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
-    job.chain.iter().enumerate().flat_map(each).collect()
+    job.chain
+        .iter()
+        .enumerate()
+        .flat_map(each)
+        .take(MOST_OF_CHAIN)
+        .collect()
 }
 
 /// A line of a listing.
@@ -81,6 +89,8 @@ pub struct Listing {
     pub unknown: Vec<usize>,
     /// Operations that are not known.
     pub unknown_operations: u64,
+    /// All operations.
+    pub operations: u64,
 }
 
 impl Listing {
@@ -114,6 +124,7 @@ impl Listing {
         }
         Self {
             unknown_operations: code.unknown().values().sum(),
+            operations: code.operations(),
             code,
             lines,
             begins,

@@ -3,7 +3,9 @@
 use super::lookup::{map_of, memory_at};
 use bifrost::Unit;
 use device_mali::Model;
-use device_mali::debug::{self, DebugError, Followed, MOST_STEPS, MemoryAccess, Place, Shown, Thread, Wanted, Writer};
+use device_mali::debug::{
+    self, DebugError, Followed, MOST_STEPS, MemoryAccess, Place, Shown, Thread, Traced, Wanted, Writer,
+};
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::GpuVa;
 use trace_core::jobs::{self, Code};
@@ -56,43 +58,75 @@ impl Ready {
         self.compiled.plan.jobs.get(chain as usize).map(|j| j.submit_event)
     }
 
+    /// Replays with every write remembered.
+    ///
+    /// # Errors
+    /// When the work was cancelled.
+    pub fn trace(&self, progress: &Progress) -> Result<Traced, Trouble> {
+        Ok(debug::trace(&self.compiled, self.model, progress)?)
+    }
+
+    /// Replays with the writes to one page remembered: that of an address of a run of the same plan.
+    ///
+    /// # Errors
+    /// When the address is not mapped there, or the work was cancelled.
+    pub fn trace_page_of(&self, run: &Traced, space: u32, va: u64, progress: &Progress) -> Result<Traced, Trouble> {
+        let page = run.place(space, GpuVa(va))?;
+        Ok(debug::trace_page(&self.compiled, self.model, page, progress)?)
+    }
+
     /// Replays with every write remembered, and says who wrote the byte at `va` last.
     ///
     /// # Errors
     /// When the address is not mapped, or there is no such address space.
     pub fn who(&self, recording: &Recording, space: u32, va: u64, progress: &Progress) -> Result<Told, Trouble> {
-        let traced = debug::trace(&self.compiled, self.model, progress)?;
-        self.tell(&traced, recording, space, va, progress)
+        let traced = self.trace(progress)?;
+        let told = match self.writer(&traced, recording, space, va) {
+            Err(Trouble::Debug(DebugError::TooMany(_))) => {
+                let page = self.trace_page_of(&traced, space, va, progress)?;
+                drop(traced);
+                self.writer(&page, recording, space, va)?
+            }
+            told => told?,
+        };
+        self.within(recording, space, told, progress)
     }
 
-    /// As [`Ready::who`], of a replay that was made already.
+    /// Who wrote a byte last in a run that was made already, without what the writing thread had read.
     ///
     /// # Errors
-    /// As [`Ready::who`].
-    pub fn tell(
-        &self,
-        traced: &debug::Traced,
-        recording: &Recording,
-        space: u32,
-        va: u64,
-        progress: &Progress,
-    ) -> Result<Told, Trouble> {
+    /// When the address is not mapped, there is no such address space, or there were too many writes to remember.
+    pub fn writer(&self, traced: &Traced, recording: &Recording, space: u32, va: u64) -> Result<Told, Trouble> {
         let written = traced.last_writer(space, GpuVa(va))?;
-        let mut told = Told {
+        Ok(Told {
             va,
             byte: written.byte,
             writer: written.writer,
-            submit: None,
+            submit: match written.writer {
+                Writer::Recording => None,
+                Writer::Cpu { after } => self.host_write(recording, after),
+                Writer::Shader(place, _) | Writer::WriteValue(place) | Writer::Status(place) => {
+                    self.submit(place.chain)
+                }
+            },
             within: None,
-        };
-        match written.writer {
-            Writer::Recording => {}
-            Writer::Cpu { after } => told.submit = self.host_write(recording, after),
-            Writer::WriteValue(place) | Writer::Status(place) => told.submit = self.submit(place.chain),
-            Writer::Shader(place, shown) => {
-                told.submit = self.submit(place.chain);
-                told.within = Some(self.within(recording, space, va, place, shown, progress)?);
-            }
+        })
+    }
+
+    /// The same, with what the thread had read where a shader wrote the byte: the replay is made once more up to that
+    /// thread, which is followed.
+    ///
+    /// # Errors
+    /// As [`debug::follow`].
+    pub fn within(
+        &self,
+        recording: &Recording,
+        space: u32,
+        mut told: Told,
+        progress: &Progress,
+    ) -> Result<Told, Trouble> {
+        if let Writer::Shader(place, shown) = told.writer {
+            told.within = Some(self.inside(recording, space, told.va, place, shown, progress)?);
         }
         Ok(told)
     }
@@ -106,7 +140,7 @@ impl Ready {
         events.rev().find(host).map(|e| e as u64)
     }
 
-    fn within(
+    fn inside(
         &self,
         recording: &Recording,
         space: u32,
@@ -245,6 +279,12 @@ pub struct Told {
 }
 
 impl Told {
+    /// Whether a shader wrote it, so that there is more to know than who it was.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        matches!(self.writer, Writer::Shader(..))
+    }
+
     /// The job that wrote it.
     #[must_use]
     pub fn job(&self) -> Option<Place> {
@@ -270,7 +310,12 @@ impl Told {
                 three(w.thread),
                 w.label
             ),
-            (Writer::Shader(p, _), None) => format!("written by job {}", p.chain),
+            (Writer::Shader(p, shown), None) => format!(
+                "written by job {}, workgroup {}, the clause at {:#x}",
+                p.chain,
+                three(shown.workgroup),
+                shown.clause
+            ),
         }
     }
 

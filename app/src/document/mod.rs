@@ -4,6 +4,7 @@ pub mod axis;
 pub mod boards;
 pub mod code;
 pub mod compared;
+pub mod computed;
 pub mod debug;
 pub mod derive;
 pub mod facts;
@@ -23,6 +24,7 @@ pub mod tables;
 pub mod touches;
 pub mod uses;
 pub mod words;
+pub mod writers;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
@@ -59,6 +61,8 @@ pub struct Document {
     pub jumps: u64,
     /// State of replays.
     pub replay: replay::State,
+    /// Replays in which writes were remembered.
+    pub writers: writers::Writers,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
 }
@@ -147,6 +151,7 @@ impl Document {
             notice,
             jumps: 0,
             replay: replay::State::of(recording.facts.identity.gpu_id),
+            writers: writers::Writers::default(),
             finding_out: None,
             path,
             recording,

@@ -5,7 +5,9 @@
 
 use super::views::Views;
 use crate::document::Document;
+use crate::document::debug::Told;
 use crate::theme::palette;
+use device_mali::debug::Writer;
 use egui::{RichText, Ui};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -68,6 +70,19 @@ pub enum Ask {
         job: u32,
         /// Where the shader begins.
         entry: u64,
+    },
+    /// A thread of a job to be run and shown beside its code, at the step of this number.
+    Thread {
+        /// The job.
+        job: u32,
+        /// Where its shader begins.
+        entry: u64,
+        /// The workgroup.
+        workgroup: [u32; 3],
+        /// The thread within it.
+        thread: [u32; 3],
+        /// The step, counted from the thread's begin.
+        step: u64,
     },
     /// Pages to be shown in Page tables.
     Pages(Pages),
@@ -186,6 +201,21 @@ impl Asks {
     /// Asks for a shader of a job to be shown.
     pub fn shader(&mut self, job: u32, entry: u64) {
         self.push(Ask::Shader { job, entry });
+        self.command("show-shader");
+    }
+
+    /// Asks for the thread that wrote a byte to be run and shown at the clause that wrote it.
+    pub fn follow(&mut self, told: &Told) {
+        let (Writer::Shader(place, shown), Some(w)) = (&told.writer, &told.within) else {
+            return;
+        };
+        self.push(Ask::Thread {
+            job: place.chain,
+            entry: w.shader,
+            workgroup: shown.workgroup,
+            thread: w.thread,
+            step: w.step,
+        });
         self.command("show-shader");
     }
 

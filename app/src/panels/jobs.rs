@@ -4,7 +4,7 @@ use crate::document::facts::Stage;
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use crate::document::reached::{self, Reached};
-use crate::document::{Document, runs, words};
+use crate::document::{Document, computed, runs, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
@@ -15,6 +15,9 @@ use std::sync::Arc;
 pub mod view;
 
 pub use view::View;
+
+/// Most jobs of a chain that are explained.
+const MOST_OF_CHAIN: usize = 64;
 
 /// Width from which the panel explains the job beside the list, points.
 const WIDE: f32 = 860.0;
@@ -243,18 +246,19 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     if let Some(d) = j.duration_ns {
         widgets::key_value(ui, "took", Part::mono(text::duration(d)));
     }
-    if let Some(o) = doc.replay.outcome.as_ref().and_then(|o| {
-        o.jobs
-            .get(o.jobs.binary_search_by_key(&j.submit, |x| x.submit_event).ok()?)
-    }) {
+    if let Some((o, why)) = computed::of_job(doc, j) {
         let told = match (o.done, o.computed) {
-            (false, _) => Part::words(format!("failed, status {:?}", o.status)).colour(p.error),
-            (true, Some(false)) => Part::words("done, its shader did not run").colour(p.warning),
-            (true, _) => Part::words("done").colour(p.job),
+            (false, _) => Part::words("▲ failed").colour(p.error),
+            (true, Some(false)) => Part::words("! not computed").colour(p.warning),
+            (true, Some(true)) => Part::words("computed").colour(p.job),
+            (true, None) => Part::words("done, no shader").colour(p.job),
         };
         widgets::key_value(ui, "replayed", told);
+        if let Some(why) = why {
+            ui.add(egui::Label::new(egui::RichText::new(why).font(small()).color(p.quiet)).wrap());
+        }
     }
-    for (n, c) in j.chain.iter().enumerate() {
+    for (n, c) in j.chain.iter().enumerate().take(MOST_OF_CHAIN) {
         widgets::section(
             ui,
             &if j.chain.len() > 1 {
@@ -295,6 +299,11 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
                 asks.shader(index, *entry);
             }
         }
+    }
+    if j.chain.len() > MOST_OF_CHAIN {
+        let more = text::count((j.chain.len() - MOST_OF_CHAIN) as u64);
+        let told = format!("and {more} more in the chain");
+        ui.label(egui::RichText::new(told).font(small()).color(p.quiet));
     }
     if let Some(e) = &j.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());

@@ -125,6 +125,19 @@ pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
             }
             views.shader.want(job, entry);
         }
+        Ask::Thread {
+            job,
+            entry,
+            workgroup,
+            thread,
+            step,
+        } => {
+            if jobs::meant(doc) != Some(job) {
+                doc.go_job(job);
+            }
+            views.shader.want(job, entry);
+            views.shader.thread.choose(workgroup, thread, step);
+        }
         Ask::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
         _ => {}
     }

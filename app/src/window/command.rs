@@ -18,19 +18,22 @@ pub enum Menu {
     Panels,
     /// Replays.
     Replay,
+    /// Code of shaders, and threads that go along it.
+    Shader,
     /// Help.
     Help,
 }
 
 impl Menu {
     /// All menus, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::File,
         Self::Edit,
         Self::Go,
         Self::View,
         Self::Panels,
         Self::Replay,
+        Self::Shader,
         Self::Help,
     ];
 
@@ -44,6 +47,7 @@ impl Menu {
             Self::View => "View",
             Self::Panels => "Panels",
             Self::Replay => "Replay",
+            Self::Shader => "Shader",
             Self::Help => "Help",
         }
     }

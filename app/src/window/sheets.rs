@@ -17,7 +17,7 @@ fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOn
         .collapsible(false)
         .resizable(false)
         .default_pos(pos2((screen.width() - width) / 2.0, 60.0))
-        .fixed_size(vec2(width, (screen.height() - 160.0).min(620.0)))
+        .fixed_size(vec2(width, (screen.height() - 136.0).min(680.0)))
         .show(ctx, add);
     *open = keep;
 }
@@ -32,6 +32,21 @@ impl App {
     }
 }
 
+/// Menus by column, so that none is much longer than another.
+const COLUMNS: [&[Menu]; 3] = [
+    &[Menu::File, Menu::Edit, Menu::Panels],
+    &[Menu::View, Menu::Shader],
+    &[Menu::Go, Menu::Replay, Menu::Help],
+];
+
+/// Keys that a panel takes while the keyboard is in it: no commands, for elsewhere they mean something else.
+const IN_PANELS: &[(Menu, &str, &str)] = &[
+    (Menu::Shader, "↑ ↓", "In the code: a clause up, down"),
+    (Menu::Shader, "← →", "In the code: thread back, forward"),
+    (Menu::Shader, "Enter", "In the code: along the branch"),
+    (Menu::Shader, "Backspace", "In the code: back again"),
+];
+
 /// The sheet of keys.
 pub(super) fn help(app: &mut App, ctx: &Context) {
     let mut open = app.help;
@@ -40,17 +55,20 @@ pub(super) fn help(app: &mut App, ctx: &Context) {
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             ui.spacing_mut().item_spacing.x = 32.0;
             ui.columns(3, |columns| {
-                for (i, menu) in Menu::ALL.into_iter().enumerate() {
-                    let Some(ui) = columns.get_mut(i % 3) else { continue };
+                let all = COLUMNS.iter().enumerate();
+                for (i, menu) in all.flat_map(|(i, menus)| menus.iter().map(move |m| (i, *m))) {
+                    let Some(ui) = columns.get_mut(i) else { continue };
                     ui.spacing_mut().item_spacing.y = 1.0;
                     widgets::section(ui, menu.title());
-                    for c in app.commands.iter().filter(|c| c.menu == menu && c.shortcut.is_some()) {
-                        let keys = c.keys();
+                    let commands = app.commands.iter().filter(|c| c.menu == menu && c.shortcut.is_some());
+                    let commands = commands.map(|c| (c.keys(), c.title));
+                    let within = IN_PANELS.iter().filter(|k| k.0 == menu);
+                    for (keys, title) in commands.chain(within.map(|k| (k.1.to_owned(), k.2))) {
                         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
-                        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {}", c.title)));
+                        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{keys}: {title}")));
                         let w = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &keys, mono(), p.quiet);
                         let left = Rect::from_min_max(rect.min, pos2(rect.right() - w - 8.0, rect.bottom()));
-                        widgets::paint_text(ui, left, Align2::LEFT_CENTER, c.title, body(), p.text);
+                        widgets::paint_text(ui, left, Align2::LEFT_CENTER, title, body(), p.text);
                     }
                 }
             });
@@ -129,5 +147,17 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         Some(false) => app.confirm = None,
         None if modal.should_close() => app.confirm = None,
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_menu_has_its_place_among_the_keys() {
+        let placed: Vec<Menu> = COLUMNS.iter().flat_map(|c| c.iter().copied()).collect();
+        assert_eq!(placed.len(), Menu::ALL.len());
+        assert!(Menu::ALL.iter().all(|m| placed.contains(m)));
     }
 }

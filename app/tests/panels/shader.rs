@@ -168,7 +168,7 @@ fn a_thread_is_stepped_forward_and_back_beside_the_code() {
     assert_eq!(w.views().shader.thread.step, 1);
     // A break, and on to it.
     let last = run.followed.steps[2].clause;
-    w.views().shader.thread.toggle(last);
+    w.views().shader.thread.stops.toggle(last);
     w.settle();
     w.click("On to a break");
     assert_eq!(w.views().shader.thread.step, 2);
@@ -186,6 +186,148 @@ fn a_thread_that_is_not_there_is_told() {
     let mut w = followed("0", "5000");
     assert!(w.has_part("there is no thread [5000, 0, 0]"));
     assert!(w.views().shader.thread.run.is_none());
+}
+
+/// The first layer of the network that reads digits: threads at the border part from the others.
+fn layer() -> Window {
+    let mut w = Window::named("digits.kine");
+    w.doc().go_job(0);
+    w.run("follow-thread");
+    w
+}
+
+#[test]
+fn a_thread_is_chosen_by_a_click_and_run() {
+    let mut w = layer();
+    let rect = w.harness.get_by_label_contains("Choose a thread").rect();
+    // Eight threads along x and eight along y: the cell in the third column and the second line.
+    let cell = rect.width() / 8.0;
+    let at = rect.min + egui::vec2(2.5 * cell, 1.5 * cell);
+    w.harness.hover_at(at);
+    w.settle();
+    for pressed in [true, false] {
+        w.harness.input_mut().events.push(egui::Event::PointerButton {
+            pos: at,
+            button: egui::PointerButton::Primary,
+            pressed,
+            modifiers: egui::Modifiers::NONE,
+        });
+        w.harness.step();
+    }
+    w.settle();
+    let run = w.views().shader.thread.run.clone().expect("it ran");
+    assert_eq!((run.workgroup, run.thread), ([0; 3], [2, 1, 0]));
+    assert!(w.has("Choose a thread, 2,1,0 of 8×8×1"));
+}
+
+#[test]
+fn a_thread_goes_on_to_an_address_and_to_where_a_lane_parts() {
+    let mut w = layer();
+    w.run("run-thread");
+    let run = w.views().shader.thread.run.clone().expect("it ran");
+    // The last byte that it writes.
+    let steps = 0..run.followed.steps.len();
+    let write = steps
+        .clone()
+        .flat_map(|n| run.followed.accesses(n).iter().map(move |a| (n, *a)))
+        .rfind(|(_, a)| a.write)
+        .expect("it writes");
+    w.harness.get_by_label("Break at a memory address").focus();
+    w.settle();
+    let text = format!("{:#x}", write.1.va + 1);
+    w.harness.get_by_label("Break at a memory address").type_text(&text);
+    w.settle();
+    w.click("On to a break");
+    assert_eq!(w.views().shader.thread.step, write.0);
+    assert!(w.has(&format!("writes {text}")), "it says why it stopped");
+    // Thread 0 stands in the corner of the image, thread 9 does not: where the one leaves out what the other does.
+    w.views().shader.thread.stops.memory.clear();
+    w.views().shader.thread.stops.lane = Some(9);
+    w.views().shader.thread.step = 0;
+    w.settle();
+    let with = |n: usize| run.followed.steps[n].lanes >> 9 & 1 == 1;
+    let parts = steps.skip(1).find(|n| with(*n) != with(n - 1)).expect("they part");
+    w.run("on-to-break");
+    assert_eq!(w.views().shader.thread.step, parts);
+    assert!(w.has("thread 9 parts here") || w.has("thread 9 joins here"));
+    w.run("back-to-break");
+    assert!(w.has("no break comes before this"));
+}
+
+#[test]
+fn a_break_is_set_in_the_margin() {
+    let mut w = layer();
+    w.click("Break at clause_3");
+    let at = w.views().shader.listing.as_ref().unwrap().address(1).unwrap();
+    assert!(w.views().shader.thread.stops.clauses.contains(&at));
+    w.click("Break at clause_3");
+    assert!(w.views().shader.thread.stops.clauses.is_empty());
+}
+
+#[test]
+fn a_thread_runs_with_the_inputs_as_they_are_edited_and_says_when_they_were_edited_since() {
+    let mut w = layer();
+    let reads = |w: &mut Window| {
+        w.run("run-thread");
+        let run = w.views().shader.thread.run.clone().expect("it ran");
+        let image = w.doc().recording.buffer("image").unwrap().va.0;
+        let mut all = (0..run.followed.steps.len()).flat_map(|n| run.followed.accesses(n).to_vec());
+        all.find(|a| !a.write && a.va == image)
+            .expect("it reads the first pixel")
+            .value as u32
+    };
+    assert_eq!(f32::from_bits(reads(&mut w)), 0.0);
+    assert!(w.doc().edit("image", 0, 0.75f32.to_le_bytes().to_vec()));
+    w.settle();
+    assert!(w.has_part("inputs were edited since"));
+    assert_eq!(f32::from_bits(reads(&mut w)), 0.75);
+    assert!(!w.has_part("inputs were edited since"));
+}
+
+/// Asks in Memory who wrote a byte of a buffer last, and gives the words.
+fn who(w: &mut Window, buffer: &str, at: u64) -> String {
+    let b = w.doc().recording.buffer(buffer).unwrap().clone();
+    let desk = w.app().desk().expect("a recording is open");
+    let memory = &mut desk.views.memory;
+    kinescope::panels::memory::touch(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
+    w.run("show-memory");
+    w.click("who wrote it last");
+    let t = w.views().memory.touched.clone().unwrap();
+    match t.writer {
+        Some(kinescope::panels::memory::view::Writer::Told(told, None)) => told.long(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is_edited() {
+    let mut w = Window::named("digits.kine");
+    let first = who(&mut w, "logits", 0);
+    assert!(
+        first.contains("written by job 3") && first.contains("read 0x"),
+        "{first}"
+    );
+    let kept = |w: &mut Window| {
+        let key = w.doc().given_key();
+        w.doc().writers.run(&key).expect("the run is kept")
+    };
+    let run = kept(&mut w);
+    assert!(run.bytes() > 0);
+    let second = who(&mut w, "logits", 5);
+    assert_ne!(first, second);
+    assert!(std::sync::Arc::ptr_eq(&run, &kept(&mut w)), "no second run was made");
+    // The same question again costs no work at all.
+    let started = w.app().tasks.latest();
+    assert_eq!(who(&mut w, "logits", 5), second);
+    let touched = 1;
+    assert_eq!(w.app().tasks.latest(), started.map(|n| n + touched));
+    // An edited input is another replay, and gives other values.
+    assert!(w.doc().edit("image", 0, 1f32.to_le_bytes().to_vec()));
+    w.settle();
+    assert!(w.has_part("inputs were edited since"));
+    let edited = who(&mut w, "logits", 5);
+    assert_ne!(edited, second);
+    assert!(!std::sync::Arc::ptr_eq(&run, &kept(&mut w)));
 }
 
 #[test]
@@ -207,5 +349,10 @@ fn memory_tells_the_last_writer_inside_a_job() {
     let link = w.harness.query_all_by_label_contains(label).next().unwrap();
     link.click();
     w.settle();
+    // The thread that wrote it is run and shown at the clause that did.
     assert!(w.shows("shader"));
+    let t = &w.views().shader.thread;
+    let run = t.run.clone().expect("it was run");
+    let accesses = run.followed.accesses(t.step);
+    assert!(accesses.iter().any(|a| a.write && a.va == c.va.0 + 4 * 70));
 }

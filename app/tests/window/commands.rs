@@ -73,6 +73,31 @@ fn planned(w: &mut Window) {
     assert!(w.doc().replay.plan.is_some(), "{:?}", w.doc().replay.error);
 }
 
+/// The sum of two vectors, its code in view.
+fn coded(w: &mut Window) {
+    w.start(&samples().join("vecadd.kine"));
+    w.doc().go_job(0);
+    ran(w, "show-shader");
+}
+
+/// The same with a thread that was run beside the code.
+fn followed(w: &mut Window) {
+    coded(w);
+    ran(w, "run-thread");
+    assert_eq!(w.views().shader.thread.run.as_ref().unwrap().followed.steps.len(), 3);
+}
+
+/// Takes the meaning of two operations of the code away.
+fn unknown(w: &mut Window) {
+    let view = &mut w.views().shader;
+    let mut code = view.listing.as_ref().unwrap().code.clone();
+    for n in [0, 1] {
+        code.clauses[n].clause.tuples[0].fma = None;
+    }
+    view.listing = Some(std::sync::Arc::new(kinescope::document::code::Listing::new(code)));
+    w.settle();
+}
+
 fn replayed(w: &mut Window) {
     ran(w, "replay");
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
@@ -435,6 +460,94 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().replay.board_field = "127.0.0.1:9".into();
         ran(w, id);
         assert!(w.app().notice.is_some() && w.has("Dismiss"));
+    }),
+    ("follow-thread", |w, id| {
+        coded(w);
+        ran(w, id);
+        assert!(w.shows("shader") && w.has("Run the thread"));
+        ran(w, id);
+        assert!(!w.has("Run the thread"));
+    }),
+    ("run-thread", |w, id| {
+        coded(w);
+        ran(w, id);
+        assert!(w.views().shader.thread.run.is_some());
+    }),
+    ("next-clause", |w, id| {
+        followed(w);
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 1);
+    }),
+    ("previous-clause", |w, id| {
+        followed(w);
+        ran(w, "next-clause");
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 0);
+    }),
+    ("on-to-break", |w, id| {
+        followed(w);
+        assert!(!w.run(id), "there is no break");
+        ran(w, "next-clause");
+        ran(w, "toggle-break");
+        ran(w, "previous-clause");
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 1);
+    }),
+    ("back-to-break", |w, id| {
+        followed(w);
+        ran(w, "toggle-break");
+        ran(w, "next-clause");
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 0);
+    }),
+    ("toggle-break", |w, id| {
+        coded(w);
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.stops.clauses.len(), 1);
+        ran(w, id);
+        assert!(w.views().shader.thread.stops.is_empty());
+    }),
+    ("thread-to-clause", |w, id| {
+        followed(w);
+        w.views().shader.clause = 1;
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 1);
+    }),
+    ("back-to-clause", |w, id| {
+        followed(w);
+        ran(w, "next-clause");
+        w.views().shader.clause = 0;
+        ran(w, id);
+        assert_eq!(w.views().shader.thread.step, 0);
+    }),
+    ("search-shader", |w, id| {
+        coded(w);
+        ran(w, id);
+        let field = w.harness.get_by_label("Search the shader");
+        assert!(field.is_focused());
+    }),
+    ("next-unknown", |w, id| {
+        coded(w);
+        assert!(!w.run(id), "every operation is known");
+        unknown(w);
+        let before = w.views().shader.clause;
+        ran(w, id);
+        ran(w, id);
+        assert_ne!(w.views().shader.clause, before);
+    }),
+    ("copy-shader", |w, id| {
+        coded(w);
+        let ctx = w.harness.ctx.clone();
+        assert!(w.app().run(&ctx, id));
+        w.harness.step();
+        let commands = &w.harness.output().platform_output.commands;
+        let text = |c: &egui::OutputCommand| matches!(c, egui::OutputCommand::CopyText(t) if t.starts_with("clause_0"));
+        assert!(commands.iter().any(text));
+    }),
+    ("show-clause-bytes", |w, id| {
+        coded(w);
+        ran(w, id);
+        assert!(w.shows("memory"));
     }),
     ("help", |w, id| {
         ran(w, id);

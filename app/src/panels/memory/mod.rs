@@ -6,6 +6,7 @@ mod pane;
 mod rows;
 mod search;
 pub mod view;
+mod writer;
 
 pub use pane::touch;
 pub use search::pattern;

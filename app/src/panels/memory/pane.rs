@@ -1,7 +1,7 @@
 //! What stands under the lines: everything that touches a byte, or the selected values as a plot.
 
-use super::view::{Made, Plotted, Touched, View, Writer};
-use crate::document::debug::Ready;
+use super::view::{Made, Plotted, Touched, View};
+use super::writer;
 use crate::document::moment::Selection;
 use crate::document::touches::{self, Touch};
 use crate::document::{Document, lookup, values};
@@ -12,7 +12,6 @@ use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2};
 use egui_plot::{HoverPosition, Line, PlotPoints};
-use replay_engine::plan::Edits;
 use std::sync::Arc;
 
 /// Most values that a plot draws; of more, every so-and-so-manieth is drawn.
@@ -45,76 +44,6 @@ pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u
     });
 }
 
-/// Asks the software GPU who wrote a byte last, and says so.
-fn writer(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, t: &Touched) {
-    let p = palette(ui);
-    match &t.writer {
-        None => {
-            let r = widgets::link(ui, "who wrote it last", "last writer…");
-            let told = "replays on the software GPU with every write remembered";
-            if r.on_hover_text(told).clicked() {
-                find_writer(doc, view, asks, t);
-            }
-        }
-        Some(Writer::Asked) => {
-            ui.label(RichText::new("replaying…").font(small()).color(p.quiet));
-        }
-        Some(Writer::Not(why)) => {
-            let told = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
-            ui.add(egui::Label::new(told).truncate()).on_hover_text(why);
-        }
-        Some(Writer::Told(told)) => {
-            let (short, long) = (told.short(), told.long());
-            let within = told.within.as_ref().zip(told.job());
-            match within {
-                Some((w, place)) => {
-                    let r = widgets::link(ui, &format!("last writer {short}"), &short);
-                    if r.on_hover_text(RichText::new(long).font(mono())).clicked() {
-                        asks.shader(place.chain, w.shader);
-                    }
-                }
-                None => {
-                    ui.label(RichText::new(short).color(p.text)).on_hover_text(long);
-                }
-            }
-        }
-    }
-}
-
-fn find_writer(doc: &Document, view: &mut View, asks: &mut Asks, t: &Touched) {
-    let (space, va) = (t.space, t.va);
-    if let Some(t) = &mut view.touched {
-        t.writer = Some(Writer::Asked);
-    }
-    let recording = Arc::clone(&doc.recording);
-    let edited: Vec<_> = doc
-        .changes()
-        .inputs()
-        .keys()
-        .filter_map(|name| doc.contents(name))
-        .collect();
-    let path = doc.path.clone();
-    asks.work("finding out who wrote the byte", move |progress| {
-        let edits = Edits {
-            inputs: edited.iter().map(|c| (c.buffer().name.clone(), c.whole())).collect(),
-            ..Default::default()
-        };
-        let found = Ready::new(&recording, &edits, progress).and_then(|r| r.who(&recording, space, va, progress));
-        Box::new(move |desk| {
-            let mine = |t: &&mut Touched| t.space == space && t.va == va;
-            if desk.doc.path != path {
-                return;
-            }
-            if let Some(t) = desk.views.memory.touched.as_mut().filter(mine) {
-                t.writer = Some(match found {
-                    Ok(told) => Writer::Told(Arc::new(told)),
-                    Err(e) => Writer::Not(e.to_string()),
-                });
-            }
-        })
-    });
-}
-
 /// Draws what touches the byte that was asked about.
 pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
@@ -135,7 +64,7 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
             view.show(doc, t.space, t.va, 1);
         }
         ui.label(RichText::new(told).color(p.quiet));
-        writer(doc, view, asks, ui, &t);
+        writer::ui(doc, view, asks, ui, &t);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(4.0);
             close = widgets::icon_button(ui, icons::X, "Close what touches it").clicked();

@@ -3,6 +3,7 @@
 use crate::document::debug::Told;
 use crate::document::moment::Selection;
 use crate::document::touches::Touch;
+use crate::document::writers::Key;
 use crate::document::{Document, runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
@@ -22,17 +23,21 @@ pub struct Touched {
     pub stopped: bool,
     /// Who wrote it last in a replay on the software GPU, once that was asked for.
     pub writer: Option<Writer>,
+    /// The inputs that this holds for.
+    pub key: Key,
 }
 
 /// Who wrote a byte last: being found out, or what was found.
 #[derive(Clone, Debug)]
 pub enum Writer {
     /// A replay is under way.
-    Asked,
-    /// What it told.
-    Told(Arc<Told>),
+    Asked(Progress),
+    /// What it told; while the thread that wrote the byte is followed, how far that is.
+    Told(Arc<Told>, Option<Progress>),
     /// Why it told nothing.
     Not(String),
+    /// The person stopped it.
+    Stopped,
 }
 
 /// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.

@@ -1,6 +1,6 @@
 //! The jobs of a replay: how each ended, whether its shader ran, how long it took.
 
-use crate::document::{Document, words};
+use crate::document::{Document, computed, words};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, mono, palette, small, text};
@@ -41,6 +41,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         let fact = doc.facts.job_submitted_at(j.submit_event);
+        let why = fact.and_then(|f| computed::of_job(doc, f)).and_then(|told| told.1);
         let what = fact.map(words::job_kind).unwrap_or_default();
         let y = rect.center().y;
         ui.painter().text(
@@ -62,6 +63,9 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         paint_text(ui, rest, Align2::LEFT_CENTER, &what, body(), p.text);
         if r.clicked() {
             go = Some(j.submit_event);
+        }
+        if let Some(why) = why {
+            r.on_hover_text(why);
         }
     });
     ui.data_mut(|d| d.insert_temp(id, rows));

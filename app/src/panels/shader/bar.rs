@@ -6,10 +6,11 @@ use crate::document::code::{Listing, Runs};
 use crate::panels::desk::Asks;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Modifiers, RichText, Ui};
+use std::sync::Arc;
 
 /// What a shader of a chain is called.
 fn name(r: &Runs, all: &[Runs]) -> String {
-    let chained = all.iter().any(|x| x.position != 0);
+    let chained = all.last().is_some_and(|x| x.position != 0);
     let place = if chained {
         format!("{} of the chain · ", r.position + 1)
     } else {
@@ -30,10 +31,15 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: 
             let combo = egui::ComboBox::from_id_salt("shader-of-job")
                 .selected_text(RichText::new(&now).font(mono()))
                 .show_ui(ui, |ui| {
-                    for (n, r) in all.iter().enumerate() {
-                        let told = RichText::new(name(r, all)).font(mono());
-                        ui.selectable_value(&mut view.chosen, (job, n), told);
-                    }
+                    let area = egui::ScrollArea::vertical().max_height(320.0);
+                    area.show_rows(ui, 20.0, all.len(), |ui, rows| {
+                        for (n, r) in all.iter().enumerate().take(rows.end).skip(rows.start) {
+                            let told = RichText::new(name(r, all)).font(mono());
+                            if ui.selectable_value(&mut view.chosen, (job, n), told).clicked() {
+                                ui.close();
+                            }
+                        }
+                    });
                 });
             combo
                 .response
@@ -53,9 +59,9 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: 
             follow.widget_info(|| {
                 egui::WidgetInfo::selected(egui::accesskit::Role::Button, true, open, "Follow a thread")
             });
-            let told = "run one thread of the job on the software GPU and step along its clauses";
+            let told = "run one thread of the job on the software GPU and step along its clauses (T)";
             if follow.on_hover_text(told).clicked() {
-                view.thread.open = !open;
+                view.toggle_thread(false);
             }
             let n = listing.unknown_operations;
             if n > 0 {
@@ -73,7 +79,7 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: 
                 }
             }
             let clauses = text::counted(listing.begins.len() as u64, "clause", "clauses");
-            let operations = text::counted(listing.code.operations(), "operation", "operations");
+            let operations = text::counted(listing.operations, "operation", "operations");
             let told = if listing.code.end.is_whole() {
                 RichText::new(format!("{clauses} · {operations}")).color(p.quiet)
             } else {
@@ -93,8 +99,11 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
         .desired_width((ui.available_width() - 330.0).clamp(70.0, 180.0))
         .hint_text(hint);
     let r = ui.add(edit).accessible_name("Search the shader");
+    if std::mem::take(&mut view.focus_search) {
+        r.request_focus();
+    }
     if view.hits.0 != view.search {
-        view.hits = (view.search.clone(), listing.find(&view.search));
+        view.hits = (view.search.clone(), Arc::new(listing.find(&view.search)));
         view.hit = None;
         // The first hit is where the person looks.
         if let Some(first) = view.hits.1.first().copied() {
@@ -105,7 +114,7 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
     let enter = r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter));
     if enter {
         let back = ui.input(|i| i.modifiers.matches_exact(Modifiers::SHIFT));
-        let hits = view.hits.1.clone();
+        let hits = Arc::clone(&view.hits.1);
         next(view, &hits, !back);
         r.request_focus();
     }
@@ -123,7 +132,7 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
         None => text::count(n as u64),
     };
     ui.label(RichText::new(told).font(small()).color(p.quiet));
-    let hits = view.hits.1.clone();
+    let hits = Arc::clone(&view.hits.1);
     if widgets::icon_button(ui, icons::CARET_UP, "Previous hit in the shader").clicked() {
         next(view, &hits, false);
     }
@@ -133,7 +142,7 @@ fn search(view: &mut View, listing: &Listing, ui: &mut Ui) {
 }
 
 /// Goes to the next of some lines, or the one before, from where the person is; behind the last comes the first.
-fn next(view: &mut View, lines: &[usize], forward: bool) {
+pub(super) fn next(view: &mut View, lines: &[usize], forward: bool) {
     let here = view
         .hit
         .or_else(|| view.listing.as_ref()?.begins.get(view.clause).copied());

@@ -19,18 +19,24 @@ struct Columns {
 
 impl Columns {
     fn new(width: f32) -> Self {
-        let fma = 128.0;
+        // Where there is little room the tuples begin under the address.
+        let fma = if width < NARROW { 48.0 } else { 128.0 };
         Self {
-            address: 14.0,
-            label: fma,
+            address: 18.0,
+            label: 128.0,
             fma,
             add: fma + ((width - fma) * 0.5).floor(),
         }
     }
 }
 
-/// Letters of an operation's name before its operands begin, where the name is not longer.
-const NAME: usize = 15;
+/// Width of the margin before a clause, points.
+const MARGIN: f32 = 14.0;
+/// Width below which the columns move together, points.
+const NARROW: f32 = 640.0;
+/// Letters of an operation's name before its operands begin, where the name is not longer; and where there is little
+/// room.
+const NAME: (usize, usize) = (15, 12);
 
 /// Draws them.
 pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, listing: &Listing) {
@@ -39,6 +45,10 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
     let c = Columns::new(width);
     let (head, _) = ui.allocate_exact_size(vec2(width, 22.0), Sense::hover());
     for (name, x) in [("address", c.address), ("FMA", c.fma), ("ADD", c.add)] {
+        // Under the address there is no room for both.
+        if name == "address" && c.fma < c.label {
+            continue;
+        }
         let at = pos2(head.left() + x, head.center().y);
         ui.painter().text(at, Align2::LEFT_CENTER, name, small(), p.quiet);
     }
@@ -68,11 +78,11 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
             } => tuple_row(ui, &c, rect, listing, (*clause, *tuple), [fma, add], &mut did),
         }
         let address = listing.address(line.clause());
-        if let Line::Clause { .. } = line
-            && address.is_some_and(|a| view.thread.breaks.contains(&a))
-        {
-            let dot = pos2(rect.left() + 8.0, rect.center().y);
-            ui.painter().circle_filled(dot, 4.0, p.error);
+        if let (Line::Clause { clause, .. }, Some(a)) = (line, address) {
+            let breaks = view.thread.stops.clauses.contains(&a);
+            if margin(ui, rect, &listing.label(*clause), breaks) {
+                did.stop = Some(a);
+            }
         }
         if at.is_some() && at == address {
             let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
@@ -102,7 +112,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         ui.memory_mut(|m| m.request_focus(super::keys_id()));
     }
     if let Some(clause) = did.stop {
-        view.thread.toggle(clause);
+        view.thread.stops.toggle(clause);
     }
     if let Some((clause, forward)) = did.reach {
         super::thread::go_to(view, clause, forward);
@@ -110,6 +120,23 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
     if let Some(va) = did.bytes {
         super::memory(doc, asks, job, va);
     }
+}
+
+/// The margin before a clause: a click there sets a break or takes it away; `true`: it was clicked.
+fn margin(ui: &mut Ui, rect: Rect, label: &str, breaks: bool) -> bool {
+    let p = palette(ui);
+    let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
+    let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::click());
+    r.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, breaks, format!("Break at {label}")));
+    let dot = pos2(rect.left() + 8.0, rect.center().y);
+    if breaks {
+        ui.painter().circle_filled(dot, 4.0, p.error);
+    } else if r.hovered() {
+        ui.painter().circle_stroke(dot, 3.5, Stroke::new(1.0, p.error));
+    }
+    r.on_hover_cursor(egui::CursorIcon::PointingHand)
+        .on_hover_text("break here (F9)")
+        .clicked()
 }
 
 /// What the person did in this frame.
@@ -439,7 +466,12 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
         }
         x += wide;
         if kind == Kind::Name {
-            x += (NAME as f32 * letter - wide).max(letter);
+            let name = if cell.width() < NARROW / 2.0 - 64.0 {
+                NAME.1
+            } else {
+                NAME.0
+            };
+            x += (name as f32 * letter - wide).max(letter);
         }
     }
     false

@@ -76,7 +76,7 @@ struct Nothing {
 }
 
 /// The job whose shader is shown, and the shaders that it runs.
-fn shown(doc: &Document, view: &mut View) -> Result<(u32, Vec<Runs>), Nothing> {
+fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothing> {
     let nothing = |icon, told: &str, action| Nothing {
         icon,
         told: told.to_owned(),
@@ -104,7 +104,16 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Vec<Runs>), Nothing> {
             Some(("Show jobs", "show-jobs")),
         ));
     };
-    let all = code::of_job(job);
+    // Looked up once a job, and again when more is known of it.
+    let of = (Arc::as_ptr(&doc.facts) as usize, job.index);
+    let all = match &view.all {
+        Some((was, all)) if *was == of => Arc::clone(all),
+        _ => {
+            let all = Arc::new(code::of_job(job));
+            view.all = Some((of, Arc::clone(&all)));
+            all
+        }
+    };
     if all.is_empty() {
         let told = match (&job.space, job.chain.first()) {
             (None, _) => format!("The address space of job {} is not in the recording.", job.index),
@@ -170,8 +179,29 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, all: &[Runs]
 
 fn take(view: &mut View, listing: Listing) {
     view.reading = None;
-    view.hits = (view.search.clone(), listing.find(&view.search));
+    view.hits = (view.search.clone(), Arc::new(listing.find(&view.search)));
     view.listing = Some(Arc::new(listing));
+}
+
+/// Runs the thread that is chosen.
+pub fn run(doc: &Document, view: &mut View, asks: &mut Asks) {
+    if let Ok((job, all)) = shown(doc, view) {
+        let runs = all.get(view.chosen.1).copied();
+        thread::start(doc, view, asks, job, runs.as_ref(), 0);
+    }
+}
+
+/// Goes to the next operation that is not known.
+pub fn next_unknown(view: &mut View) {
+    let Some(listing) = view.listing.clone() else { return };
+    bar::next(view, &listing.unknown, true);
+}
+
+/// Shows the bytes of the clause where the person is.
+pub fn show_bytes(doc: &Document, view: &View, asks: &mut Asks) {
+    if let (Some((_, job, _)), Some(at)) = (view.of, view.address()) {
+        memory(doc, asks, job, at);
+    }
 }
 
 /// Shows bytes of the job's memory.

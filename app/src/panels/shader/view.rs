@@ -1,12 +1,15 @@
 //! What the Shader panel shows, and where in it the person is.
 
-use crate::document::code::Listing;
+use crate::document::code::{Listing, Runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
 /// What a listing was made of: the recording, the job, which of its shaders.
 pub(super) type Of = (usize, u32, usize);
+
+/// The shaders of a chain with what they were looked up in: the facts, the job.
+pub(super) type OfChain = ((usize, u32), Arc<Vec<Runs>>);
 
 /// What the panel shows.
 #[derive(Default)]
@@ -17,6 +20,8 @@ pub struct View {
     pub(super) of: Option<Of>,
     /// The work that reads it.
     pub(super) reading: Option<Progress>,
+    /// The shaders of a job's chain: of which facts, of which job.
+    pub(super) all: Option<OfChain>,
     /// Which of the job's shaders is shown, and of which job.
     pub(super) chosen: (u32, usize),
     /// The shader that another panel wants to be shown: the job, and where it begins.
@@ -27,8 +32,10 @@ pub struct View {
     pub trail: Vec<usize>,
     /// Text of the search field.
     pub search: String,
+    /// The search field wants the keyboard.
+    pub focus_search: bool,
     /// What was searched for last, and the lines that hold it.
-    pub(super) hits: (String, Vec<usize>),
+    pub(super) hits: (String, Arc<Vec<usize>>),
     /// The line of the hit that was gone to last.
     pub(super) hit: Option<usize>,
     pub(super) list: Rows,
@@ -40,6 +47,25 @@ impl View {
     /// Shows a shader of a job once the job is the one that is meant.
     pub fn want(&mut self, job: u32, entry: u64) {
         self.wanted = Some((job, entry));
+    }
+
+    /// Opens or closes the part for a thread; `open`: opens it in any case. An open one takes the keyboard.
+    pub fn toggle_thread(&mut self, open: bool) {
+        self.thread.open = open || !self.thread.open;
+        self.thread.focus = self.thread.open && self.thread.run.is_none();
+    }
+
+    /// Address of the clause where the person is.
+    #[must_use]
+    pub fn address(&self) -> Option<u64> {
+        self.listing.as_ref()?.address(self.clause)
+    }
+
+    /// Whether there is a thread that goes along this code.
+    #[must_use]
+    pub fn steps(&self) -> bool {
+        let fits = |l: &Arc<Listing>| super::thread::fits(self, l);
+        self.thread.open && self.listing.as_ref().is_some_and(fits)
     }
 
     /// Lines that hold what was searched for.
