@@ -25,7 +25,7 @@ pub fn run_clause(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Res
 
 /// Lets a device remember who writes each byte from here on, with nothing remembered yet: for measuring.
 pub fn remember_writers(device: &mut SoftwareMali) {
-    device.watching = Watch::writers();
+    device.watching = Watch::writers(None);
 }
 
 /// Memory behind page tables, as a job sees it: for measuring.
