@@ -298,7 +298,7 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
             .and_then(|p| actions.get(p))
             .map_or(0, Action::event);
         // Anywhere in the plan's pages, a word of it whole.
-        let offset = (value >> 8) % (plan.used_pages * PAGE_SIZE as u64) / 8 * 8;
+        let offset = (value >> 8) % (plan.used_pages.max(1) * PAGE_SIZE as u64) / 8 * 8;
         let new = if op & 1 == 0 {
             Action::Put {
                 event,

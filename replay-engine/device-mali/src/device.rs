@@ -438,6 +438,13 @@ impl Device for SoftwareMali {
     }
 }
 
+fn refused(e: &MemoryError, frame: u64) -> BoardError {
+    match e {
+        MemoryError::Outside => BoardError::OutsideArena { frame },
+        MemoryError::Full => BoardError::Failed("the plan needs more memory than the device may keep".to_owned()),
+    }
+}
+
 impl Board for SoftwareMali {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
@@ -466,10 +473,17 @@ impl Board for SoftwareMali {
     }
 
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
-        self.memory.store(frame, page).map_err(|e| match e {
-            MemoryError::Outside => BoardError::OutsideArena { frame },
-            MemoryError::Full => BoardError::Failed("the plan needs more memory than the device may keep".to_owned()),
-        })
+        self.memory.store(frame, page).map_err(|e| refused(&e, frame))
+    }
+
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        let stored = match <&Page>::try_from(bytes) {
+            Ok(page) if at.in_page() == 0 => self.memory.store(at.frame(), page),
+            _ => self.memory.write(at, bytes),
+        };
+        stored.map_err(|e| refused(&e, at.frame()))?;
+        self.watching.cpu(at.0, bytes.len());
+        Ok(())
     }
 
     fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {

@@ -233,6 +233,36 @@ fn a_job_that_writes_a_value_is_named_as_such() {
     assert!(found > 0, "no byte was written by a job that writes a value");
 }
 
+/// What the CPU gave between submits, word by word or page by page, was told as what the recording began with.
+#[test]
+fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
+    let mut by_cpu = 0;
+    for (name, ranges) in [
+        (
+            "changes.kine",
+            [0x1_0002_0000..0x1_0002_2000, 0x55_0000_0000..0x55_0000_4000],
+        ),
+        ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
+    ] {
+        let of = of(name);
+        let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+        let at_start = |pa: u64| {
+            let pages = &of.compiled.plan.pages;
+            let n = pages.binary_search_by_key(&(pa / 4096), |p| p.frame).ok()?;
+            Some(of.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
+        };
+        for va in ranges.into_iter().flatten() {
+            let w = traced.last_writer(0, GpuVa(va)).unwrap();
+            match w.writer {
+                Writer::Recording => assert_eq!(w.byte, at_start(w.pa.0).unwrap_or(0), "{name} {va:#x}"),
+                Writer::Cpu { .. } => by_cpu += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(by_cpu > 4096, "only {by_cpu} bytes are the CPU's");
+}
+
 #[test]
 fn tracing_changes_no_result_and_the_marked_write_is_found() {
     let of = of("histogram.kine");

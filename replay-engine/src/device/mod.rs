@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
-use trace_core::recording::Page;
+use trace_core::recording::{Page, ZERO_PAGE};
 
 /// Space numbers that plans use.
 pub mod space {
@@ -123,6 +123,19 @@ pub trait Board: replay_core::Device + Send {
     /// # Errors
     /// When the frame is outside the arena.
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError>;
+
+    /// Puts bytes into the arena, within a frame, as a CPU does while a plan runs.
+    ///
+    /// # Errors
+    /// When they are not within one frame, or the frame is outside the arena.
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        let frame = at.frame();
+        let mut page = ZERO_PAGE;
+        self.load_page(frame, &mut page)?;
+        let to = page.get_mut(at.in_page()..at.in_page().saturating_add(bytes.len()));
+        to.ok_or(BoardError::OutsideArena { frame })?.copy_from_slice(bytes);
+        self.store_page(frame, &page)
+    }
 
     /// The image in a frame of the arena. Memory without content reads as zero.
     ///

@@ -3,9 +3,9 @@
 use crate::device::{Board, BoardError, space};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::HashMap;
+use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{MemoryBuilder, Page, PageId, ZERO_PAGE};
-use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Nanoseconds of a wait between two looks at the progress.
 const SLICE_NS: u64 = 20_000_000;
@@ -77,17 +77,8 @@ impl Device for Sliced<'_> {
         let image = *self.images.get(image as usize).ok_or(DeviceError::NoImages)?;
         let at = PhysAddr(self.base.saturating_add(offset));
         let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
-        let from = image.get(range.clone()).ok_or(DeviceError::OutOfRange)?;
-        if from.len() == PAGE_SIZE {
-            self.board.store_page(at.frame(), image).map_err(|e| refused(&e))?;
-        } else {
-            let mut page = ZERO_PAGE;
-            self.board.load_page(at.frame(), &mut page).map_err(|e| refused(&e))?;
-            page.get_mut(range)
-                .ok_or(DeviceError::OutOfRange)?
-                .copy_from_slice(from);
-            self.board.store_page(at.frame(), &page).map_err(|e| refused(&e))?;
-        }
+        let from = image.get(range).ok_or(DeviceError::OutOfRange)?;
+        self.board.store_bytes(at, from).map_err(|e| refused(&e))?;
         self.pending.push(at.frame());
         Ok(())
     }
