@@ -119,7 +119,7 @@ impl Work<'_, '_> {
     /// Refuses an operation of which is not known what it computes in the modes of its clause.
     pub(super) fn check_modes(&mut self, i: &Instruction) {
         let h = self.clause.header;
-        if !of_floats(i) {
+        if h.flush_to_zero() != 2 && !suppresses(h) || !of_floats(i) {
             return;
         }
         let named = |mode: &str| format!("{}{} with {mode}", i.unit().sign(), i.op().name());
