@@ -6,7 +6,7 @@ use crate::offsets::{self as reg, js, mmu as as_reg};
 use crate::recorder::Recorder;
 use replay_engine::device::{Board, DeviceInfo};
 use trace_core::mmu;
-use trace_core::recording::{self, Buffer, Clock, Facts, InterruptLine, MmuFormat, Region, Space, SpaceKind};
+use trace_core::recording::{Buffer, InterruptLine, MmuFormat, Region};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording};
 
@@ -47,12 +47,12 @@ const LOCK_LEAST: u32 = 15;
 const COHERENCY_NONE: u32 = 31;
 
 /// AArch64 tables, table reads through the write-back cache, reads allocate.
-const TRANSCFG_TABLES: u32 = 0x4200_0006;
+pub(crate) const TRANSCFG_TABLES: u32 = 0x4200_0006;
 /// The same with every access faulting.
 const TRANSCFG_UNMAPPED: u32 = 0x4200_0001;
 
 /// Memory attributes by index: for AArch64 tables as Arm's driver sets them, for the older format as Linux does.
-fn memattr(format: MmuFormat) -> u64 {
+pub(crate) fn memattr(format: MmuFormat) -> u64 {
     match format {
         MmuFormat::Aarch64_4k => 0x4c8d_888d_8f88,
         MmuFormat::MaliLpae => 0x0088_8d88,
@@ -74,6 +74,8 @@ fn lock_region(va: GpuVa, bytes: u64) -> u64 {
 /// A chain that was handed to the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitted {
+    /// Event of the write that started it.
+    pub event: u64,
     slot: u8,
     space: SpaceId,
     head: GpuVa,
@@ -120,6 +122,8 @@ pub struct Driver<'d> {
     pub(crate) regions: Vec<Region>,
     pub(crate) source_pages: u64,
     pub(crate) source_zero_pages: u64,
+    /// Address spaces that the recording tells of, where it ended before the work.
+    pub(crate) spaces_told: Option<usize>,
 }
 
 impl<'d> Driver<'d> {
@@ -147,6 +151,7 @@ impl<'d> Driver<'d> {
             regions: Vec::new(),
             source_pages: 0,
             source_zero_pages: 0,
+            spaces_told: None,
         };
         this.identify()?;
         this.reset()?;
@@ -377,7 +382,13 @@ impl<'d> Driver<'d> {
         self.write_reg(base + js::FLUSH_ID_NEXT, flush_id)?;
         self.write_reg(base + js::COMMAND_NEXT, 1)?;
         self.chain_flag = !self.chain_flag;
-        Ok(Submitted { slot, space, head })
+        let event = self.recorder.events().saturating_sub(1);
+        Ok(Submitted {
+            event,
+            slot,
+            space,
+            head,
+        })
     }
 
     /// Waits for the end of a chain and takes its interrupt.
@@ -475,49 +486,6 @@ impl<'d> Driver<'d> {
         self.switch_off()?;
         self.listen(0, 0)?;
         self.take_snapshot()?;
-        self.into_recording()
-    }
-
-    fn into_recording(self) -> Result<Recording, DriverError> {
-        let (mut identity, events, memory) = self.recorder.finish();
-        identity.gpu_name = self.info.gpu_name;
-        identity.driver = format!("driver-mali {}", env!("CARGO_PKG_VERSION"));
-        identity.board = self.info.name;
-        identity.source = "driver-mali".to_owned();
-        identity.clock = if self.info.virtual_time {
-            Clock::Virtual
-        } else {
-            Clock::Monotonic
-        };
-        let space = |(n, s): (usize, &AddressSpace)| recording::AddressSpace {
-            number: n as u8,
-            format: s.format,
-            root: s.root,
-            memattr: memattr(s.format),
-            transcfg: match s.format {
-                MmuFormat::Aarch64_4k => u64::from(TRANSCFG_TABLES),
-                MmuFormat::MaliLpae => 0,
-            },
-        };
-        let facts = Facts {
-            identity,
-            spaces: vec![Space {
-                name: "gpu".to_owned(),
-                kind: SpaceKind::Registers,
-                bytes: self.info.window,
-            }],
-            address_spaces: self.spaces.iter().enumerate().map(space).collect(),
-            buffers: self.buffers,
-            regions: self.regions,
-            source_pages: self.source_pages,
-            source_zero_pages: self.source_zero_pages,
-            ..Facts::default()
-        };
-        Ok(Recording {
-            facts,
-            events,
-            memory,
-            ..Recording::default()
-        })
+        Ok(self.into_recording())
     }
 }

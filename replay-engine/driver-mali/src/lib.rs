@@ -14,6 +14,7 @@ mod layout;
 mod memory;
 mod offsets;
 mod recorder;
+mod recording;
 pub mod samples;
 
 pub use descriptors::{ChainBuilder, JobSpec};

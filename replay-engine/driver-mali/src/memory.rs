@@ -106,6 +106,9 @@ impl Driver<'_> {
     }
 
     fn region(&mut self, space: SpaceId, va: GpuVa, bytes: u64) {
+        if self.recorder.has_ended() {
+            return;
+        }
         let pages = bytes.div_ceil(PAGE_SIZE as u64);
         self.regions.push(Region {
             address_space: u32::from(space.0),

@@ -7,9 +7,14 @@ use replay_engine::device::{Board, space};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::PAGE_SIZE;
+use trace_core::container::{ContainerError, Sink, Writer};
 use trace_core::recording::{
     Access, Events, EventsBuilder, FrameRole, HostWriteRow, Identity, Memory, MemoryBuilder, PageId, ZERO_PAGE,
 };
+
+/// Bytes of an event with its access, and of a page image with its digest.
+const EVENT_BYTES: u64 = 31;
+const PAGE_BYTES: u64 = PAGE_SIZE as u64 + 32;
 
 /// Thread that the driver's accesses are recorded under.
 const THREAD: u32 = 1;
@@ -24,6 +29,8 @@ pub struct Recorder {
     begun: bool,
     /// What the CPU wrote since the latest event.
     written: BTreeMap<u64, Written>,
+    /// Nothing more is taken down: the recording has ended, the work goes on.
+    ended: bool,
 }
 
 /// Parts of a frame that the CPU wrote, in order and apart.
@@ -81,7 +88,7 @@ impl Recorder {
     /// The CPU wrote a part of a frame, or, where the part is empty, took the frame into use. Before the first
     /// snapshot there is nothing to tell: the snapshot does.
     pub(crate) fn host_wrote(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {
-        if self.begun {
+        if self.begun && !self.ended {
             let written = self.written.entry(frame);
             written
                 .or_insert_with(|| Written {
@@ -124,6 +131,9 @@ impl Recorder {
         board: &mut dyn Board,
         taken: impl Iterator<Item = (u64, FrameRole)>,
     ) -> Result<(u64, u64), DriverError> {
+        if self.ended {
+            return Ok((0, 0));
+        }
         self.settle(board)?;
         let mut frames = Vec::new();
         let mut page = ZERO_PAGE;
@@ -146,11 +156,42 @@ impl Recorder {
         Ok((data, zeros))
     }
 
+    /// From here on nothing is taken down.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Number of events so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    /// About how many bytes the recording takes so far, in memory and in a file.
+    pub(crate) fn weight(&self) -> u64 {
+        self.events.len() as u64 * EVENT_BYTES + self.memory.pages() as u64 * PAGE_BYTES
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Pushes what a file does not hold yet.
+    pub(crate) fn append_to<S: Sink>(&self, writer: &mut Writer<S>) -> Result<(), ContainerError> {
+        writer.put_growing(&self.events, &self.memory)
+    }
+
     pub(crate) fn finish(self) -> (Identity, Events, Memory) {
         (self.identity, self.events.finish(), self.memory.finish())
     }
 
     fn take(&mut self, board: &mut dyn Board, write: bool, offset: u32, value: u64) {
+        if self.ended {
+            return;
+        }
         let access = Access {
             space: space::REGISTERS,
             write,

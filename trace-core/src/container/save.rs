@@ -6,7 +6,7 @@ use super::sink::{FileSink, MemorySink, Sink};
 use super::writer::{Commit, Writer};
 use crate::Recording;
 use crate::progress::Progress;
-use crate::recording::{Column, Digest, PageId, Part};
+use crate::recording::{Column, Digest, EventsBuilder, MemoryBuilder, PageId, Part};
 use bytemuck::Pod;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -161,6 +161,41 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
+    /// Pushes what is beyond what was pushed before of a recording that still grows: of events, pages and snapshots.
+    /// Its facts and extras are the caller's to push.
+    ///
+    /// # Errors
+    /// As [`Writer::put`].
+    pub fn put_growing(&mut self, e: &EventsBuilder, memory: &MemoryBuilder) -> Result<(), ContainerError> {
+        use SectionKind as K;
+        self.rest(K::EventKind, &e.kind)?;
+        self.rest(K::EventSpace, &e.space)?;
+        self.rest(K::EventTime, &e.time)?;
+        self.rest(K::EventThread, &e.thread)?;
+        self.rest(K::EventPayload, &e.payload)?;
+        self.rest(K::AccessOffset, &e.offset)?;
+        self.rest(K::AccessWidth, &e.width)?;
+        self.rest(K::AccessValue, &e.value)?;
+        self.rest(K::Interrupts, &e.interrupts)?;
+        self.rest(K::Submits, &e.submits)?;
+        self.rest(K::HostWrites, &e.host_writes)?;
+        let marks = beyond(K::Marks, &e.marks, self.rows(K::Marks))?;
+        self.marks(marks)?;
+        let have = self.rows(K::PageImages);
+        let images = beyond(K::PageImages, &memory.pages, have)?;
+        self.pages(
+            beyond(K::PageDigests, &memory.digests, have)?,
+            images.iter().map(|p| &**p),
+        )?;
+        let known = self.snapshot_count() as u64;
+        self.snapshots(beyond(K::Snapshots, &memory.snapshots, known)?)
+    }
+
+    fn rest<T: Pod>(&mut self, kind: SectionKind, values: &[T]) -> Result<(), ContainerError> {
+        let rest = beyond(kind, values, self.rows(kind))?;
+        self.push(kind, rest)
+    }
+
     fn new_pages(&mut self, recording: &Recording) -> Result<(), ContainerError> {
         let store = &recording.memory.pages;
         let have = self.rows(SectionKind::PageImages);
@@ -216,6 +251,12 @@ impl<S: Sink> Writer<S> {
         }
         self.push(kind, &gathered)
     }
+}
+
+/// What is in a list beyond the rows that were pushed before.
+fn beyond<T>(kind: SectionKind, list: &[T], pushed: u64) -> Result<&[T], ContainerError> {
+    let from = usize::try_from(pushed).unwrap_or(usize::MAX);
+    list.get(from..).ok_or_else(|| fewer(kind))
 }
 
 fn fewer(kind: SectionKind) -> ContainerError {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
 /// Takes what a writer writes. Bytes between two writes that nobody wrote are zero.
@@ -31,6 +32,12 @@ impl FileSink {
     /// A file that is locked for its writer; `folder` is the one that lists it, when the file was just made.
     pub(super) fn new(file: File, folder: Option<File>) -> Self {
         Self { file, folder }
+    }
+}
+
+impl AsRawFd for FileSink {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 }
 

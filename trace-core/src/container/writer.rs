@@ -203,6 +203,11 @@ impl<S: Sink> Writer<S> {
         self.progress = progress.clone();
     }
 
+    /// The sink.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// The sink, given back; what was pushed since the last commit is in it but not committed.
     #[must_use]
     pub fn into_sink(self) -> S {

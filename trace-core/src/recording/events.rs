@@ -240,18 +240,18 @@ impl Events {
 /// Collects events one by one, in memory. For millions of events give whole columns to [`Events`] instead.
 #[derive(Debug, Default)]
 pub struct EventsBuilder {
-    kind: Vec<u8>,
-    space: Vec<u8>,
-    time: Vec<u64>,
-    thread: Vec<u32>,
-    payload: Vec<u32>,
-    offset: Vec<u32>,
-    width: Vec<u8>,
-    value: Vec<u64>,
-    interrupts: Vec<InterruptRow>,
-    submits: Vec<SubmitRow>,
-    host_writes: Vec<HostWriteRow>,
-    marks: Vec<String>,
+    pub(crate) kind: Vec<u8>,
+    pub(crate) space: Vec<u8>,
+    pub(crate) time: Vec<u64>,
+    pub(crate) thread: Vec<u32>,
+    pub(crate) payload: Vec<u32>,
+    pub(crate) offset: Vec<u32>,
+    pub(crate) width: Vec<u8>,
+    pub(crate) value: Vec<u64>,
+    pub(crate) interrupts: Vec<InterruptRow>,
+    pub(crate) submits: Vec<SubmitRow>,
+    pub(crate) host_writes: Vec<HostWriteRow>,
+    pub(crate) marks: Vec<String>,
 }
 
 impl EventsBuilder {

@@ -259,10 +259,10 @@ impl<'a> MemoryView<'a> {
 /// Collects page images and where they were.
 #[derive(Default)]
 pub struct MemoryBuilder {
-    digests: Vec<Digest>,
-    pages: Vec<Box<Page>>,
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) pages: Vec<Box<Page>>,
     by_digest: HashMap<Digest, PageId>,
-    snapshots: Vec<Snapshot>,
+    pub(crate) snapshots: Vec<Snapshot>,
 }
 
 impl std::fmt::Debug for MemoryBuilder {
@@ -277,6 +277,12 @@ impl MemoryBuilder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Number of page images so far, the page of zeros not counted.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pages.len()
     }
 
     /// Stores an image once, and gives its id.

@@ -1,5 +1,6 @@
 //! The recording: events, memory, address spaces and identity. Read-only once made; cloning shares the data.
 
+mod attached;
 mod column;
 mod events;
 mod identity;
@@ -7,6 +8,7 @@ mod ids;
 mod memory;
 mod runs;
 
+pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
 pub use events::{Access, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow};
 pub use identity::{

@@ -1,0 +1,104 @@
+//! A driver's work as a recording: while it grows, where it ends before the work does, and as a whole.
+
+use crate::driver::{Driver, TRANSCFG_TABLES, memattr};
+use crate::error::DriverError;
+use crate::layout::AddressSpace;
+use replay_engine::device::JobReport;
+use trace_core::Recording;
+use trace_core::container::{ContainerError, Sink, Writer};
+use trace_core::recording::{self, Clock, Facts, Identity, MmuFormat, Space, SpaceKind};
+
+impl Driver<'_> {
+    /// Ends the recording before the work: what is done from here on leaves no trace in it. Memory as it is now is its
+    /// last state.
+    ///
+    /// # Errors
+    /// When the device's memory cannot be read.
+    pub fn end_recording(&mut self) -> Result<(), DriverError> {
+        self.take_snapshot()?;
+        self.recorder.end();
+        self.spaces_told = Some(self.spaces.len());
+        Ok(())
+    }
+
+    /// Number of events recorded so far.
+    #[must_use]
+    pub fn recorded_events(&self) -> u64 {
+        self.recorder.events()
+    }
+
+    /// About how many bytes the recording takes so far, in memory and in a file.
+    #[must_use]
+    pub fn recorded_bytes(&self) -> u64 {
+        self.recorder.weight()
+    }
+
+    /// Pushes to a file what it does not hold yet of the recording, with facts that are these but for what `tell`
+    /// changes. It is not committed. Memory is told as the CPU left it: what jobs wrote is told when the recording ends.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn append_to<S: Sink>(
+        &self,
+        writer: &mut Writer<S>,
+        tell: impl FnOnce(&mut Facts),
+    ) -> Result<(), ContainerError> {
+        let mut facts = self.facts(self.recorder.identity().clone());
+        tell(&mut facts);
+        writer.facts(&facts)?;
+        self.recorder.append_to(writer)
+    }
+
+    /// What jobs did since the last call, as the device tells it, in the order of their ends.
+    pub fn take_job_reports(&mut self) -> Vec<JobReport> {
+        self.board.take_job_reports()
+    }
+
+    pub(crate) fn into_recording(mut self) -> Recording {
+        let recorder = std::mem::take(&mut self.recorder);
+        let (identity, events, memory) = recorder.finish();
+        Recording {
+            facts: self.facts(identity),
+            events,
+            memory,
+            ..Recording::default()
+        }
+    }
+
+    fn facts(&self, mut identity: Identity) -> Facts {
+        identity.gpu_name.clone_from(&self.info.gpu_name);
+        identity.driver = format!("driver-mali {}", env!("CARGO_PKG_VERSION"));
+        identity.board.clone_from(&self.info.name);
+        identity.source = "driver-mali".to_owned();
+        identity.clock = if self.info.virtual_time {
+            Clock::Virtual
+        } else {
+            Clock::Monotonic
+        };
+        let space = |(n, s): (usize, &AddressSpace)| recording::AddressSpace {
+            number: n as u8,
+            format: s.format,
+            root: s.root,
+            memattr: memattr(s.format),
+            transcfg: match s.format {
+                MmuFormat::Aarch64_4k => u64::from(TRANSCFG_TABLES),
+                MmuFormat::MaliLpae => 0,
+            },
+        };
+        let told = self.spaces_told.unwrap_or(usize::MAX);
+        Facts {
+            identity,
+            spaces: vec![Space {
+                name: "gpu".to_owned(),
+                kind: SpaceKind::Registers,
+                bytes: self.info.window,
+            }],
+            address_spaces: self.spaces.iter().take(told).enumerate().map(space).collect(),
+            buffers: self.buffers.clone(),
+            regions: self.regions.clone(),
+            source_pages: self.source_pages,
+            source_zero_pages: self.source_zero_pages,
+            ..Facts::default()
+        }
+    }
+}

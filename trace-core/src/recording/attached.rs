@@ -1,0 +1,140 @@
+//! Extras that recorders attach to a recording, and their forms: shapes of buffers, and how each chain ended where it
+//! was recorded. Both are JSON, so that any reader can use them; `docs/format.md` has them.
+
+use super::Recording;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Name of the extra that holds the shapes of buffers: an object of arrays by the name of the buffer, the length of
+/// each dimension, the slowest first.
+pub const BUFFER_SHAPES: &str = "buffer-shapes";
+/// Most dimensions of a buffer.
+pub const MOST_DIMENSIONS: usize = 32;
+/// Name of the extra that holds how chains ended: an array of [`ChainReport`], in the order of their submits.
+pub const CHAIN_REPORTS: &str = "chain-reports";
+
+/// How a chain ended on the device that it was recorded on, as the device itself told it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainReport {
+    /// Event of the write that started it.
+    pub submit_event: u64,
+    /// Exception code that the slot reported: 1 is done.
+    pub status: u8,
+    /// Whether every shader of the chain ran. Absent: it has none, or did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computed: Option<bool>,
+    /// Why a shader did not run, or what stopped it, in words for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl ChainReport {
+    /// Whether it ended as done, and every shader of it ran.
+    #[must_use]
+    pub fn has_computed(&self) -> bool {
+        self.status == 1 && self.computed != Some(false)
+    }
+}
+
+impl Recording {
+    /// Shapes of buffers by name, those that fit: each dimension at least 1, and together as many elements as the buffer
+    /// holds. Empty where the recording tells none, or none that can be read.
+    #[must_use]
+    pub fn buffer_shapes(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut told: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
+        let mut fitting = BTreeMap::new();
+        for buffer in &self.facts.buffers {
+            let Some(shape) = told.remove(&buffer.name) else {
+                continue;
+            };
+            let elements = shape.iter().try_fold(1u64, |all, side| all.checked_mul(*side));
+            let bytes = elements.and_then(|n| n.checked_mul(buffer.element.bytes() as u64));
+            if (1..=MOST_DIMENSIONS).contains(&shape.len()) && buffer.bytes > 0 && bytes == Some(buffer.bytes) {
+                fitting.insert(buffer.name.clone(), shape);
+            }
+        }
+        fitting
+    }
+
+    /// Shape of a buffer, where the recording tells one that fits it.
+    #[must_use]
+    pub fn buffer_shape(&self, name: &str) -> Option<Vec<u64>> {
+        self.buffer_shapes().remove(name)
+    }
+
+    /// How chains ended where they were recorded, in the order of their submits. Empty where the recorder does not tell.
+    #[must_use]
+    pub fn chain_reports(&self) -> Vec<ChainReport> {
+        self.attached(CHAIN_REPORTS).unwrap_or_default()
+    }
+
+    fn attached<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(self.extras.get(name)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Buffer, BufferRole, ElementType, GpuVa};
+
+    #[test]
+    fn a_shape_counts_where_it_fits_its_buffer() {
+        let mut r = Recording::default();
+        for (name, bytes) in [("image", 256), ("other", 100), ("none", 4)] {
+            r.facts.buffers.push(Buffer {
+                name: name.into(),
+                role: BufferRole::Input,
+                address_space: 0,
+                va: GpuVa(0x1000),
+                bytes,
+                element: ElementType::F32,
+            });
+        }
+        assert_eq!(r.buffer_shape("image"), None);
+        let json = br#"{"image":[8,8],"other":[8,8],"none":[],"gone":[1],"huge":[4294967296,4294967296]}"#;
+        r.extras.insert(BUFFER_SHAPES.into(), json.to_vec());
+        assert_eq!(r.buffer_shape("image"), Some(vec![8, 8]));
+        for name in ["other", "none", "gone", "huge", "nowhere"] {
+            assert_eq!(r.buffer_shape(name), None, "{name}");
+        }
+        for wrong in [&b"{"[..], b"[]", br#"{"image":8}"#, br#"{"image":[-1]}"#] {
+            r.extras.insert(BUFFER_SHAPES.into(), wrong.to_vec());
+            assert!(r.buffer_shapes().is_empty());
+        }
+    }
+
+    #[test]
+    fn chain_reports_are_read_as_they_are_written() {
+        let all = vec![
+            ChainReport {
+                submit_event: 7,
+                status: 1,
+                computed: Some(false),
+                reason: Some("a vertex job".into()),
+            },
+            ChainReport {
+                submit_event: 9,
+                status: 1,
+                computed: None,
+                reason: None,
+            },
+        ];
+        let mut r = Recording::default();
+        assert!(r.chain_reports().is_empty());
+        let json = serde_json::to_vec(&all).unwrap();
+        assert!(
+            json.ends_with(br#"{"submit_event":9,"status":1}]"#),
+            "{}",
+            String::from_utf8_lossy(&json)
+        );
+        r.extras.insert(CHAIN_REPORTS.into(), json);
+        assert_eq!(r.chain_reports(), all);
+        assert_eq!(
+            all.iter().map(ChainReport::has_computed).collect::<Vec<_>>(),
+            [false, true]
+        );
+        r.extras.insert(CHAIN_REPORTS.into(), b"[{}]".to_vec());
+        assert!(r.chain_reports().is_empty());
+    }
+}
