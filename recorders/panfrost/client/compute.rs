@@ -6,9 +6,9 @@ use crate::ensure;
 use panfrost_node::uapi::flag;
 use std::path::Path;
 use trace_core::progress::Progress;
-use trace_core::recording::BufferRole;
+use trace_core::recording::{Buffer, BufferRole};
 use trace_core::registers::RegisterMap;
-use trace_core::{mmu, timeline};
+use trace_core::{GpuVa, Recording, mmu, timeline};
 
 const PAGE: u64 = 4096;
 /// Granularity and alignment of large objects.
@@ -16,78 +16,154 @@ const LARGE: u64 = 2 << 20;
 /// First address that the node gives out.
 const START: u64 = 32 << 20;
 
-/// `compute RECORDING FOLDER`: writes what its outputs hold afterwards into the folder.
+/// What a recording's program had, laid out again.
+struct Work {
+    recording: Recording,
+    node: Node,
+    objects: Vec<Object>,
+    /// Head of each chain, and what kind of work it is.
+    chains: Vec<(u64, u32)>,
+}
+
+impl Work {
+    /// Makes the objects with what is in them before the first chain.
+    fn lay_out(file: &str) -> Result<Self, String> {
+        let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
+        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id).ok_or("a GPU without registers")?;
+        let jobs = timeline::derive(&recording, map, &Progress::new())
+            .map_err(|e| format!("{e:?}"))?
+            .jobs;
+        let space = recording.facts.address_spaces.first().ok_or("no address space")?;
+        let view = recording.memory.at(0);
+        let all = mmu::mappings(space.format, space.root, &view).map_err(|e| e.to_string())?;
+
+        let node = Node::open()?;
+        let mut objects: Vec<Object> = Vec::new();
+        let mut next = START;
+        // Runs that touch and have the same rights are one object.
+        let mut runs: Vec<(u64, u64, bool)> = Vec::new();
+        for m in &all {
+            match runs.last_mut() {
+                Some((_, end, execute)) if *end == m.va.0 && *execute == m.rights.execute => *end = m.end().0,
+                _ => runs.push((m.va.0, m.end().0, m.rights.execute)),
+            }
+        }
+        for (from, to, execute) in runs {
+            next = fill(node, next, from)?;
+            let flags = if execute { 0 } else { flag::BO_NOEXEC };
+            let object = node.object((to - from) as usize, flags)?;
+            ensure!(object.va == from, "an object at {:#x} and not at {from:#x}", object.va);
+            for page in 0..(to - from) / PAGE {
+                let at = mmu::translate(space.format, space.root, GpuVa(from + page * PAGE), &view);
+                let frame = at.ok().and_then(|leaf| leaf.target(GpuVa(from + page * PAGE)));
+                if let Some(bytes) = frame.and_then(|f| view.frame(f.frame())) {
+                    object.write((page * PAGE) as usize, bytes);
+                }
+            }
+            next = next.max(to);
+            objects.push(object);
+        }
+        let chain = |job: &timeline::JobSpan| (job.head_va.0, u32::from(job.slot == 0) * flag::FRAGMENT);
+        let chains = jobs.iter().map(chain).collect();
+        Ok(Self {
+            recording,
+            node,
+            objects,
+            chains,
+        })
+    }
+
+    fn run(&self) -> Result<(), String> {
+        self.chains.iter().try_for_each(|(head, fragment)| {
+            let done = self.node.submit(*head, &[], *fragment, 0);
+            done.map_err(|e| format!("submit: error {e}"))
+        })
+    }
+
+    /// A buffer of the recording, the object that it lies in, and where in it.
+    fn find(&self, name: &str) -> Result<(&Buffer, &Object, usize), String> {
+        let buffer = self.recording.buffer(name).ok_or_else(|| format!("no buffer {name}"))?;
+        let mut objects = self.objects.iter();
+        let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.0));
+        let object = object.ok_or_else(|| format!("{name}: nowhere"))?;
+        Ok((buffer, object, (buffer.va.0 - object.va) as usize))
+    }
+
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
+        let (buffer, object, at) = self.find(name)?;
+        Ok(object.read(at, buffer.bytes as usize))
+    }
+
+    fn floats(&self, name: &str) -> Result<Vec<f32>, String> {
+        let bytes = self.bytes(name)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        Ok(words.iter().map(|w| f32::from_le_bytes(*w)).collect())
+    }
+
+    /// Whether `c` holds the sums of `a` and `b`, each of which is correctly rounded in every IEEE arithmetic.
+    fn is_added(&self) -> Result<bool, String> {
+        let (a, b, c) = (self.floats("a")?, self.floats("b")?, self.floats("c")?);
+        ensure!(
+            a.len() == c.len() && b.len() == c.len() && !c.is_empty(),
+            "{} and {} numbers make {}",
+            a.len(),
+            b.len(),
+            c.len()
+        );
+        let sums = a.iter().zip(&b).map(|(a, b)| a + b);
+        Ok(sums.zip(&c).all(|(sum, c)| sum.to_bits() == c.to_bits()))
+    }
+}
+
+/// `compute RECORDING FOLDER`: runs what adds `a` and `b` to `c`, checks the sums, and writes what its outputs hold
+/// afterwards into the folder.
 pub fn compute(arguments: &[String]) -> Result<(), String> {
     let [file, folder] = arguments else {
         return Err("expected a recording and a folder".into());
     };
-    let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id).ok_or("a GPU without registers")?;
-    let jobs = timeline::derive(&recording, map, &Progress::new())
-        .map_err(|e| format!("{e:?}"))?
-        .jobs;
-    let space = recording.facts.address_spaces.first().ok_or("no address space")?;
-    let view = recording.memory.at(0);
-    let all = mmu::mappings(space.format, space.root, &view).map_err(|e| e.to_string())?;
-
-    let node = Node::open()?;
-    let mut objects: Vec<Object> = Vec::new();
-    let mut next = START;
-    // Runs that touch and have the same rights are one object.
-    let mut runs: Vec<(u64, u64, bool)> = Vec::new();
-    for m in &all {
-        match runs.last_mut() {
-            Some((_, end, execute)) if *end == m.va.0 && *execute == m.rights.execute => *end = m.end().0,
-            _ => runs.push((m.va.0, m.end().0, m.rights.execute)),
-        }
-    }
-    for (from, to, execute) in runs {
-        next = fill(node, next, from)?;
-        let flags = if execute { 0 } else { flag::BO_NOEXEC };
-        let object = node.object((to - from) as usize, flags)?;
-        ensure!(object.va == from, "an object at {:#x} and not at {from:#x}", object.va);
-        for page in 0..(to - from) / PAGE {
-            let at = mmu::translate(space.format, space.root, trace_core::GpuVa(from + page * PAGE), &view);
-            let frame = at
-                .ok()
-                .and_then(|leaf| leaf.target(trace_core::GpuVa(from + page * PAGE)));
-            if let Some(bytes) = frame.and_then(|f| view.frame(f.frame())) {
-                object.write((page * PAGE) as usize, bytes);
-            }
-        }
-        next = next.max(to);
-        objects.push(object);
-    }
-    for job in &jobs {
-        let fragment = u32::from(job.slot == 0) * flag::FRAGMENT;
-        node.submit(job.head_va.0, &[], fragment, 0)
-            .map_err(|e| format!("submit: error {e}"))?;
-    }
-    for buffer in &recording.facts.buffers {
-        let found = objects
-            .iter()
-            .find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.0));
-        let object = found.ok_or_else(|| format!("{}: nowhere", buffer.name))?;
-        let at = (buffer.va.0 - object.va) as usize;
-        let role = match buffer.role {
+    let work = Work::lay_out(file)?;
+    ensure!(!work.is_added()?, "the sums are there before anything ran");
+    work.run()?;
+    ensure!(work.is_added()?, "c is not a + b");
+    for known in &work.recording.facts.buffers {
+        let role = match known.role {
             BufferRole::Input => 0,
             BufferRole::Output => 1,
             _ => continue,
         };
-        name(
-            object.at.wrapping_add(at),
-            buffer.bytes as usize,
-            &buffer.name,
-            role,
-            buffer.element.name(),
-            "",
-        );
+        let (buffer, object, at) = work.find(&known.name)?;
+        let bytes = buffer.bytes as usize;
+        let start = object.at.wrapping_add(at);
+        name(start, bytes, &buffer.name, role, buffer.element.name(), "");
         if role == 1 {
             let path = Path::new(folder).join(format!("{}.bin", buffer.name));
-            std::fs::write(&path, object.read(at, buffer.bytes as usize))
-                .map_err(|e| format!("{}: {e}", path.display()))?;
+            std::fs::write(&path, object.read(at, bytes)).map_err(|e| format!("{}: {e}", path.display()))?;
         }
     }
+    Ok(())
+}
+
+/// A clause of Bifrost that jumps to itself.
+const ENDLESS: [u8; 32] = [
+    0x0b, 0x40, 0x00, 0x00, 0x44, 0x18, 0xcb, 0x80, 0xd3, 0xfd, 0x03, 0x80, 0x00, 0x08, 0x00, 0x38, //
+    0x70, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+];
+
+/// `endless RECORDING`: runs the same with a shader in its place that never ends, then as it is.
+pub fn endless(arguments: &[String]) -> Result<(), String> {
+    let [file] = arguments else {
+        return Err("expected a recording".into());
+    };
+    let work = Work::lay_out(file)?;
+    let (_, object, at) = work.find("shader0")?;
+    let shader = object.read(at, ENDLESS.len());
+    let before = work.bytes("c")?;
+    object.write(at, &ENDLESS);
+    work.run()?;
+    ensure!(work.bytes("c")? == before, "a shader without end wrote something");
+    object.write(at, &shader);
+    work.run()?;
+    ensure!(work.is_added()?, "c is not a + b after a shader without end");
     Ok(())
 }
 

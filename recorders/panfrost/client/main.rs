@@ -10,6 +10,7 @@
 
 mod calls;
 mod compute;
+mod ends;
 mod hostile;
 mod scenes;
 
@@ -25,13 +26,18 @@ const SCENES: &[Scene] = &[
     ("fork", scenes::fork),
     ("sync", scenes::sync),
     ("paths", scenes::paths),
-    ("leave", scenes::leave),
-    ("signal", scenes::signal),
     ("fault", hostile::fault),
     ("hostile", hostile::calls),
     ("memory", hostile::memory),
     ("descriptors", hostile::descriptors),
     ("compute", compute::compute),
+    ("endless", compute::endless),
+    ("twice", scenes::twice),
+    ("labels", scenes::labels),
+    ("killed", ends::killed),
+    ("aborted", ends::aborted),
+    ("leave", ends::leave),
+    ("signal", ends::signal),
 ];
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 
 use crate::calls::{NODE, Node, errno, name};
 use crate::ensure;
-use panfrost_node::uapi::{self, both_ways, cap, family::DRM, flag, number};
+use panfrost_node::uapi::{self, both_ways, cap, family::DRM, flag, given, number};
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
@@ -323,22 +323,73 @@ pub fn paths(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Works, and ends without what a program does at its end.
-pub fn leave(_: &[String]) -> Result<(), String> {
-    let node = Node::open()?;
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
-    node.put(&chain, &[(data.va, 1)])?;
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(7) }
+/// Two descriptors of one thread: what one has the other does not know, and one goes on when the other is closed.
+pub fn twice(_: &[String]) -> Result<(), String> {
+    let (first, second) = (Node::open()?, Node::open()?);
+    ensure!(first.0 != second.0, "one descriptor for both");
+    let (data, chain) = (
+        first.object(PAGE, flag::BO_NOEXEC)?,
+        first.object(PAGE, flag::BO_NOEXEC)?,
+    );
+    ensure!(
+        second.wait(data.handle) == Err(libc::ENOENT),
+        "the second knows an object of the first"
+    );
+    let offset = first.offset(data.handle).map_err(|e| format!("offset: error {e}"))?;
+    ensure!(
+        second.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
+        "the second maps an object of the first"
+    );
+    let (own, own_chain) = (
+        second.object(PAGE, flag::BO_NOEXEC)?,
+        second.object(PAGE, flag::BO_NOEXEC)?,
+    );
+    ensure!(own.va == data.va, "the address spaces are not apart");
+    first.put(&chain, &[(data.va, 1)])?;
+    second.put(&own_chain, &[(own.va, 2)])?;
+    ensure!(
+        (data.word(0), own.word(0)) == (1, 2),
+        "{:#x} and {:#x}",
+        data.word(0),
+        own.word(0)
+    );
+    // SAFETY: the descriptor is the scene's own.
+    unsafe { libc::close(first.0) };
+    second.put(&own_chain, &[(own.va + 8, 3)])?;
+    ensure!(own.word(1) == 3, "after the first is closed: {:#x}", own.word(1));
+    Ok(())
 }
 
-/// Works, and is ended by a signal.
-pub fn signal(_: &[String]) -> Result<(), String> {
+/// Labels objects by the driver's own request; one has a name of the recorder's besides.
+pub fn labels(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
-    node.put(&chain, &[(data.va, 1)])?;
-    // SAFETY: a signal to this process.
-    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
-    std::thread::sleep(Duration::from_secs(60));
-    Err("the signal did not end the process".into())
+    let label = |handle: u32, text: &str| -> Result<(), String> {
+        let text = CString::new(text).map_err(|e| e.to_string())?;
+        let mut l = uapi::SetLabelBo {
+            handle,
+            pad: 0,
+            label: text.as_ptr() as u64,
+        };
+        node.ask(given::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut l)
+            .map_err(|e| format!("label: error {e}"))
+    };
+    let objects = [(); 5].map(|()| node.object(PAGE, flag::BO_NOEXEC));
+    let [chain, first, second, named, bare] = objects;
+    let (chain, first, second, named, _bare) = (chain?, first?, second?, named?, bare?);
+    label(chain.handle, "Command stream")?;
+    label(first.handle, "Texture")?;
+    label(second.handle, "Texture")?;
+    label(named.handle, "Buffer")?;
+    if name(named.at, 16, "results", 1, "u64", "2").is_some_and(|e| e != 0) {
+        return Err("the recorder takes no name".into());
+    }
+    let mut gone = uapi::SetLabelBo {
+        handle: 999,
+        ..Default::default()
+    };
+    let refused = node.ask(given::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut gone);
+    ensure!(refused == Err(libc::ENOENT), "a label of nothing: {refused:?}");
+    node.put(&chain, &[(first.va, 1), (second.va, 2), (named.va, 3)])?;
+    // What is given back after the last chain is there still in the recording.
+    node.give_back(second.handle).map_err(|e| format!("close: error {e}"))
 }

@@ -1,6 +1,7 @@
 //! The recorder of this process: the node, which descriptors are its files, and the recording's end.
 
-use panfrost_node::{Errno, FileId, Inode, Named, Node, NodeError, ProcessMemory, Settings, save};
+use crate::hooks::without_size_signal;
+use panfrost_node::{Errno, FileId, Inode, Named, Node, NodeError, ProcessMemory, Saved, Settings, save};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write as _;
@@ -14,6 +15,12 @@ use trace_core::recording::{BufferRole, ElementType};
 const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
 /// The board that it is made on, `software:mali-g71` when it is not set.
 const RECORD_ON: &str = "KINESCOPE_RECORD_ON";
+/// Bytes, about, at which the recording ends while the program goes on; [`DEFAULT_LIMIT`] when it is not set, none for 0.
+const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
+/// What is recorded is in memory until the program ends: a part of what machines have today.
+const DEFAULT_LIMIT: u64 = 4 << 30;
+/// End of the name of a file that is written while the program runs.
+const UNFINISHED: &str = "unfinished.kine";
 const DEFAULT_BOARD: &str = "software:mali-g71";
 /// How software boards are called.
 const SOFTWARE: &str = "software:";
@@ -48,8 +55,9 @@ static IN_USE: AtomicBool = AtomicBool::new(false);
 /// another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Descriptors that the recorder holds apart from those of open files, which are not the program's to close: the
-/// process's memory, and both ends of the pipe that signals are told through. -1: none.
-static OWN: [AtomicI32; 3] = [const { AtomicI32::new(-1) }; 3];
+/// process's memory, both ends of the pipe that signals are told through, and the file that is written while the program
+/// runs. -1: none.
+static OWN: [AtomicI32; 4] = [const { AtomicI32::new(-1) }; 4];
 /// A recorder could not be made: it is said once.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
@@ -89,6 +97,7 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     let Some(r) = recorder else { return };
     r.child = true;
+    r.node.forget_journal();
     match ProcessMemory::open() {
         Ok(memory) => {
             keep_memory(&memory);
@@ -101,9 +110,12 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
 
 fn make() -> Result<Recorder, NodeError> {
     let board = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_BOARD.to_owned());
+    let to = std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from);
     let settings = Settings {
         device: board.strip_prefix(SOFTWARE).unwrap_or(&board).to_owned(),
         program: program(),
+        journal: to.as_deref().map(unfinished),
+        limit: limit(),
     };
     let memory = ProcessMemory::open().map_err(|source| NodeError::System {
         what: "/proc/self/mem",
@@ -113,10 +125,31 @@ fn make() -> Result<Recorder, NodeError> {
     Ok(Recorder {
         node: Node::new(settings)?,
         memory,
-        to: std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from),
+        to,
         child: false,
         child_told: false,
     })
+}
+
+/// Name of the file that is written while the program runs: `F-1234.unfinished.kine` for `F.kine`.
+fn unfinished(to: &Path) -> PathBuf {
+    let stem = to.file_stem().unwrap_or_default().to_string_lossy();
+    to.with_file_name(format!("{stem}-{}.{UNFINISHED}", std::process::id()))
+}
+
+/// Where the recording ends; `None`: nowhere before the program.
+fn limit() -> Option<u64> {
+    let given = std::env::var(RECORD_LIMIT).ok().filter(|v| !v.is_empty());
+    let bytes = match given {
+        None => DEFAULT_LIMIT,
+        Some(text) => text.parse().unwrap_or_else(|_| {
+            say(format_args!(
+                "{RECORD_LIMIT} is '{text}' (expected a number of bytes): it is {DEFAULT_LIMIT} now"
+            ));
+            DEFAULT_LIMIT
+        }),
+    };
+    (bytes > 0).then_some(bytes)
 }
 
 /// What this program is called.
@@ -142,7 +175,9 @@ pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
     }
     let recorder = held.as_mut().ok_or(Errno::NODEV)?;
-    let opened = recorder.node.open(close_on_exec)?;
+    let opened = without_size_signal(|| recorder.node.open(close_on_exec));
+    recorder.node.take_told().into_iter().for_each(say);
+    let opened = opened?;
     lock(&FILES).insert(
         opened.inode,
         Open {
@@ -170,7 +205,8 @@ pub(crate) fn with<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Errno>) -> R
             "process {process} is a child of the recorded one: what it does is not recorded"
         ));
     }
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder)));
+    let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder))));
+    keep_journal(recorder);
     let told = recorder.node.take_told();
     let result = done.unwrap_or_else(|_| {
         *held = None;
@@ -199,6 +235,26 @@ fn keep_memory(memory: &ProcessMemory) {
     own.store(memory.own_descriptor(), Ordering::Relaxed);
 }
 
+/// Remembers which descriptor the file is written by that is written while the program runs.
+fn keep_journal(recorder: &Recorder) {
+    let [.., own] = &OWN;
+    own.store(recorder.node.journal().map_or(-1, |(_, fd)| fd), Ordering::Relaxed);
+}
+
+/// Puts on the disk what was recorded since the last time, where it is time to.
+pub(crate) fn keep() {
+    if !in_use() || !is_own() {
+        return;
+    }
+    // Without a recorder there is nothing to keep.
+    let _ = with(|r| {
+        if !r.child {
+            r.node.keep();
+        }
+        Ok(())
+    });
+}
+
 /// The last descriptor of an open file is gone.
 pub(crate) fn closed(inode: Inode) {
     let file = lock(&FILES).remove(&inode);
@@ -221,7 +277,7 @@ pub(crate) fn finish() {
     if recorder.child || !recorder.node.has_recording() {
         return;
     }
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(recorder)));
+    let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(recorder))));
     let told = recorder.node.take_told();
     drop(held);
     told.into_iter().for_each(say);
@@ -233,18 +289,35 @@ pub(crate) fn finish() {
 }
 
 fn write(recorder: &mut Recorder) -> Result<(), NodeError> {
-    let Some(recording) = recorder.node.finish()? else {
+    let kept = recorder.node.journal().map(|(path, _)| path.to_owned());
+    let recording = recorder.node.finish();
+    keep_journal(recorder);
+    let recording = match (recording, &kept) {
+        (Ok(Some(recording)), _) => recording,
+        (Ok(None), _) => return Ok(()),
+        (Err(e), Some(kept)) => {
+            say(format_args!(
+                "the recording has no end: {e}; {} holds it up to there",
+                kept.display()
+            ));
+            return Ok(());
+        }
+        (Err(e), None) => return Err(e),
+    };
+    let Some(to) = &recorder.to else {
+        say(format_args!(
+            "{RECORD_TO} names no file: what the program did is not recorded"
+        ));
         return Ok(());
     };
-    match &recorder.to {
-        Some(to) => save(&recording, to).map(drop),
-        None => {
-            say(format_args!(
-                "{RECORD_TO} names no file: what the program did is not recorded"
-            ));
-            Ok(())
-        }
+    match save(&recording, to, kept.as_deref())? {
+        Saved::Whole(_) => {}
+        Saved::Part { path, why } => say(format_args!(
+            "the recording could not be written whole: {why}; {} holds it up to where the disk had room",
+            path.display()
+        )),
     }
+    Ok(())
 }
 
 /// Names the bytes at an address, for a program that calls its buffers by name.

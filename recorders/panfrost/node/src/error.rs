@@ -33,9 +33,9 @@ pub enum NodeError {
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// The recording cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), without_place(source))]
     Save {
-        /// The file.
+        /// The file, by the name that a person knows it by.
         path: PathBuf,
         /// What went wrong.
         source: ContainerError,
@@ -48,4 +48,12 @@ pub enum NodeError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// What went wrong, without the file's name where it has one of its own: the one that a person knows stands before it.
+fn without_place(e: &ContainerError) -> String {
+    match e {
+        ContainerError::Io { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
 }

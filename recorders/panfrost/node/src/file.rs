@@ -1,12 +1,13 @@
 //! One open file of the node: its handles, its memory, its addresses.
 
 use crate::Errno;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, Ran};
 use crate::memory::{Inode, Pool};
 use crate::object::{CarryError, Object};
 use crate::sync::{Syncobjs, free_handle};
+use crate::told::{Labelled, Place};
 use crate::va::Addresses;
-use driver_mali::{JobEnd, SpaceId};
+use driver_mali::SpaceId;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
 
@@ -29,8 +30,8 @@ pub(crate) struct OpenFile {
     pub space: Option<SpaceId>,
     /// What is mapped of named objects that are gone.
     kept: Vec<(GpuVa, u64)>,
-    /// What is mapped of other objects that are gone.
-    gone: Vec<(GpuVa, u64)>,
+    /// What is mapped of other objects that are gone, and their labels.
+    gone: Vec<(GpuVa, u64, Option<String>)>,
 }
 
 impl OpenFile {
@@ -113,14 +114,14 @@ impl OpenFile {
         match (object.heap, object.named) {
             (true, _) => self.addresses.give_back(object.va.0),
             (false, true) => self.kept.push((object.va, object.bytes)),
-            (false, false) => self.gone.push((object.va, object.bytes)),
+            (false, false) => self.gone.push((object.va, object.bytes, object.label)),
         }
         Ok(())
     }
 
     /// Takes away the mappings of objects that are gone.
     fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
-        while let Some((va, bytes)) = self.gone.pop() {
+        while let Some((va, bytes, _)) = self.gone.pop() {
             gpu.unmap(space, va, bytes)?;
             self.addresses.give_back(va.0);
         }
@@ -128,7 +129,7 @@ impl OpenFile {
     }
 
     /// Runs a chain: the program's bytes go to the device, the device's come back.
-    pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<JobEnd, CarryError> {
+    pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<Ran, CarryError> {
         let space = match self.space {
             Some(space) => space,
             None => *self.space.insert(gpu.take_space()?),
@@ -144,11 +145,30 @@ impl OpenFile {
         Ok(end)
     }
 
+    /// The labels of objects that the GPU has mapped.
+    pub(crate) fn labels(&self) -> Vec<Labelled> {
+        let Some(space) = self.space else { return Vec::new() };
+        let open = self.objects.values().filter(|o| !o.heap);
+        let open = open.map(|o| (o.va, o.bytes, o.label.as_deref()));
+        let gone = self
+            .gone
+            .iter()
+            .map(|(va, bytes, label)| (*va, *bytes, label.as_deref()));
+        open.chain(gone)
+            .filter_map(|(va, bytes, label)| {
+                Some(Labelled {
+                    place: Place { space, va, bytes },
+                    label: label.filter(|l| !l.is_empty())?.to_owned(),
+                })
+            })
+            .collect()
+    }
+
     /// Gives everything back.
     pub(crate) fn end(self, gpu: Option<&mut Gpu>) {
         if let (Some(gpu), Some(space)) = (gpu, self.space) {
             let mut mapped = self.kept;
-            mapped.extend(self.gone);
+            mapped.extend(self.gone.into_iter().map(|(va, bytes, _)| (va, bytes)));
             mapped.extend(self.objects.values().filter(|o| !o.heap).map(|o| (o.va, o.bytes)));
             gpu.give_space_back(space, mapped);
         }

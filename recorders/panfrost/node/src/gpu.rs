@@ -2,10 +2,12 @@
 
 use crate::error::NodeError;
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
-use replay_engine::device::Board;
+use replay_engine::device::{Board, JobReport};
 use std::collections::VecDeque;
+use trace_core::container::{ContainerError, FileSink, Writer};
+use trace_core::jobs::JobType;
 use trace_core::mmu::Rights;
-use trace_core::recording::{BufferRole, ElementType, MmuFormat};
+use trace_core::recording::{ChainReport, Facts, MmuFormat};
 use trace_core::{GpuVa, Recording};
 
 /// Slot of fragment work.
@@ -20,6 +22,39 @@ pub(crate) struct Gpu {
     free: VecDeque<(SpaceId, Vec<(GpuVa, u64)>)>,
     /// Threads for shaders. The ones that the process shares are gone in a child, and waiting for them never ends.
     threads: Option<(u32, rayon::ThreadPool)>,
+}
+
+/// How a chain ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub end: JobEnd,
+    /// As it is told in the recording.
+    pub report: ChainReport,
+}
+
+/// Most different reasons that are told of one chain.
+const MOST_REASONS: usize = 4;
+
+/// What the device says of the jobs of a chain, as one.
+fn chain_report(submit_event: u64, end: &JobEnd, reports: &[JobReport]) -> ChainReport {
+    let mut reasons: Vec<String> = Vec::new();
+    for report in reports {
+        let kind = JobType::from_raw(report.job_type).map_or("unknown", JobType::name);
+        let reason = match (&report.reason, report.computed) {
+            (Some(reason), _) => reason.to_string(),
+            (None, Some(false)) => format!("the software Mali runs compute shaders, and no {kind} jobs"),
+            (None, _) => continue,
+        };
+        if !reasons.contains(&reason) && reasons.len() < MOST_REASONS {
+            reasons.push(reason);
+        }
+    }
+    ChainReport {
+        submit_event,
+        status: end.status,
+        computed: reports.iter().filter_map(|r| r.computed).reduce(|a, b| a && b),
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    }
 }
 
 impl std::fmt::Debug for Gpu {
@@ -87,7 +122,7 @@ impl Gpu {
     }
 
     /// Runs a chain to its end.
-    pub(crate) fn run(&mut self, space: SpaceId, head: GpuVa, fragment: bool) -> Result<JobEnd, DriverError> {
+    pub(crate) fn run(&mut self, space: SpaceId, head: GpuVa, fragment: bool) -> Result<Ran, DriverError> {
         let slot = if fragment { FRAGMENT_SLOT } else { OTHER_SLOT };
         let own = std::process::id();
         if self.threads.as_ref().is_none_or(|(process, _)| *process != own) {
@@ -96,30 +131,49 @@ impl Gpu {
             self.threads = rayon::ThreadPoolBuilder::new().build().ok().map(|pool| (own, pool));
         }
         let driver = &mut self.driver;
-        let mut work = || {
+        let mut work = || -> Result<(u64, JobEnd), DriverError> {
             let submitted = driver.submit_chain(space, slot, head)?;
-            match driver.wait(submitted) {
+            let end = match driver.wait(submitted) {
                 // It goes on without end: it is stopped, as Linux's driver does after half a second.
                 Err(DriverError::NoInterrupt { .. }) => driver.stop(submitted),
                 other => other,
-            }
+            };
+            Ok((submitted.event, end?))
         };
-        match &self.threads {
+        let ended = match &self.threads {
             Some((_, pool)) => pool.install(work),
             None => work(),
-        }
+        };
+        let reports = self.driver.take_job_reports();
+        let (submit_event, end) = ended?;
+        Ok(Ran {
+            end,
+            report: chain_report(submit_event, &end, &reports),
+        })
     }
 
-    pub(crate) fn name_buffer(
-        &mut self,
-        name: &str,
-        role: BufferRole,
-        space: SpaceId,
-        va: GpuVa,
-        bytes: u64,
-        element: ElementType,
-    ) {
-        self.driver.name_buffer(name, role, space, va, bytes, element);
+    /// Number of events recorded so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.driver.recorded_events()
+    }
+
+    /// About how many bytes the recording takes so far.
+    pub(crate) fn weight(&self) -> u64 {
+        self.driver.recorded_bytes()
+    }
+
+    /// Pushes to a file what it does not hold yet.
+    pub(crate) fn append_to(
+        &self,
+        writer: &mut Writer<FileSink>,
+        tell: impl FnOnce(&mut Facts),
+    ) -> Result<(), ContainerError> {
+        self.driver.append_to(writer, tell)
+    }
+
+    /// Ends the recording; the GPU goes on.
+    pub(crate) fn end_recording(&mut self) -> Result<(), DriverError> {
+        self.driver.end_recording()
     }
 
     /// Switches it off and gives the recording.

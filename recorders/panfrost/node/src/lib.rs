@@ -14,12 +14,14 @@
 mod error;
 mod file;
 mod gpu;
+mod journal;
 mod memory;
 mod node;
 mod object;
 mod params;
 mod save;
 mod sync;
+mod told;
 pub mod uapi;
 mod user;
 mod va;
@@ -27,8 +29,9 @@ mod va;
 pub use error::NodeError;
 pub use file::FileId;
 pub use memory::Inode;
-pub use node::{Answer, Named, Node, Opened, Settings};
-pub use save::save;
+pub use node::{Answer, Node, Opened, Settings};
+pub use save::{Saved, save};
+pub use told::Named;
 pub use user::{ProcessMemory, UserMemory};
 
 /// Error codes that a program sees.

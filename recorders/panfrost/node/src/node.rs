@@ -1,20 +1,23 @@
 //! The render node: what each request of a program does.
 
+use crate::Errno;
 use crate::error::NodeError;
 use crate::file::{FileId, OpenFile};
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, Ran};
+use crate::journal::Journal;
 use crate::memory::{self, Inode, Pool};
 use crate::params::Params;
 use crate::sync::{SyncFiles, Syncobj};
+use crate::told::{Labelled, Named, Place, Source, Told};
 use crate::uapi::{self, Request, cap, family, flag, number};
 use crate::user::UserMemory;
-use crate::{Errno, save};
 use bytemuck::Pod;
 use driver_mali::SpaceId;
 use replay_engine::device::Board;
 use std::collections::BTreeMap;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
-use trace_core::recording::{BufferRole, ElementType, LostEvents};
+use std::path::{Path, PathBuf};
+use trace_core::recording::LostEvents;
 use trace_core::{GpuVa, Recording};
 
 /// What the driver says of itself: 1.2, which knows heaps, objects without shaders, and compressed framebuffers.
@@ -36,6 +39,10 @@ pub struct Settings {
     pub device: String,
     /// What the program is called.
     pub program: String,
+    /// Where what is recorded so far is kept while the program runs; nowhere without it.
+    pub journal: Option<PathBuf>,
+    /// Bytes, about, at which the recording ends; the program goes on. None without it.
+    pub limit: Option<u64>,
 }
 
 /// What becomes of a request.
@@ -61,26 +68,6 @@ pub struct Opened {
     pub own: i32,
 }
 
-/// A range that a program named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Name, unique in a recording: the last range of a name counts.
-    pub name: String,
-    /// What it is for.
-    pub role: BufferRole,
-    /// Type of the elements.
-    pub element: ElementType,
-    /// Length of each dimension, the slowest first; empty when it is not known.
-    pub shape: Vec<u64>,
-}
-
-struct NamedRange {
-    named: Named,
-    space: SpaceId,
-    va: GpuVa,
-    bytes: u64,
-}
-
 /// The GPU, from before its boot to after the recording's end.
 enum Stage {
     /// Nothing was asked of it yet.
@@ -100,11 +87,12 @@ pub struct Node {
     files: BTreeMap<FileId, OpenFile>,
     next_file: u64,
     sync_files: SyncFiles,
-    named: Vec<NamedRange>,
-    /// Why the recording ended early.
-    trouble: Option<String>,
+    told_of: Told,
+    journal: Option<Journal>,
+    /// The recording reached its limit.
+    full: bool,
     /// What a person should be told, not yet said.
-    told: Vec<String>,
+    messages: Vec<String>,
     submits: u64,
 }
 
@@ -133,9 +121,10 @@ impl Node {
             files: BTreeMap::new(),
             next_file: 0,
             sync_files: SyncFiles::default(),
-            named: Vec::new(),
-            trouble: None,
-            told: Vec::new(),
+            told_of: Told::default(),
+            journal: None,
+            full: false,
+            messages: Vec::new(),
             submits: 0,
         })
     }
@@ -145,7 +134,10 @@ impl Node {
     /// # Errors
     /// When the system has no further files.
     pub fn open(&mut self, close_on_exec: bool) -> Result<Opened, Errno> {
-        let pool = Pool::new().map_err(|_| Errno::NFILE)?;
+        let pool = Pool::new().map_err(|e| {
+            self.messages.push(format!("the render node cannot be opened: {e}"));
+            Errno::NFILE
+        })?;
         let opened = Opened {
             id: FileId(self.next_file),
             descriptor: pool.open_again(close_on_exec).map_err(|_| Errno::MFILE)?,
@@ -160,6 +152,7 @@ impl Node {
     /// The last descriptor of a file is gone: gives back what it held.
     pub fn close(&mut self, id: FileId) {
         if let Some(file) = self.files.remove(&id) {
+            self.told_of.keep_labels(file.labels());
             file.end(match &mut self.stage {
                 Stage::On(gpu) => Some(gpu),
                 _ => None,
@@ -169,7 +162,7 @@ impl Node {
 
     /// What a person should be told since the last call.
     pub fn take_told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.messages)
     }
 
     /// Number of chains that were submitted.
@@ -373,18 +366,21 @@ impl Node {
         if let (Stage::On(gpu), Some(file)) = (&mut self.stage, self.files.get_mut(&id)) {
             let fragment = s.requirements & flag::FRAGMENT != 0;
             match file.run(gpu, GpuVa(s.jc), fragment) {
-                Ok(end) if end.is_done() => {}
-                // The recording shows it; the program learns of it as on a board, from what is not there.
-                Ok(end) => self.told.push(match end.fault_address {
-                    Some(at) => format!("the chain at {:#x} failed: {at} (status {:#x})", s.jc, end.status),
-                    None => format!("the chain at {:#x} failed with status {:#x}", s.jc, end.status),
-                }),
+                Ok(ran) => {
+                    if !self.full {
+                        self.told_of.ran(GpuVa(s.jc), &ran);
+                    }
+                    // The recording shows it; the program learns of it as on a board, from what is not there.
+                    self.messages.extend(complaint(s.jc, &ran));
+                }
                 Err(e) => self.give_up(format!("the chain at {:#x}: {e}", s.jc)),
             }
         }
         if let Some(out) = out {
             out.signal();
         }
+        self.look_at_limit();
+        self.keep();
         Ok(())
     }
 
@@ -505,16 +501,14 @@ impl Node {
         let (Some(space), true, false) = (file.space, inside && bytes > 0, named.name.is_empty()) else {
             return Err(Errno::INVAL);
         };
-        let range = NamedRange {
+        let place = Place {
             va: GpuVa(object.va.0 + (at - object.offset)),
             space,
             bytes,
-            named,
         };
         object.named = true;
-        match self.named.iter_mut().find(|n| n.named.name == range.named.name) {
-            Some(before) => *before = range,
-            None => self.named.push(range),
+        if !self.full {
+            self.told_of.name(named, place);
         }
         Ok(())
     }
@@ -522,13 +516,13 @@ impl Node {
     /// Something went wrong that is not the program's fault: the recording ends here, and the program goes on with
     /// chains that do nothing.
     fn give_up(&mut self, why: String) {
-        self.told.push(format!(
+        self.messages.push(format!(
             "{why}; the recording ends here, and the program's further GPU work completes without running"
         ));
         if let Stage::On(gpu) = std::mem::replace(&mut self.stage, Stage::Ended) {
             self.stage = Stage::Broken(gpu);
         }
-        self.trouble = Some(why);
+        self.told_of.trouble.get_or_insert(why);
     }
 
     /// Whether something was recorded that is not handed over yet.
@@ -542,41 +536,135 @@ impl Node {
     /// # Errors
     /// When the device fails on its way down.
     pub fn finish(&mut self) -> Result<Option<Recording>, NodeError> {
-        let mut gpu = match std::mem::replace(&mut self.stage, Stage::Ended) {
+        let gpu = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::On(gpu) | Stage::Broken(gpu) => gpu,
             other => {
                 self.stage = other;
                 return Ok(None);
             }
         };
-        // Names from a file whose space went to another one are of nothing any more.
-        let current: Vec<SpaceId> = self.files.values().filter_map(|f| f.space).collect();
-        self.named
-            .retain(|n| current.contains(&n.space) || gpu.is_free(n.space));
-        for n in &self.named {
-            gpu.name_buffer(&n.named.name, n.named.role, n.space, n.va, n.bytes, n.named.element);
-        }
+        self.retain_names(&gpu);
+        let labels = self.labels();
+        // What stands in the file is complete up to its last commit; the rest is the caller's to write.
+        self.journal = None;
         let mut recording = gpu.finish()?;
-        let identity = &mut recording.facts.identity;
-        identity.tool = format!(
-            "kinescope-panfrost {}: {}",
-            env!("CARGO_PKG_VERSION"),
-            self.settings.program
-        );
-        identity.source = "panfrost-live".to_owned();
-        identity.when = save::now();
-        if let Some(reason) = self.trouble.take() {
-            recording.facts.lost.push(LostEvents {
-                before_event: recording.events.len() as u64,
-                count: None,
-                reason,
-            });
-        }
-        let shapes = self.named.iter().filter(|n| !n.named.shape.is_empty());
-        let shapes: BTreeMap<&str, &[u64]> = shapes.map(|n| (n.named.name.as_str(), &*n.named.shape)).collect();
-        save::add_shapes(&mut recording, &shapes);
+        let (events, source) = (recording.events.len() as u64, Source::now(&self.settings.program));
+        self.told_of.tell(&mut recording.facts, &source, events, labels);
+        recording.extras.extend(self.told_of.extras());
         Ok(Some(recording))
     }
+
+    /// Names from a file whose space went to another one are of nothing any more.
+    fn retain_names(&mut self, gpu: &Gpu) {
+        let current: Vec<SpaceId> = self.files.values().filter_map(|f| f.space).collect();
+        self.told_of
+            .retain(|space| current.contains(&space) || gpu.is_free(space));
+    }
+
+    fn labels(&self) -> Vec<Labelled> {
+        if self.full {
+            return Vec::new();
+        }
+        self.files.values().flat_map(OpenFile::labels).collect()
+    }
+
+    /// Ends the recording where it has become too large. The program's work goes on.
+    fn look_at_limit(&mut self) {
+        let (Stage::On(gpu), Some(limit), false) = (&mut self.stage, self.settings.limit, self.full) else {
+            return;
+        };
+        if gpu.weight() <= limit {
+            return;
+        }
+        let why = format!("it has reached its limit of {limit} bytes");
+        let labels: Vec<Labelled> = self.files.values().flat_map(OpenFile::labels).collect();
+        let done = gpu.end_recording();
+        self.full = true;
+        self.told_of.keep_labels(labels);
+        match done {
+            Ok(()) => {
+                self.messages.push(format!(
+                    "the recording ends here: {why}; the program goes on, and what it does from here on is not recorded"
+                ));
+                self.told_of.trouble = Some(why);
+            }
+            Err(e) => self.give_up(format!("{why}, and its memory cannot be taken down: {e}")),
+        }
+    }
+
+    /// Writes what has come since the last time to the disk, where it is time to: for a program that ends without
+    /// anybody's having a chance to. A failure is told, and is none of the program's.
+    pub fn keep(&mut self) {
+        let (Stage::On(gpu) | Stage::Broken(gpu), Some(path)) = (&self.stage, &self.settings.journal) else {
+            return;
+        };
+        let events = gpu.events();
+        if self.submits == 0 || self.journal.as_ref().is_some_and(|j| !j.is_due(events)) {
+            return;
+        }
+        if let Err(e) = self.write_journal(&path.clone(), events) {
+            let held = self.journal.take().map_or(0, |j| j.events());
+            self.settings.journal = None;
+            self.messages.push(format!(
+                "what is recorded cannot be kept on the disk while the program runs: {e}; {held} events are safe, the \
+                 others are written when the program ends, if they can be"
+            ));
+        }
+    }
+
+    fn write_journal(&mut self, path: &Path, events: u64) -> Result<(), NodeError> {
+        let labels = self.labels();
+        let (Stage::On(gpu) | Stage::Broken(gpu)) = &self.stage else {
+            return Ok(());
+        };
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            None => self.journal.insert(Journal::begin(path)?),
+        };
+        let source = Source::now(&self.settings.program);
+        let told = &self.told_of;
+        journal.commit(events, &told.extras(), |writer| {
+            gpu.append_to(writer, |facts| {
+                told.tell(facts, &source, events, labels);
+                if told.trouble.is_none() {
+                    facts.lost.push(LostEvents {
+                        before_event: events,
+                        count: None,
+                        reason: UNFINISHED.to_owned(),
+                    });
+                }
+            })
+        })
+    }
+
+    /// The file that is written while the program runs, and the descriptor that it is written by.
+    #[must_use]
+    pub fn journal(&self) -> Option<(&Path, i32)> {
+        self.journal.as_ref().map(|j| (j.path(), j.descriptor()))
+    }
+
+    /// This process is a child of the one that records: what is on the disk is its parent's.
+    pub fn forget_journal(&mut self) {
+        // Closing it properly would end the parent's hold on it.
+        std::mem::forget(self.journal.take());
+        self.settings.journal = None;
+    }
+}
+
+/// What a recording says of itself whose program ended before it was written.
+const UNFINISHED: &str = "the program was ended before the recording was finished: what it did last is missing, and so \
+                          is what jobs left in memory";
+
+/// What a person should know of a chain's end; nothing of one that is done.
+fn complaint(head: u64, ran: &Ran) -> Option<String> {
+    let status = ran.end.status;
+    let why = ran.report.reason.as_deref();
+    Some(match (ran.end.fault_address, why) {
+        _ if ran.end.is_done() => return None,
+        (Some(at), _) => format!("the chain at {head:#x} failed: {at} (status {status:#x})"),
+        (None, Some(why)) => format!("the chain at {head:#x} failed with status {status:#x}: {why}"),
+        (None, None) => format!("the chain at {head:#x} failed with status {status:#x}"),
+    })
 }
 
 /// A request with what it takes to answer it.

@@ -48,8 +48,10 @@ const REGISTERS: &[(u32, u32, bool)] = &[
     (36, 0x0f8, false),
     (37, 0x0fc, false),
     (39, 0x310, false),
-    (40, 0x04c, false),
 ];
+/// Whether the GPU lacks compressed framebuffers (AFBC): not 0 where it does. The software GPU has none, whatever its
+/// register says of the real one; a driver that is told so lays large textures out in a form that it reads.
+const AFBC_FEATURES: u32 = 40;
 const GPU_ID: u32 = 0;
 const L2_PRESENT: u32 = 4;
 
@@ -80,6 +82,7 @@ impl Params {
         let mut values = BTreeMap::from([
             (PROD_ID, u64::from(product(gpu_id))),
             (REVISION, u64::from(gpu_id & 0xffff)),
+            (AFBC_FEATURES, 1),
         ]);
         for &(param, offset, wide) in REGISTERS {
             let low = register(offset)?;
@@ -115,5 +118,6 @@ mod tests {
         assert_eq!(p.get(41), None);
         assert_eq!((p.get(0), p.get(2), p.get(38)), (Some(0x6000), Some(0xff), Some(1)));
         assert_eq!(p.get(15), Some(0x180), "threads of a workgroup");
+        assert_eq!(p.get(AFBC_FEATURES), Some(1), "there are no compressed framebuffers");
     }
 }

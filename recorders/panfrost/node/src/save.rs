@@ -1,24 +1,37 @@
 //! A finished recording into a file that was not there before.
 
 use crate::error::NodeError;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use trace_core::progress::Progress;
-use trace_core::{Recording, timeline};
+use trace_core::{Recording, container, timeline};
 
-/// Name of the extra that holds the shapes of buffers: a JSON object of arrays by name.
-const SHAPES: &str = "buffer-shapes";
 /// Most files that one process writes beside one another.
 const MOST: u32 = 1000;
 
-/// Writes a recording to `path`, and gives the path that it has. A file that is there stays: then the process's number
-/// goes into the name, `NAME-1234.kine` for `NAME.kine`, for several processes of one program may record.
+/// What became of a recording.
+#[derive(Debug)]
+pub enum Saved {
+    /// It is in this file.
+    Whole(PathBuf),
+    /// It could not be written; what was kept of it while the program ran has its name.
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not the whole.
+        why: NodeError,
+    },
+}
+
+/// Writes a recording to `path`, and tells the path that it has. A file that is there stays: then the process's number
+/// goes into the name, `NAME-1234.kine` for `NAME.kine`, for several processes of one program may record. `kept` is the
+/// file that was written while the program ran; it goes, or takes the place of the recording where that cannot be
+/// written.
 ///
 /// # Errors
-/// When it cannot be written.
-pub fn save(recording: &Recording, path: &Path) -> Result<PathBuf, NodeError> {
+/// When it cannot be written, and nothing was kept; a kept file that cannot get the name stays as it is.
+pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<Saved, NodeError> {
     let process = std::process::id();
     let unfinished = path.with_file_name(format!(".kinescope-{process}.tmp"));
     let failed = |source| NodeError::Save {
@@ -30,7 +43,27 @@ pub fn save(recording: &Recording, path: &Path) -> Result<PathBuf, NodeError> {
         .and_then(|()| name(&unfinished, path, process));
     // Under its own name it is there a second time.
     let _ = std::fs::remove_file(&unfinished);
-    result
+    match (result, kept) {
+        (Ok(path), kept) => {
+            if let Some(kept) = kept {
+                // It holds nothing that the recording does not.
+                let _ = std::fs::remove_file(kept);
+            }
+            Ok(Saved::Whole(path))
+        }
+        (Err(why), Some(kept)) => {
+            // There may be room for what it lacks, where there was none for the whole a second time.
+            let whole = container::append(recording, kept, &Progress::default()).is_ok();
+            let path = name(kept, path, process)?;
+            let _ = std::fs::remove_file(kept);
+            Ok(if whole {
+                Saved::Whole(path)
+            } else {
+                Saved::Part { path, why }
+            })
+        }
+        (Err(why), None) => Err(why),
+    }
 }
 
 /// Gives a finished file a name that is free.
@@ -54,16 +87,6 @@ fn name(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeErr
         path: tried,
         source: ErrorKind::AlreadyExists.into(),
     })
-}
-
-/// Keeps the shapes of named buffers with a recording.
-pub(crate) fn add_shapes(recording: &mut Recording, shapes: &BTreeMap<&str, &[u64]>) {
-    if shapes.is_empty() {
-        return;
-    }
-    // Names and numbers: nothing of it can fail to be told.
-    let Ok(text) = serde_json::to_vec(shapes) else { return };
-    recording.extras.insert(SHAPES.to_owned(), text);
 }
 
 /// Now, as RFC 3339 in UTC.
@@ -106,19 +129,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine");
         std::fs::write(&path, "mine").unwrap();
-        let mut recording = Recording::default();
-        add_shapes(
-            &mut recording,
-            &BTreeMap::from([("image", &[8, 8][..]), ("n\"", &[3][..])]),
-        );
-        let first = save(&recording, &path).unwrap();
-        let second = save(&recording, &path).unwrap();
+        let recording = Recording::default();
+        let kept = dir.path().join("a-unfinished.kine");
+        std::fs::write(&kept, "kept").unwrap();
+        let whole = |saved: Saved| match saved {
+            Saved::Whole(path) => path,
+            Saved::Part { path, why } => panic!("{}: {why}", path.display()),
+        };
+        let first = whole(save(&recording, &path, None).unwrap());
+        let second = whole(save(&recording, &path, Some(&kept)).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         let process = std::process::id();
         assert_eq!(first, dir.path().join(format!("a-{process}.kine")));
         assert_eq!(second, dir.path().join(format!("a-{process}-1.kine")));
-        let read = trace_core::container::open(&second).unwrap();
-        assert_eq!(read.extras[SHAPES], br#"{"image":[8,8],"n\"":[3]}"#);
+        container::open(&second).unwrap();
         assert_eq!(
             std::fs::read_dir(dir.path()).unwrap().count(),
             3,

@@ -82,6 +82,9 @@ extern "C" fn child_after_fork() {
     }
 }
 
+/// Time between two looks whether what is recorded is to be put on the disk, ms.
+const KEEP_MS: c_int = 500;
+
 /// Signals that end a process in an orderly way.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Where the handler of signals tells the thread that writes the recording.
@@ -135,6 +138,18 @@ fn take_signals() {
         }
         let mut byte = 0u8;
         loop {
+            let mut waits = libc::pollfd {
+                fd: from,
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure.
+            if unsafe { libc::poll(&raw mut waits, 1, KEEP_MS) } == 0 {
+                if let Some(_inside) = Inside::enter() {
+                    process::keep();
+                }
+                continue;
+            }
             // SAFETY: room for one byte.
             let read = unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
             if read == 1 {

@@ -45,6 +45,27 @@ fn set_errno(e: Errno) {
     unsafe { *libc::__errno_location() = e.raw_os_error() };
 }
 
+/// Works while the signal is held back that a file would raise that grows beyond the process's limit: what the recorder
+/// writes is not the program's, and must not end it. The write fails all the same.
+pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: sets of signals of this function, which the calls fill, and a time of zero to wait for what was raised on
+    // this thread meanwhile. What the thread held back before stays so.
+    unsafe {
+        let mut held: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut held);
+        libc::sigaddset(&raw mut held, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
+        let out = work();
+        if libc::sigismember(&raw const before, libc::SIGXFSZ) == 0 {
+            let at_once: libc::timespec = std::mem::zeroed();
+            while libc::sigtimedwait(&raw const held, std::ptr::null_mut(), &raw const at_once) == libc::SIGXFSZ {}
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+        out
+    }
+}
+
 /// `-1` with an error number, as most of these functions fail.
 fn fails(e: Errno) -> c_int {
     set_errno(e);

@@ -1,0 +1,90 @@
+//! What is recorded so far, on the disk: a recording of its own that grows while the program runs, so that one which is
+//! killed leaves what it did. It is told as unfinished; the whole recording takes its place in the end.
+
+use crate::error::NodeError;
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use trace_core::container::{ContainerError, FileSink, Writer};
+
+/// Least time between two commits.
+const LEAST: Duration = Duration::from_millis(250);
+/// A commit takes at most one part of this many of the time.
+const SHARE: u32 = 20;
+
+/// The growing file.
+pub(crate) struct Journal {
+    path: PathBuf,
+    writer: Writer<FileSink>,
+    due: Instant,
+    /// Events that it holds.
+    events: u64,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Journal({})", self.path.display())
+    }
+}
+
+impl Journal {
+    /// Begins a file that is not there yet.
+    pub(crate) fn begin(path: &Path) -> Result<Self, NodeError> {
+        let writer = Writer::create(path).map_err(|source| failed(path, source))?;
+        Ok(Self {
+            path: path.to_owned(),
+            writer,
+            due: Instant::now(),
+            events: 0,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of the descriptor that it is written by.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.writer.sink().as_raw_fd()
+    }
+
+    /// Events that a reader finds in it.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether it is time to write what has come since, when the recording has this many events.
+    pub(crate) fn is_due(&self, events: u64) -> bool {
+        events > self.events && Instant::now() >= self.due
+    }
+
+    /// Writes what `push` pushes and the extras.
+    pub(crate) fn commit(
+        &mut self,
+        events: u64,
+        extras: &BTreeMap<String, Vec<u8>>,
+        push: impl FnOnce(&mut Writer<FileSink>) -> Result<(), ContainerError>,
+    ) -> Result<(), NodeError> {
+        let begun = Instant::now();
+        let all = || {
+            push(&mut self.writer)?;
+            for (name, bytes) in extras {
+                self.writer.extra(name, bytes)?;
+            }
+            self.writer.commit()
+        };
+        all().map_err(|source| failed(&self.path, source))?;
+        self.events = events;
+        let took = begun.elapsed();
+        self.due = begun + (took * SHARE).max(LEAST);
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, source: ContainerError) -> NodeError {
+    NodeError::Save {
+        path: path.to_owned(),
+        source,
+    }
+}
