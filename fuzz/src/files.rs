@@ -12,7 +12,7 @@ use trace_core::recording::{Buffer, BufferRole, ElementType};
 /// An NPY file: what reads has as much data as its shape says.
 pub fn npy_file(data: &[u8]) -> bool {
     let Ok(file) = npy::Npy::read(data) else { return false };
-    let again = npy::write(file.element, file.data);
+    let again = npy::write(file.element, &file.shape, file.data);
     assert_eq!(
         npy::Npy::read(&again).map(|n| (n.element, n.data)),
         Ok((file.element, file.data))

@@ -79,9 +79,9 @@ fn info() {
     form(
         &info,
         "events:n reads:n writes:n interrupts:n polls:n jobs:n pages:n zero_pages:n distinct_pages:n mapped_pages:n \
-         address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s",
+         address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s recorded:o?",
     );
-    each(&info["buffers"], "name:s role:s va:h bytes:n");
+    each(&info["buffers"], "name:s role:s va:h bytes:n type:s shape:a?");
     form(&info["gpu"], "id:h name:s");
 }
 
@@ -107,7 +107,7 @@ fn jobs() {
     each(
         &jobs,
         "index:n submit_event:n done_event:n head_va:h type:s decoded:b dispatch:o? shader_va:h? duration_ns:n chain:a \
-         chain_end:s",
+         recorded:o? chain_end:s",
     );
     let mut dispatches = 0;
     for job in jobs.as_array().unwrap() {

@@ -1,6 +1,12 @@
 //! The live recorder, with a small client of the render node in the place of Mesa: what the client gets, and what is
 //! in the recording afterwards. The client checks by itself what it is answered and what its jobs write.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,6 +175,173 @@ fn the_recording_is_written_however_the_program_ends() {
 }
 
 #[test]
+fn a_program_that_is_killed_or_crashes_leaves_what_was_recorded() {
+    for (scene, code) in [("killed", 137), ("aborted", 134)] {
+        let (r, ended, dir) = record(scene, code);
+        assert_eq!(jobs(&r), 1);
+        assert!(
+            ended
+                .err
+                .contains("the recording ends early: the program was ended before"),
+            "{ended:?}"
+        );
+        assert_eq!(r.facts.lost.len(), 1);
+        let file = dir.path().join("live.kine");
+        let file = file.to_str().unwrap();
+        // It is a recording like any other: sound, and it replays.
+        assert_eq!(run(["verify", file]).code, Some(0));
+        let replayed = run(["replay", file, "--on", "software:mali-g71"]);
+        assert_eq!(replayed.code, Some(0), "{replayed:?}");
+        let info = run(["info", file]);
+        assert!(info.out.contains("Lost before event"), "{info:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_becomes_too_large_ends_and_the_program_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("live.kine");
+    let client = program("panfrost-client");
+    let head = ["record", "--with", "panfrost", "--no-mesa", "--limit", "200K", "-o"];
+    let rest = [file.to_str().unwrap(), "--", client.to_str().unwrap(), "many"];
+    let ended = run(head.into_iter().chain(rest));
+    assert_eq!(
+        ended.code,
+        Some(0),
+        "the program's own checks hold to its end: {ended:?}"
+    );
+    assert!(
+        ended.err.contains("it has reached its limit of 204800 bytes"),
+        "{ended:?}"
+    );
+    let r = trace_core::container::open(&file).unwrap();
+    assert!((2..60).contains(&jobs(&r)), "{}", jobs(&r));
+    assert_eq!(r.facts.lost.len(), 1);
+    let replayed = run(["replay", file.to_str().unwrap(), "--on", "software:mali-g71"]);
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+
+    for wrong in ["many", "5X", "-1", ""] {
+        let limit = format!("--limit={wrong}");
+        let arguments = [
+            "record",
+            "--with",
+            "panfrost",
+            "--no-mesa",
+            &limit,
+            "-o",
+            "x.kine",
+            "--",
+            "true",
+        ];
+        let ended = run(arguments);
+        assert!(
+            ended.code == Some(2) && ended.err.contains("expected a number of bytes"),
+            "{ended:?}"
+        );
+    }
+}
+
+/// A disk of 400 KB, in a space of names of its own: it takes the rights to make one, which some machines give nobody.
+#[test]
+fn on_a_full_disk_the_program_goes_on_and_what_is_there_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount = format!("mount -t tmpfs -o size=400k none {}", small.display());
+    let may = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output();
+    if !may.is_ok_and(|o| o.status.success()) {
+        println!("skipped: this machine lets nobody mount a disk of their own");
+        return;
+    }
+    let script = format!(
+        "{mount} && cd {} && {} record --with panfrost --no-mesa -o live.kine -- {} many; code=$?; ls; cp *.kine ..; exit $code",
+        small.display(),
+        program("kinescope").display(),
+        program("panfrost-client").display(),
+    );
+    let ended = Command::new("unshare")
+        .args(["-rm", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(
+        ended.status.code(),
+        Some(0),
+        "the program's own checks hold to its end: {told}"
+    );
+    assert!(told.contains("No space left on device"), "{told}");
+    assert!(told.contains("the recording ends early"), "{told}");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "live.kine\n");
+    let file = dir.path().join("live.kine");
+    let r = trace_core::container::open(&file).unwrap();
+    assert!((1..60).contains(&jobs(&r)), "{}", jobs(&r));
+    let replayed = run(["replay", file.to_str().unwrap(), "--on", "software:mali-g71"]);
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+}
+
+#[test]
+fn two_descriptors_have_objects_of_their_own() {
+    let (r, _, _dir) = record("twice", 0);
+    assert_eq!((jobs(&r), r.facts.address_spaces.len()), (3, 2));
+}
+
+#[test]
+fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
+    let (r, _, dir) = record("labels", 0);
+    let names: Vec<(&str, u64)> = r.facts.buffers.iter().map(|b| (b.name.as_str(), b.bytes)).collect();
+    assert_eq!(
+        names,
+        [
+            ("results", 16),
+            ("Command stream", 4096),
+            ("Texture", 4096),
+            ("Texture 2", 4096)
+        ]
+    );
+    assert_eq!(
+        (
+            word(&r, r.buffer("Texture").unwrap().va.0),
+            word(&r, r.buffer("Texture 2").unwrap().va.0)
+        ),
+        (1, 2)
+    );
+    let file = dir.path().join("live.kine");
+    let told = run(["info", "--json", file.to_str().unwrap()]).json();
+    assert_eq!(
+        (&told["buffers"][0]["type"], &told["buffers"][0]["shape"]),
+        (&"u64".into(), &serde_json::json!([2]))
+    );
+    assert_eq!(told["buffers"][2]["name"], "Texture");
+}
+
+#[test]
+fn a_shader_without_end_is_stopped_and_the_next_one_runs() {
+    for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("live.kine");
+        let sample = root().join("sample-traces").join(sample);
+        let ended = record_on(
+            &format!("software:{board}"),
+            &file,
+            &["endless", sample.to_str().unwrap()],
+        );
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(
+            ended
+                .err
+                .contains("failed with status 0x4: the shader did not end within"),
+            "{ended:?}"
+        );
+        let r = trace_core::container::open(&file).unwrap();
+        let reports = r.chain_reports();
+        let told: Vec<_> = reports.iter().map(|c| (c.status, c.has_computed())).collect();
+        assert_eq!(told, [(4, false), (1, true)]);
+        let checked = run(["check", file.to_str().unwrap()]);
+        assert!(checked.out.contains("the shader did not end within"), "{checked:?}");
+    }
+}
+
+#[test]
 fn chains_that_fail_and_hang_leave_the_gpu_working() {
     let (r, ended, _dir) = record("fault", 0);
     assert_eq!(jobs(&r), 7);
@@ -211,6 +384,22 @@ fn the_work_of_a_sample_is_recorded_again_from_a_program() {
         };
         assert_eq!(named(&r), named(&before));
         assert_eq!(names(&out), ["c.bin"]);
+        // The client itself checks that c is a + b; this is what the recording says of it.
+        let floats = |file: &Path| -> Vec<f32> {
+            let bytes = std::fs::read(file).unwrap();
+            bytes
+                .chunks(4)
+                .map(|c| f32::from_le_bytes(c.try_into().unwrap()))
+                .collect()
+        };
+        let again = out.join("again.bin");
+        let output = format!("c={}", again.display());
+        let board = format!("software:{board}");
+        let replayed = run(["replay", file.to_str().unwrap(), "--on", &board, "--output", &output]);
+        assert_eq!(replayed.code, Some(0), "{replayed:?}");
+        assert_eq!(floats(&again), floats(&out.join("c.bin")));
+        let reports = r.chain_reports();
+        assert_eq!((reports.len(), reports[0].computed), (1, Some(true)));
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::mmu;
-use trace_core::recording::EventKind;
+use trace_core::recording::{ChainReport, EventKind};
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -35,6 +35,16 @@ struct Info {
     lost_events: u64,
     gpu: Gpu,
     source: String,
+    /// What became of jobs when they were recorded, where the device told the recorder.
+    recorded: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct Recorded {
+    computed: u64,
+    not_computed: u64,
+    failed: u64,
+    reasons: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -43,6 +53,9 @@ struct Buffer {
     role: &'static str,
     va: String,
     bytes: u64,
+    #[serde(rename = "type")]
+    element: &'static str,
+    shape: Option<Vec<u64>>,
 }
 
 #[derive(Serialize)]
@@ -87,11 +100,14 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         mapped_pages = mapped_pages.saturating_add(reach.pages);
         unknown.extend(not_followed(space.number, reach.problems, reach.first.as_ref()));
     }
+    let shapes = recording.buffer_shapes();
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
         role: b.role.name(),
         va: hex(b.va.0),
         bytes: b.bytes,
+        element: b.element.name(),
+        shape: shapes.get(&b.name).cloned(),
     };
     let info = Info {
         events: recording.events.len() as u64,
@@ -118,8 +134,38 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
             name: facts.identity.gpu_name.clone(),
         },
         source: facts.identity.source.clone(),
+        recorded: of_jobs(&recording.chain_reports()),
     };
     Ok((info, unknown))
+}
+
+/// What became of jobs where they were recorded; `None` where the recording does not tell.
+fn of_jobs(reports: &[ChainReport]) -> Option<Recorded> {
+    let mut sum = Recorded {
+        computed: 0,
+        not_computed: 0,
+        failed: 0,
+        reasons: Vec::new(),
+    };
+    for r in reports {
+        *(match r.status {
+            1 if r.has_computed() => &mut sum.computed,
+            1 => &mut sum.not_computed,
+            _ => &mut sum.failed,
+        }) += 1;
+        if let Some(why) = r.reason.as_ref().filter(|w| !sum.reasons.contains(w)) {
+            sum.reasons.push(why.clone());
+        }
+    }
+    (!reports.is_empty()).then_some(sum)
+}
+
+/// The same in words.
+fn recorded_text(r: &Recorded) -> String {
+    let mut parts = vec![format!("{} computed", r.computed)];
+    parts.extend((r.not_computed > 0).then(|| format!("{} done without running a shader", r.not_computed)));
+    parts.extend((r.failed > 0).then(|| format!("{} failed", r.failed)));
+    parts.join(", ")
 }
 
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
@@ -149,6 +195,12 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         row("Span", duration(info.span_ns)),
         row("Lost events", info.lost_events.to_string()),
         row("Jobs", info.jobs.to_string()),
+        row(
+            "Recorded",
+            info.recorded
+                .as_ref()
+                .map_or_else(|| "not told by the recorder".to_owned(), recorded_text),
+        ),
         row("Interrupts", info.interrupts.to_string()),
         row("Polls", info.polls.to_string()),
         row(
@@ -170,14 +222,30 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     for line in unknown {
         out.line(line)?;
     }
+    for why in info.recorded.iter().flat_map(|r| &r.reasons) {
+        out.line(format!("Recorded with: {why}"))?;
+    }
+    for lost in &opened.recording.facts.lost {
+        out.line(format!("Lost before event {}: {}", lost.before_event, lost.reason))?;
+    }
     if !info.buffers.is_empty() {
         out.line("")?;
-        let mut rows = vec![["Buffer", "Role", "GPU address", "Bytes"].map(str::to_owned).to_vec()];
-        rows.extend(
-            info.buffers
-                .iter()
-                .map(|b| vec![b.name.clone(), b.role.into(), b.va.clone(), b.bytes.to_string()]),
-        );
+        let mut rows = vec![
+            ["Buffer", "Role", "GPU address", "Bytes", "Type", "Shape"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        rows.extend(info.buffers.iter().map(|b| {
+            let sides = |s: &Vec<u64>| s.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+            vec![
+                b.name.clone(),
+                b.role.into(),
+                b.va.clone(),
+                b.bytes.to_string(),
+                b.element.into(),
+                b.shape.as_ref().map_or_else(String::new, sides),
+            ]
+        }));
         out.table(&rows)?;
     }
     Ok(())

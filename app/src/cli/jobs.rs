@@ -6,6 +6,7 @@ use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::jobs::{self, ChainEnd, JobType};
 use trace_core::memory::GpuMemoryView;
+use trace_core::recording::ChainReport;
 use trace_core::timeline::JobSpan;
 
 pub const VERB: Verb = Verb {
@@ -28,8 +29,17 @@ struct Submit {
     dispatch: Option<Dispatch>,
     shader_va: Option<String>,
     duration_ns: Option<u64>,
+    /// How it ended where it was recorded: whether its shaders ran, and why not.
+    recorded: Option<Recorded>,
     chain: Vec<Job>,
     chain_end: String,
+}
+
+#[derive(Serialize)]
+struct Recorded {
+    status: String,
+    computed: Option<bool>,
+    reason: Option<String>,
 }
 
 #[derive(Clone, Serialize)]
@@ -57,11 +67,13 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
         .map
         .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
-    let submits = timeline
-        .jobs
-        .iter()
-        .zip(&memory)
-        .map(|(span, memory)| submit(span, memory.as_ref()));
+    let reports = opened.recording.chain_reports();
+    let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
+        let mut submit = submit(span, memory.as_ref());
+        let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
+        submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded);
+        submit
+    });
     if out.json() {
         out.array(submits)?;
         return Ok(Exit::Good);
@@ -78,10 +90,12 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
             "Size",
             "Shader",
             "Duration",
+            "Computed",
         ]
         .map(str::to_owned)
         .to_vec(),
     ];
+    let mut reasons: Vec<String> = Vec::new();
     let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
     for s in submits {
         rows.push(vec![
@@ -96,9 +110,21 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
             s.shader_va.unwrap_or_else(|| "-".into()),
             s.duration_ns
                 .map_or_else(|| "-".into(), |ns| format!("{:.1} us", ns as f64 / 1e3)),
+            match s.recorded.as_ref().map(|r| (r.status.as_str(), r.computed)) {
+                Some(("0x1", Some(true))) => "yes".into(),
+                Some(("0x1", Some(false))) => "no".into(),
+                Some(("0x1", None)) | None => "-".into(),
+                Some((status, _)) => format!("failed {status}"),
+            },
         ]);
+        if let Some(why) = s.recorded.and_then(|r| r.reason).filter(|w| !reasons.contains(w)) {
+            reasons.push(why);
+        }
     }
     out.table(&rows)?;
+    for why in &reasons {
+        out.line(format!("Recorded with: {why}"))?;
+    }
     Ok(Exit::Good)
 }
 
@@ -118,6 +144,7 @@ fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
         dispatch: head.as_ref().and_then(|h| h.dispatch),
         shader_va: head.and_then(|h| h.shader_va),
         duration_ns: span.done_ns.map(|done| done.saturating_sub(span.submit_ns)),
+        recorded: None,
         chain: list,
         chain_end: match end {
             ChainEnd::End => "end".into(),
@@ -126,6 +153,14 @@ fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
             ChainEnd::Undecoded(va) => format!("not a job at {va}"),
             ChainEnd::Limit => "longer than the limit".into(),
         },
+    }
+}
+
+fn recorded(report: &ChainReport) -> Recorded {
+    Recorded {
+        status: hex(u64::from(report.status)),
+        computed: report.computed,
+        reason: report.reason.clone(),
     }
 }
 

@@ -124,9 +124,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         tell_holes(va, &read);
     }
     if let Some(path) = &arguments.to {
+        let shape = arguments.buffer.as_ref().and_then(|name| recording.buffer_shape(name));
+        let shape = shape.unwrap_or_default();
         let element = arguments.element.or(own).unwrap_or(ElementType::U8);
         waiting::show("writing", |_, _| {
-            buffers::write_file(path, element, &read.bytes).map_err(|e| Failure::usage(e.to_string()))
+            buffers::write_file(path, element, &shape, &read.bytes).map_err(|e| Failure::usage(e.to_string()))
         })?;
     } else if !out.json() {
         text(va, &read, arguments.element, out)?;

@@ -25,6 +25,8 @@ pub const VERB: Verb = Verb {
 
 /// The library that is the program's GPU, one for each kind of driver.
 const LIBRARY: &str = "libkinescope_panfrost.so";
+/// End of the name of a file that a process writes while it runs; it goes when the process ends well.
+const UNFINISHED: &str = ".unfinished.kine";
 /// Where `make mesa` puts what it built, below the project's folder.
 const MESA: &str = ".mesa/install";
 /// Time between two looks whether the program is still running.
@@ -56,6 +58,9 @@ struct Arguments {
     /// The .kine to write
     #[arg(short = 'o', value_name = "F.kine")]
     to: PathBuf,
+    /// Bytes, about, at which the recording ends while the program goes on: 500M, 8G; 0: none
+    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
+    limit: u64,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -72,6 +77,8 @@ struct Report {
     bytes: u64,
     events: u64,
     jobs: u64,
+    not_computed: u64,
+    lost: Vec<String>,
     buffers: Vec<String>,
     gpu: String,
     exit_code: u8,
@@ -104,6 +111,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .args(rest)
         .env("LD_PRELOAD", before(library.as_os_str(), "LD_PRELOAD"))
         .env("KINESCOPE_RECORD_ON", &arguments.on)
+        .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));
     if let Some(mesa) = &mesa {
         let lib = mesa.join("lib");
@@ -119,8 +127,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let code = code(status);
 
     if !recorded.exists() {
+        folder
+            .take_unfinished(&recorded)
+            .map_err(|e| Failure::file(&arguments.to, e))?;
+    }
+    if !recorded.exists() {
         complain(format_args!(
-            "{}: not written: the program did no work on the GPU that a recorder could see",
+            "{}: not written: the program did no work on the GPU that a recorder could see (expected one that uses \
+             OpenGL ES through EGL and is linked to the C library; EGL_LOG_LEVEL=debug shows what EGL tried)",
             arguments.to.display()
         ));
         // The program's own failure is the one to tell.
@@ -149,6 +163,12 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
             bytes,
             events,
             jobs,
+            not_computed: recording
+                .chain_reports()
+                .iter()
+                .filter(|r| r.computed == Some(false))
+                .count() as u64,
+            lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
             buffers: recording.facts.buffers.iter().map(|b| b.name.clone()).collect(),
             gpu: hex(u64::from(identity.gpu_id)),
             exit_code: code,
@@ -166,6 +186,18 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     for other in also {
         complain(format_args!("{}: another process of the program", other.display()));
     }
+    let reports = recording.chain_reports();
+    let not_run: Vec<_> = reports.iter().filter(|r| r.computed == Some(false)).collect();
+    if !not_run.is_empty() {
+        let mut reasons: Vec<&str> = not_run.iter().filter_map(|r| r.reason.as_deref()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        complain(format_args!(
+            "{path}: {} of them completed without running, and left nothing in memory: {}",
+            not_run.len(),
+            reasons.join("; ")
+        ));
+    }
     for lost in &recording.facts.lost {
         complain(format_args!("{path}: the recording ends early: {}", lost.reason));
     }
@@ -181,6 +213,23 @@ impl Folder {
         let folder = at.with_file_name(format!(".kinescope-record-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         Ok(Self(folder))
+    }
+
+    /// The recording of a process that was killed or crashed becomes the one that is asked for, where there is no whole
+    /// one. Of several it is the one of the process that began first, as far as numbers tell.
+    fn take_unfinished(&self, to: &Path) -> std::io::Result<()> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().ends_with(UNFINISHED) {
+                all.push(name);
+            }
+        }
+        all.sort_by_key(|name| (name.len(), name.clone()));
+        match all.first() {
+            Some(first) => std::fs::rename(self.0.join(first), to),
+            None => Ok(()),
+        }
     }
 
     /// Recordings of other processes than the first that ended: they go beside `at` under their own names, which have
@@ -247,6 +296,25 @@ fn before(first: &OsStr, list: &str) -> OsString {
         all.push(rest);
     }
     all
+}
+
+/// A number of bytes, with a unit of 1024 or none: `500M`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (number, power) = match text.to_ascii_uppercase().chars().last() {
+        Some(unit) if unit.is_ascii_alphabetic() => (
+            &text[..text.len() - 1],
+            ['K', 'M', 'G', 'T']
+                .iter()
+                .position(|u| *u == unit)
+                .map(|n| n as u32 + 1),
+        ),
+        _ => (text, Some(0)),
+    };
+    let number: Option<u64> = number.parse().ok();
+    let bytes = number
+        .zip(power)
+        .and_then(|(n, p)| n.checked_mul(1024u64.checked_pow(p)?));
+    bytes.ok_or_else(|| "expected a number of bytes, with K, M, G or T behind it or not: 500M".to_owned())
 }
 
 fn absolute(path: &Path) -> PathBuf {

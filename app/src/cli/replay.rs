@@ -16,7 +16,7 @@ use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use trace_core::jobs;
+use trace_core::{Recording, jobs};
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -198,7 +198,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     };
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    waiting::show("writing", |_, _| write(arguments, &outcome))?;
+    waiting::show("writing", |_, _| write(arguments, &opened.recording, &outcome))?;
     if out.json() {
         let chains = chains(&opened, &outcome)?;
         out.value(&report(&outcome, &arguments.of, &chains))?;
@@ -215,7 +215,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Writes the files that were asked for.
-fn write(arguments: &Arguments, outcome: &Outcome) -> Result<(), Failure> {
+fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(path) = &arguments.outcome {
         if outcome.recording.is_empty() {
             complain(format_args!(
@@ -226,9 +226,11 @@ fn write(arguments: &Arguments, outcome: &Outcome) -> Result<(), Failure> {
             output::write(path, &outcome.recording)?;
         }
     }
+    let shapes = recording.buffer_shapes();
     for (name, file) in &arguments.outputs {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {
-            buffers::write_file(file, o.element, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
+            let shape = shapes.get(name).map_or(&[][..], Vec::as_slice);
+            buffers::write_file(file, o.element, shape, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
         } else {
             complain(format_args!(
                 "{}: not written, the replay left no '{name}'",

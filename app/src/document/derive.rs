@@ -40,6 +40,7 @@ pub fn first(
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
+    facts.shapes = recording.buffer_shapes();
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() {
         facts.gaps_in_knowledge.push(
@@ -94,7 +95,10 @@ pub fn find_out(
             }
         }
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
-        Stage::Chains => Part::Chains(jobs::chains(recording, &facts.jobs, progress)?),
+        Stage::Chains => Part::Chains(
+            jobs::chains(recording, &facts.jobs, progress)?,
+            recording.chain_reports(),
+        ),
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => Part::Findings(check::check_with(recording, progress)?),
         Stage::File => Part::File(damage(source, progress)?),
@@ -188,6 +192,7 @@ fn timeline_part(t: Timeline) -> Part {
                 chain: Arc::default(),
                 end: None,
                 space: None,
+                report: None,
             })
             .collect(),
         gaps: t.gaps.iter().map(|g| (g.after_event, g.ns)).collect(),

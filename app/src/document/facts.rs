@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
-use trace_core::recording::{BufferRole, Recording};
+use trace_core::recording::{BufferRole, ChainReport, Recording};
 use trace_core::registers::{RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
@@ -116,8 +116,8 @@ pub enum Part {
     Timeline(Box<TimelinePart>),
     /// Of [`Stage::Registers`].
     Registers(BTreeMap<u32, RegisterFact>),
-    /// Of [`Stage::Chains`]: for each job.
-    Chains(Vec<Chain>),
+    /// Of [`Stage::Chains`]: for each job; and how those ended that the recording tells of.
+    Chains(Vec<Chain>, Vec<ChainReport>),
     /// Of [`Stage::Spaces`].
     Spaces(Vec<SpaceFact>),
     /// Of [`Stage::Findings`].
@@ -167,6 +167,8 @@ pub struct Facts {
     pub(super) kept_timeline: Option<KeptTimeline>,
     /// Buffers as they are listed: inputs, outputs, the others; indices into the recording's list.
     pub buffers: Vec<u32>,
+    /// Shapes of buffers by name, the length of each dimension, the slowest first; of those that the recording tells.
+    pub shapes: BTreeMap<String, Vec<u64>>,
     /// Names of registers that nobody sorted accesses of yet.
     pub map: Option<&'static RegisterMap>,
     /// Registers by offset.
@@ -224,8 +226,8 @@ impl Facts {
                 self.registers = r;
                 Stage::Registers
             }
-            Part::Chains(chains) => {
-                self.take_chains(chains);
+            Part::Chains(chains, reports) => {
+                self.take_chains(chains, reports);
                 Stage::Chains
             }
             Part::Spaces(s) => {
@@ -271,7 +273,13 @@ impl Facts {
         self.phases = t.phases;
     }
 
-    fn take_chains(&mut self, chains: Vec<Chain>) {
+    fn take_chains(&mut self, chains: Vec<Chain>, reports: Vec<ChainReport>) {
+        for report in reports {
+            let job = self.jobs.binary_search_by_key(&report.submit_event, |j| j.submit);
+            if let Some(job) = job.ok().and_then(|at| self.jobs.get_mut(at)) {
+                job.report = Some(Arc::new(report));
+            }
+        }
         for (job, (chain, end, space)) in self.jobs.iter_mut().zip(chains) {
             job.chain = chain;
             job.end = end;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::jobs::{self, ChainEnd, GpuMemory, address_spaces};
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::Recording;
+use trace_core::recording::{ChainReport, Recording};
 
 /// Most jobs of a chain that are kept.
 const MOST_CHAIN: usize = 256;
@@ -54,6 +54,8 @@ pub struct JobFact {
     /// Address space that it runs in, as an index into the recording's list; `None`: not in the recording, or not
     /// found out yet.
     pub space: Option<u32>,
+    /// How it ended where it was recorded, as the device there told it; found out with the chain.
+    pub report: Option<Arc<ChainReport>>,
 }
 
 impl JobFact {

@@ -174,6 +174,7 @@ mod tests {
             chain: Arc::default(),
             end: None,
             space: None,
+            report: None,
         };
         let buffer = |va: u64, bytes: u64| Buffer {
             name: format!("b{va:x}"),

@@ -11,6 +11,7 @@ use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
+use trace_core::recording::ChainReport;
 
 pub mod view;
 
@@ -246,6 +247,9 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     if let Some(d) = j.duration_ns {
         widgets::key_value(ui, "took", Part::mono(text::duration(d)));
     }
+    if let Some(report) = j.report.as_deref() {
+        recorded(ui, report);
+    }
     if let Some((o, why)) = computed::of_job(doc, j) {
         let told = match (o.done, o.computed) {
             (false, _) => Part::words("▲ failed").colour(p.error),
@@ -309,6 +313,22 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
     }
     reaches(doc, asks, ui, index);
+}
+
+/// How a job ended where it was recorded.
+fn recorded(ui: &mut Ui, report: &ChainReport) {
+    let p = palette(ui);
+    let told = match (report.status, report.computed) {
+        (1, Some(false)) => Part::words("! not computed").colour(p.warning),
+        (1, Some(true)) => Part::words("computed").colour(p.job),
+        (1, None) => Part::words("done, no shader").colour(p.job),
+        (status, _) => Part::words(format!("▲ failed, status {status:#x}")).colour(p.error),
+    };
+    widgets::key_value(ui, "recorded", told);
+    if let Some(why) = &report.reason {
+        let why = egui::RichText::new(why).font(small()).color(p.quiet);
+        ui.add(egui::Label::new(why).wrap());
+    }
 }
 
 /// Buffers that are shown before the others are asked for.

@@ -143,7 +143,7 @@ fn raw_npy_png_and_csv_files_are_loaded() {
         .collect();
     let folder = w.folder.path().to_owned();
     std::fs::write(folder.join("a.raw"), &raw).unwrap();
-    let npy = kinescope::buffers::npy::write(ElementType::F32, &as_bytes);
+    let npy = kinescope::buffers::npy::write(ElementType::F32, &[], &as_bytes);
     std::fs::write(folder.join("b.npy"), npy).unwrap();
     let csv: Vec<String> = numbers
         .chunks(16)

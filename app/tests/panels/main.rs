@@ -14,5 +14,6 @@ mod lists;
 mod memory;
 mod page_tables;
 mod picture;
+mod recorded;
 mod shader;
 mod unkept;

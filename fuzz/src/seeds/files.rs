@@ -59,7 +59,7 @@ pub fn add(add: Add<'_>) {
         ("u8", ElementType::U8),
         ("f16", ElementType::F16),
     ] {
-        add("npy", file, npy::write(element, &[1, 2, 3, 4, 5, 6, 7, 8]));
+        add("npy", file, npy::write(element, &[], &[1, 2, 3, 4, 5, 6, 7, 8]));
     }
     add("workspace", "whole", WORKSPACE.into());
     add(
@@ -74,6 +74,6 @@ pub fn add(add: Add<'_>) {
     add(
         "buffer_file",
         "npy",
-        file([3, 0, 8], &npy::write(ElementType::U8, &[1, 2, 3, 4, 5, 6, 7, 8])),
+        file([3, 0, 8], &npy::write(ElementType::U8, &[], &[1, 2, 3, 4, 5, 6, 7, 8])),
     );
 }

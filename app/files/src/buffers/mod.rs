@@ -117,13 +117,14 @@ pub fn read_file(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, BufferFileErro
     Ok(data)
 }
 
-/// Writes a buffer's contents to a file.
+/// Writes a buffer's contents to a file. NPY gets the shape, the length of each dimension with the slowest first, where
+/// it is of as many elements; otherwise it is a list.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_file(path: &Path, element: ElementType, data: &[u8]) -> Result<(), BufferFileError> {
+pub fn write_file(path: &Path, element: ElementType, shape: &[u64], data: &[u8]) -> Result<(), BufferFileError> {
     let bytes = if is_npy(path) {
-        npy::write(element, data)
+        npy::write(element, shape, data)
     } else {
         data.to_vec()
     };
@@ -153,7 +154,7 @@ mod tests {
         let data: Vec<u8> = (0..16).collect();
         for name in ["a.bin", "a.npy"] {
             let path = dir.path().join(name);
-            write_file(&path, ElementType::F32, &data).unwrap();
+            write_file(&path, ElementType::F32, &[], &data).unwrap();
             assert_eq!(read_file(&path, &buffer(ElementType::F32, 16)).unwrap(), data);
             let short = read_file(&path, &buffer(ElementType::F32, 20)).unwrap_err();
             assert!(

@@ -112,13 +112,25 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// A one-dimensional NPY file, version 1.0. Bytes after the last whole element are left out.
+/// Most dimensions that an array has in NumPy.
+const MOST_DIMENSIONS: usize = 32;
+
+/// An NPY file, version 1.0, of this shape, where it is of as many elements as the data; otherwise of one dimension.
+/// Bytes after the last whole element are left out.
 #[must_use]
-pub fn write(element: ElementType, data: &[u8]) -> Vec<u8> {
+pub fn write(element: ElementType, shape: &[u64], data: &[u8]) -> Vec<u8> {
     let count = data.len() / element.bytes();
+    let elements = shape.iter().try_fold(1u64, |all, n| all.checked_mul(*n));
+    let fits = elements == Some(count as u64) && (1..=MOST_DIMENSIONS).contains(&shape.len());
+    let sides = match shape {
+        [] | [_] => format!("{count},"),
+        _ if !fits => format!("{count},"),
+        sides => sides.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    };
     let mut header = format!(
-        "{{'descr': '{}', 'fortran_order': False, 'shape': ({count},), }}",
-        descr_of(element)
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+        descr_of(element),
+        sides
     );
     // The data starts at a multiple of 64, after a line feed.
     while (10 + header.len() + 1) % 64 != 0 {
@@ -228,7 +240,7 @@ mod tests {
     fn every_type_comes_back_and_data_is_aligned() {
         for element in ElementType::ALL {
             let data: Vec<u8> = (0..64).collect();
-            let file = write(element, &data);
+            let file = write(element, &[], &data);
             let npy = Npy::read(&file).unwrap();
             assert_eq!((npy.element, npy.data), (element, data.as_slice()));
             assert_eq!(npy.shape, [(64 / element.bytes()) as u64]);

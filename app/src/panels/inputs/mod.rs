@@ -116,7 +116,7 @@ fn summary(
         name: buffer.name.clone(),
         element,
         stamp: doc.changes().stamp(&buffer.name),
-        shape: view.shape_of(buffer, element),
+        shape: view.shape_of(doc, buffer, element),
     };
     let held = view
         .summary
@@ -229,7 +229,7 @@ fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cont
         if ui.button("Load…").on_hover_text(what).clicked() {
             let mut buffer = b.clone();
             buffer.element = element;
-            let shape = view.shape_of(&buffer, element);
+            let shape = view.shape_of(doc, &buffer, element);
             let planes = shape.is_some_and(|s| s.layout == Layout::Planes);
             asks.push(Ask::Load { buffer, planes });
         }

@@ -72,6 +72,34 @@ pub fn rows(elements: u64, width: u64) -> Shape {
 }
 
 impl Shape {
+    /// The picture that the dimensions of an array make, the slowest first; `None` for a plain list of values, and for
+    /// what is too large to be looked at. All dimensions before the last two are pictures one after another; three of
+    /// them, or three values a pixel, are colours.
+    #[must_use]
+    pub fn of_dimensions(sides: &[u64]) -> Option<Self> {
+        let (before, layout) = match sides {
+            [before @ .., h, w, 3] if *h > 1 && *w > 1 && before.iter().all(|n| *n == 1) => {
+                (&[*h, *w][..], Layout::Interleaved)
+            }
+            all => (all, Layout::Tiles),
+        };
+        let [before @ .., height, width] = before else {
+            return None;
+        };
+        let tiles = before.iter().try_fold(1u64, |all, n| all.checked_mul(*n))?;
+        let (tiles, layout) = match (tiles, layout) {
+            (3, Layout::Tiles) => (1, Layout::Planes),
+            other => other,
+        };
+        let fits = (2..=*SIDES.end()).contains(width) && (2..=*SIDES.end()).contains(height);
+        (fits && (1..=*SIDES.end()).contains(&tiles)).then_some(Self {
+            width: *width,
+            height: *height,
+            tiles,
+            layout,
+        })
+    }
+
     /// What it is, in words.
     #[must_use]
     pub fn name(&self) -> String {
@@ -148,6 +176,19 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dimensions_make_pictures() {
+        let of = |sides: &[u64]| Shape::of_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
+        assert_eq!(of(&[8, 8]), Some((8, 8, 1, Layout::Tiles)));
+        assert_eq!(of(&[4, 6]), Some((6, 4, 1, Layout::Tiles)));
+        assert_eq!(of(&[3, 4, 6]), Some((6, 4, 1, Layout::Planes)));
+        assert_eq!(of(&[1, 4, 6, 3]), Some((6, 4, 1, Layout::Interleaved)));
+        assert_eq!(of(&[2, 16, 5, 7]), Some((7, 5, 32, Layout::Tiles)));
+        for none in [&[][..], &[10], &[1, 10], &[8192, 8192], &[u64::MAX, u64::MAX, 4, 4]] {
+            assert_eq!(of(none), None, "{none:?}");
+        }
+    }
 
     #[test]
     fn squares_of_one_and_of_three_channels_suggest_themselves() {

@@ -87,11 +87,17 @@ pub struct View {
 }
 
 impl View {
-    /// The shape that a buffer's picture has.
+    /// The shape that a buffer's picture has: the one that the person chose, or the one that the recording tells, or
+    /// the likeliest.
     #[must_use]
-    pub fn shape_of(&self, buffer: &Buffer, element: ElementType) -> Option<Shape> {
+    pub fn shape_of(&self, doc: &Document, buffer: &Buffer, element: ElementType) -> Option<Shape> {
         let count = buffer.bytes / element.bytes() as u64;
         let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
+        let told = || {
+            let sides = doc.facts.shapes.get(&buffer.name)?;
+            Shape::of_dimensions(sides).filter(|_| element.bytes() == buffer.element.bytes())
+        };
+        let chosen = chosen.or_else(told);
         chosen.or_else(|| shape::candidates(count).into_iter().next())
     }
 

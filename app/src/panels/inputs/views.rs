@@ -1,6 +1,6 @@
 //! The values of a buffer beside the table: as a picture, as a plot, as a histogram.
 
-use super::shape;
+use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{Show, View};
 use super::{picture, plots};
@@ -21,7 +21,14 @@ pub fn ui(
     s: &Arc<Summary>,
 ) {
     let count = contents.buffer().bytes / element.bytes() as u64;
-    let shapes = shape::candidates(count);
+    let mut shapes = shape::candidates(count);
+    let told = doc.facts.shapes.get(&contents.buffer().name);
+    if let Some(told) = told.and_then(|sides| Shape::of_dimensions(sides))
+        && element.bytes() == contents.buffer().element.bytes()
+        && !shapes.contains(&told)
+    {
+        shapes.insert(0, told);
+    }
     let show = view
         .show
         .unwrap_or(if shapes.is_empty() { Show::Plot } else { Show::Picture });

@@ -1,0 +1,57 @@
+//! What a recorder tells beside events: how jobs ended where they were recorded, and shapes of buffers.
+
+use crate::common::{Window, samples};
+use kinescope::document::moment::Selection;
+use kinescope::panels::inputs::shape::{Layout, Shape};
+use trace_core::Recording;
+use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};
+
+fn recording() -> Recording {
+    trace_core::container::open(&samples().join("vecadd.kine")).unwrap()
+}
+
+#[test]
+fn a_job_whose_shader_did_not_run_where_it_was_recorded_says_so_and_why() {
+    let mut r = recording();
+    let mut w = Window::of(r.clone());
+    w.settle();
+    let submit = w.doc().facts.jobs[0].submit;
+    let report =
+        format!(r#"[{{"submit_event":{submit},"status":1,"computed":false,"reason":"nothing is drawn here"}}]"#);
+    r.extras.insert(CHAIN_REPORTS.into(), report.into_bytes());
+    let mut w = Window::of(r);
+    w.settle();
+    assert_eq!(w.doc().facts.jobs[0].report.as_ref().unwrap().computed, Some(false));
+    w.run("show-jobs");
+    w.doc().go_job(0);
+    w.settle();
+    assert!(w.has_part("! not computed"));
+    assert!(w.has_part("nothing is drawn here"));
+}
+
+#[test]
+fn a_picture_has_the_shape_that_the_recording_tells() {
+    let mut r = recording();
+    let shape = |w: &mut Window| {
+        w.run("show-inputs");
+        w.doc().select(Selection::Buffer("a".into()));
+        w.settle();
+        let view = w.views().inputs.clone();
+        let buffer = w.doc().recording.buffer("a").unwrap().clone();
+        view.shape_of(w.doc(), &buffer, ElementType::F32).unwrap()
+    };
+    let square = shape(&mut Window::of(r.clone()));
+    assert_eq!((square.width, square.height), (32, 32));
+    r.extras
+        .insert(BUFFER_SHAPES.into(), br#"{"a":[16,64],"b":[3]}"#.to_vec());
+    let mut w = Window::of(r);
+    let told = shape(&mut w);
+    let expected = Shape {
+        width: 64,
+        height: 16,
+        tiles: 1,
+        layout: Layout::Tiles,
+    };
+    assert_eq!(told, expected);
+    assert_eq!(w.doc().facts.shapes.len(), 1, "one that does not fit does not count");
+}
