@@ -8,7 +8,7 @@ help:
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, per_action, compute, trace, size, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
-	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again"
+	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"

@@ -2,7 +2,9 @@
 # make test-mesa: unmodified OpenGL ES compute programs on stock Mesa, recorded live on the software Mali: each checks
 # what it computed against the CPU; then the recording alone is replayed and its outputs are checked again.
 # The last line is "N passed, M failed".
-# Use: scripts/test-mesa.sh [PROGRAM…]       no PROGRAM: all of them (`gles-compute --list`)
+# Then scenes beyond computing (`gles-scenes`): a program that draws is recorded and not disturbed, a texture of a common
+# size has its texels, a shader without end is stopped.
+# Use: scripts/test-mesa.sh [PROGRAM…]       no PROGRAM: all of them (`gles-compute --list`), and the scenes
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . scripts/lib.sh
@@ -11,6 +13,8 @@ need_cargo
 scripts/mesa.sh || exit 2
 cargo build --locked --quiet -p kinescope -p kinescope-panfrost -p gles-programs || die "the programs do not build"
 bin=target/debug
+scenes=""
+[ $# -gt 0 ] || scenes="draw texture endless"
 [ $# -gt 0 ] || set -- $($bin/gles-compute --list | awk '{ print $1 }')
 [ $# -gt 0 ] || die "gles-compute lists no programs"
 
@@ -43,10 +47,10 @@ import json, sys
 print(" ".join(b["name"] for b in json.load(sys.stdin)["buffers"] if b["role"] == "output"))')
     [ -n "$outputs" ] || { echo "the recording names no output"; return 1; }
     copy=""; check=""
-    for name in $outputs; do
-        copy="$copy --output $name=$out/$name.bin"
-        check="$check $name=$out/$name.bin"
-        rm -f "$out/$name.bin"
+    for output in $outputs; do
+        copy="$copy --output $output=$out/$output.bin"
+        check="$check $output=$out/$output.bin"
+        rm -f "$out/$output.bin"
     done
     # shellcheck disable=SC2086 # lists of words
     $bin/kinescope replay "$3" --on "$2" $copy && $bin/gles-compute check "$1" $check
@@ -58,6 +62,37 @@ for program in "$@"; do
         step "$program runs on $board, is recorded, and is right" \
             $bin/kinescope record --with panfrost --on "$board" -o "$file" -- $bin/gles-compute "$program" || continue
         step "$program replays on $board from the file alone, and is right" replayed "$program" "$board" "$file"
+    done
+done
+
+# told SCENE FILE: what the recording itself says of the scene's jobs, before any replay.
+told() {
+    $bin/kinescope jobs --json "$2" >"$out/jobs.json" && python3 - "$1" "$out/jobs.json" <<'EOF'
+import json, sys
+scene, jobs = sys.argv[1], json.load(open(sys.argv[2]))
+told = [(j["type"], j["recorded"]["status"], j["recorded"]["computed"], j["recorded"]["reason"]) for j in jobs]
+for t in told:
+    print(*t)
+drawn = [t for t in told if t[0] != "compute"]
+computed = [t for t in told if t[0] == "compute"]
+if scene == "draw":
+    assert drawn and all(t[2] is False and t[3] for t in drawn), "work that is not run is told, with its reason"
+    assert len(computed) == 2
+else:
+    assert not drawn, "nothing is drawn"
+if scene == "endless":
+    assert computed[0][1] != "0x1" and "did not end" in computed[0][3], "a hang is told"
+    computed = computed[1:]
+assert computed and all(t[1:3] == ("0x1", True) for t in computed), "shaders ran"
+EOF
+}
+
+for scene in $scenes; do
+    for board in software:mali-g71 software:mali-g52; do
+        file=$out/$scene-${board#software:}.kine
+        step "$scene runs on $board, is recorded, and is not disturbed" \
+            $bin/kinescope record --with panfrost --on "$board" -o "$file" -- $bin/gles-scenes "$scene" || continue
+        step "$scene on $board: the recording tells which jobs ran their shaders" told "$scene" "$file"
     done
 done
 say "$passed passed, $failed failed"

@@ -11,6 +11,10 @@ use glow::HasContext;
 use khronos_egl as egl;
 use std::ffi::{CString, c_char, c_int, c_void};
 
+mod picture;
+
+pub use picture::Picture;
+
 type Egl = egl::DynamicInstance<egl::EGL1_5>;
 
 /// EGL's platform without a window system (extension `EGL_MESA_platform_surfaceless`).
@@ -191,6 +195,11 @@ impl Gpu {
     /// # Errors
     /// What the compiler says.
     pub fn program(&self, name: &str, source: &str) -> Result<Program, GpuError> {
+        self.linked(name, &[(glow::COMPUTE_SHADER, source)])
+    }
+
+    /// Compiles the stages of a program and links them.
+    fn linked(&self, name: &str, stages: &[(u32, &str)]) -> Result<Program, GpuError> {
         let wrong = |log| GpuError::Shader {
             name: name.to_owned(),
             log,
@@ -198,16 +207,19 @@ impl Gpu {
         let gl = &self.gl;
         // SAFETY: the context is current on this thread; the objects are made here.
         unsafe {
-            let shader = gl.create_shader(glow::COMPUTE_SHADER).map_err(wrong)?;
-            gl.shader_source(shader, source);
-            gl.compile_shader(shader);
-            if !gl.get_shader_compile_status(shader) {
-                return Err(wrong(gl.get_shader_info_log(shader)));
-            }
             let program = gl.create_program().map_err(wrong)?;
-            gl.attach_shader(program, shader);
+            for (stage, source) in stages {
+                let shader = gl.create_shader(*stage).map_err(wrong)?;
+                gl.shader_source(shader, source);
+                gl.compile_shader(shader);
+                if !gl.get_shader_compile_status(shader) {
+                    return Err(wrong(gl.get_shader_info_log(shader)));
+                }
+                gl.attach_shader(program, shader);
+                // It goes with the program.
+                gl.delete_shader(shader);
+            }
             gl.link_program(program);
-            gl.delete_shader(shader);
             if !gl.get_program_link_status(program) {
                 return Err(wrong(gl.get_program_info_log(program)));
             }

@@ -7,5 +7,6 @@ pub mod files;
 pub mod gpu;
 pub mod measure;
 pub mod programs;
+pub mod scenes;
 pub mod session;
 pub mod work;

@@ -1,0 +1,141 @@
+//! Drawing: pictures that are drawn into and read, and textures of four bytes a pixel.
+
+use super::{Gpu, GpuError, Program, Texture};
+use glow::HasContext;
+
+/// What is drawn into: a texture of four bytes a pixel.
+#[derive(Clone, Copy, Debug)]
+pub struct Picture {
+    frame: glow::Framebuffer,
+    texture: glow::Texture,
+    width: i32,
+    height: i32,
+}
+
+fn sides(width: u32, height: u32) -> Result<(i32, i32), GpuError> {
+    let side = |n: u32| i32::try_from(n).map_err(|e| GpuError::Object(format!("texture: {e}")));
+    Ok((side(width)?, side(height)?))
+}
+
+impl Gpu {
+    /// Compiles and links a program that draws.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn drawing_program(&self, name: &str, vertex: &str, fragment: &str) -> Result<Program, GpuError> {
+        self.linked(
+            name,
+            &[(glow::VERTEX_SHADER, vertex), (glow::FRAGMENT_SHADER, fragment)],
+        )
+    }
+
+    /// Makes a 2D texture of red, green, blue and alpha, a byte each, which is filtered where it is sampled. Without
+    /// `pixels` it holds nothing yet.
+    ///
+    /// # Errors
+    /// When there are too few pixels for its size, or GLES has no memory for it.
+    pub fn colours(&self, width: u32, height: u32, pixels: Option<&[u8]>) -> Result<Texture, GpuError> {
+        let (w, h) = sides(width, height)?;
+        let wanted = u64::from(width) * u64::from(height) * 4;
+        if let Some(pixels) = pixels.filter(|p| p.len() as u64 != wanted) {
+            return Err(GpuError::Object(format!(
+                "texture: {} bytes for {width}x{height}",
+                pixels.len()
+            )));
+        }
+        let t = glow::TEXTURE_2D;
+        // SAFETY: the context is current on this thread; the slice holds every pixel, and GLES copies it.
+        let object = unsafe {
+            let object = self.gl.create_texture().map_err(GpuError::Object)?;
+            self.gl.bind_texture(t, Some(object));
+            self.gl.tex_storage_2d(t, 1, glow::RGBA8, w, h);
+            if pixels.is_some() {
+                let data = glow::PixelUnpackData::Slice(pixels);
+                self.gl
+                    .tex_sub_image_2d(t, 0, 0, 0, w, h, glow::RGBA, glow::UNSIGNED_BYTE, data);
+            }
+            for filter in [glow::TEXTURE_MIN_FILTER, glow::TEXTURE_MAG_FILTER] {
+                self.gl.tex_parameter_i32(t, filter, glow::LINEAR as i32);
+            }
+            object
+        };
+        self.checked("texture of colours")?;
+        Ok(Texture(object))
+    }
+
+    /// Makes a picture to draw into.
+    ///
+    /// # Errors
+    /// When GLES has no memory for it, or cannot draw into such a texture.
+    pub fn picture(&self, width: u32, height: u32) -> Result<Picture, GpuError> {
+        let (w, h) = sides(width, height)?;
+        let texture = self.colours(width, height, None)?.0;
+        // SAFETY: the context is current on this thread; the objects are made here.
+        let frame = unsafe {
+            let frame = self.gl.create_framebuffer().map_err(GpuError::Object)?;
+            self.gl.bind_framebuffer(glow::FRAMEBUFFER, Some(frame));
+            let (at, kind) = (glow::COLOR_ATTACHMENT0, glow::TEXTURE_2D);
+            self.gl
+                .framebuffer_texture_2d(glow::FRAMEBUFFER, at, kind, Some(texture), 0);
+            let state = self.gl.check_framebuffer_status(glow::FRAMEBUFFER);
+            if state != glow::FRAMEBUFFER_COMPLETE {
+                return Err(GpuError::Gles {
+                    step: "framebuffer",
+                    code: state,
+                });
+            }
+            frame
+        };
+        self.checked("picture")?;
+        Ok(Picture {
+            frame,
+            texture,
+            width: w,
+            height: h,
+        })
+    }
+
+    /// Clears a picture and draws a triangle into it with a program that makes its corners by their numbers.
+    ///
+    /// # Errors
+    /// When GLES refuses it.
+    pub fn draw(&self, picture: &Picture, program: &Program, clear: [f32; 4]) -> Result<(), GpuError> {
+        let [r, g, b, a] = clear;
+        // SAFETY: the context is current on this thread; the program reads no array of the client's.
+        unsafe {
+            self.gl.bind_framebuffer(glow::FRAMEBUFFER, Some(picture.frame));
+            self.gl.viewport(0, 0, picture.width, picture.height);
+            self.gl.clear_color(r, g, b, a);
+            self.gl.clear(glow::COLOR_BUFFER_BIT);
+            self.gl.use_program(Some(program.0));
+            self.gl.draw_arrays(glow::TRIANGLES, 0, 3);
+        }
+        self.checked("draw")
+    }
+
+    /// Reads a picture, four bytes a pixel, after everything that draws into it.
+    ///
+    /// # Errors
+    /// When GLES refuses it.
+    pub fn read_picture(&self, picture: &Picture) -> Result<Vec<u8>, GpuError> {
+        let mut pixels = vec![0; picture.width as usize * picture.height as usize * 4];
+        // SAFETY: the context is current on this thread, and there is room for every pixel.
+        unsafe {
+            self.gl.bind_framebuffer(glow::FRAMEBUFFER, Some(picture.frame));
+            let into = glow::PixelPackData::Slice(Some(&mut pixels));
+            let (w, h) = (picture.width, picture.height);
+            self.gl.read_pixels(0, 0, w, h, glow::RGBA, glow::UNSIGNED_BYTE, into);
+        }
+        self.checked("read pixels")?;
+        Ok(pixels)
+    }
+
+    /// Gives a picture back.
+    pub fn free_picture(&self, picture: Picture) {
+        // SAFETY: the context is current on this thread.
+        unsafe {
+            self.gl.delete_framebuffer(picture.frame);
+            self.gl.delete_texture(picture.texture);
+        }
+    }
+}
