@@ -39,7 +39,8 @@ const LEFT_OUT: &[(&str, &str, &[usize], &str)] = &[
 ];
 
 /// Buffers that are not computed exactly as another implementation does, to a relative error of what is not below
-/// `1e-3` in magnitude: approximation tables, a sum in another order.
+/// `1e-3` in magnitude: approximation tables, products that are fused here and not there. Every
+/// word of all other buffers must be the same.
 const CLOSE: &[(&str, &str, f64)] = &[
     ("zoo/g71/convert", "b2", 1e-6),
     ("zoo/g71/gelu", "b2", 2e-6),
