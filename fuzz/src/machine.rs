@@ -232,7 +232,11 @@ pub fn device_mali(data: &[u8]) -> bool {
             pages: PAGES,
         },
     )
-    .with_budget(Budget { warp: 500, job: 5_000 });
+    .with_budget(Budget {
+        wave: 500,
+        job: 5_000,
+        read: 100_000,
+    });
     if mode & 2 != 0 {
         boot(&mut device, BASE, PAGES, format(mode >> 2));
     }

@@ -151,7 +151,11 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
         base: PhysAddr(BASE),
         pages: FRAMES,
     };
-    let mut device = SoftwareMali::with_arena(model, arena).with_budget(Budget { warp: 500, job: 5_000 });
+    let mut device = SoftwareMali::with_arena(model, arena).with_budget(Budget {
+        wave: 500,
+        job: 5_000,
+        read: 100_000,
+    });
     let format = parts.format();
     let at = |n: u64| PhysAddr(BASE + n * 4096);
     let mut tables = [ZERO_PAGE; 4];

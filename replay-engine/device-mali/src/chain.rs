@@ -119,8 +119,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 1)) << 32
 }
 
-/// What a stop of a shader is to its job.
-fn stopped(stop: Stop, budget: Budget) -> Broken {
+/// What a stop of a shader, before or after its threads began, is to its job.
+fn stopped(stop: Stop, budget: Budget, begun: bool) -> Broken {
     let (end, reason) = match stop {
         Stop::Fault(fault) => return fault.into(),
         Stop::Unimplemented { pc, name } => (
@@ -128,11 +128,18 @@ fn stopped(stop: Stop, budget: Budget) -> Broken {
             Some(format!("stopped at {pc:#x}: {name}")),
         ),
         // To the driver it is a job that never ends.
+        Stop::Budget if !begun => (
+            End::Hang,
+            Some(format!(
+                "the shaders of the chain have more than the {} clauses that are read for one",
+                budget.read
+            )),
+        ),
         Stop::Budget => (
             End::Hang,
             Some(format!(
-                "the shader did not end within {} clauses of a warp, {} of all",
-                budget.warp, budget.job
+                "the shader did not end within {} clauses of a wave of 32 threads, {} of all",
+                budget.wave, budget.job
             )),
         ),
         Stop::Cancelled | Stop::Retry => (End::Hang, None),
@@ -143,12 +150,12 @@ fn stopped(stop: Stop, budget: Budget) -> Broken {
     }
 }
 
-/// Adds up what a job did; gives how it ended and what was told of its accesses.
-fn taken<T>(ran: job::Ran<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (Ended, T) {
+/// Adds up what a job did; gives how it ended, whether its threads began, and what was told of its accesses.
+fn taken<T>(ran: job::Ran<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (Ended, bool, T) {
     *stats += ran.stats;
     anomalies.outside_memory += ran.outside;
     anomalies.memory_refused += ran.refused;
-    (ran.end, ran.trace)
+    (ran.end, ran.begun, ran.trace)
 }
 
 impl Context<'_> {
@@ -297,16 +304,19 @@ impl Context<'_> {
         let terms = job::Terms {
             translation: self.translation,
             model: self.model,
-            budget: self.budget,
+            budget: Budget {
+                read: self.budget.read.saturating_sub(stats.read),
+                ..self.budget
+            },
             progress: self.progress,
             clock: [self.timestamp, self.cycles],
         };
-        let end = match &mut *self.watch {
+        let (end, begun) = match &mut *self.watch {
             Watch::Writers(writers) => {
                 let ran = job::run::<LastWriters>(self.memory, va, terms);
-                let end = taken(ran, stats, self.anomalies);
-                writers.job(self.place, end.1);
-                end.0
+                let (end, begun, trace) = taken(ran, stats, self.anomalies);
+                writers.job(self.place, trace);
+                (end, begun)
             }
             Watch::Thread(thread) if thread.is_at(self.place) => {
                 thread.found = Some(follow::follow(self.memory, va, terms, self.place, &thread.wanted));
@@ -317,7 +327,8 @@ impl Context<'_> {
                 });
             }
             Watch::Nothing | Watch::Thread(_) => {
-                taken(job::run::<Untraced>(self.memory, va, terms), stats, self.anomalies).0
+                let (end, begun, Untraced) = taken(job::run(self.memory, va, terms), stats, self.anomalies);
+                (end, begun)
             }
         };
         match end {
@@ -329,7 +340,7 @@ impl Context<'_> {
                 computed: Some(false),
                 reason: Some(reason),
             }),
-            Ended::Stopped(stop) => Err(stopped(stop, self.budget)),
+            Ended::Stopped(stop) => Err(stopped(stop, self.budget, begun)),
         }
     }
 
@@ -366,6 +377,10 @@ impl Context<'_> {
             self.place.va = va;
             self.place.position = seen.len() as u32;
             if seen.len() >= MAX_JOBS || !seen.insert(va) {
+                run.end = End::Hang;
+                return run;
+            }
+            if self.progress.is_some_and(|p| p.check().is_err()) {
                 run.end = End::Hang;
                 return run;
             }

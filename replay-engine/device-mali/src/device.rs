@@ -46,7 +46,7 @@ enum Unit {
 /// What shaders did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Clauses, one for each warp that executed it.
+    /// Clauses, one for each wave of 32 threads that executed it.
     pub clauses: u64,
     /// Operations, one for each active lane.
     pub lane_ops: u64,

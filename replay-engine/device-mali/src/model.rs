@@ -113,10 +113,13 @@ impl ModelData {
 const MAX_WORKGROUP_SIZE: u32 = 0x0a4;
 
 /// A real driver gives a job half a second or a few. What one warp executes in that time, and what all of them do on a
-/// large GPU, is less than this by an order of magnitude.
+/// large GPU, is taken to be less than this by an order of magnitude. A wave counts at most what its warps, eight of
+/// four threads, would count one by one: less where they go the same way. What is read of a chain's shaders is some
+/// thousand clauses for each of the most jobs that a chain may have.
 const BUDGET: Budget = Budget {
-    warp: 1 << 25,
+    wave: 1 << 25,
     job: 1 << 34,
+    read: 1 << 26,
 };
 
 const G71_DATA: ModelData = ModelData {

@@ -1,11 +1,14 @@
 //! Job chains and faults on the booted device, register by register as a driver sees them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use device_mali::{Model, SoftwareMali};
+use bifrost::pack::{Slots, clause};
+use bifrost::{Header, Instruction, Registers, Unit};
+use device_mali::{Budget, Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, Board, JobReport, space};
 use trace_core::jobs::{CacheFlush, JobHeader, JobType, WriteKind, WriteValue};
 use trace_core::mmu::{self, Rights};
+use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, ZERO_PAGE};
 use trace_core::{GpuVa, PhysAddr};
 
@@ -286,6 +289,74 @@ fn a_compute_job_with_code_that_is_not_known_is_done_and_says_why_it_did_not_com
         let told = report.reason.unwrap();
         assert!(told.starts_with(why), "{told}");
     }
+}
+
+/// A page of clauses of one word, each with an operation that nobody knows and none the last.
+fn unknown_page() -> Vec<u8> {
+    let fma = (0..1 << 23)
+        .find(|b| Instruction::decode(Unit::Fma, *b).is_none())
+        .unwrap();
+    let slots = Slots {
+        registers: Registers::idle(),
+        fma,
+        add: 0x3d964,
+    };
+    let one = clause(Header { bits: 3 << 11 }, &[slots], &[]).unwrap().concat();
+    assert_eq!(one.len(), 16);
+    one.repeat(256)
+}
+
+#[test]
+fn a_shader_that_is_not_known_and_runs_to_the_end_of_memory_is_no_fault() {
+    let mut b = Bench::new();
+    b.0.store_page(frame(11).frame(), &page_of(&unknown_page())).unwrap();
+    let job = compute(&mut b, CODE);
+    assert_eq!((b.run(job), b.read(JS1 + 0x24)), (2, 1));
+    let report = b.only_report();
+    assert_eq!(report.computed, Some(false));
+    let told = report.reason.unwrap();
+    assert!(told.contains("(256 times)"), "{told}");
+}
+
+#[test]
+fn a_chain_with_more_code_than_is_read_for_one_hangs_there() {
+    let mut b = Bench::new();
+    b.0 = b.0.with_budget(Budget {
+        wave: 1,
+        job: 1,
+        read: 1000,
+    });
+    b.0.store_page(frame(11).frame(), &page_of(&unknown_page())).unwrap();
+    compute(&mut b, CODE);
+    let mut payload = [0u8; 96 + 64];
+    payload[32 + 14 * 4..][..8].copy_from_slice(&DATA.to_le_bytes());
+    for n in 0..6 {
+        b.job(n * 3, 4, CHAIN + (n + 1) * 192, &payload);
+    }
+    assert_eq!(b.run(CHAIN), 0);
+    assert_eq!((b.read(JS1 + 0x24), b.read(JS1)), (8, CHAIN + 3 * 192));
+    let told: Vec<_> =
+        b.0.take_job_reports()
+            .into_iter()
+            .map(|r| (r.status, r.computed, r.reason.unwrap()))
+            .collect();
+    let why = "the shaders of the chain have more than the 1000 clauses that are read for one";
+    assert_eq!(told.len(), 4);
+    assert!(told[..3].iter().all(|t| (t.0, t.1) == (1, Some(false))), "{told:?}");
+    assert_eq!(told[3], (8, None, why.into()));
+}
+
+#[test]
+fn a_chain_that_nobody_wants_goes_to_no_further_job() {
+    let mut b = Bench::new();
+    b.value_job(0, DATA, WriteKind::Immediate { bytes: 8 }, CHAIN + 64);
+    b.job(1, 1, 0, &[]);
+    let progress = Progress::new();
+    b.0.watch(&progress);
+    progress.cancel();
+    assert_eq!(b.run(CHAIN), 0);
+    assert_eq!((b.read(JS1 + 0x24), b.get(DATA)), (8, 0));
+    assert!(b.0.take_job_reports().is_empty());
 }
 
 fn page_of(bytes: &[u8]) -> trace_core::recording::Page {

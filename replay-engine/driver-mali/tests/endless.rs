@@ -208,8 +208,9 @@ fn job(d: &mut Driver<'_>, space: SpaceId, code: &[u8], workgroups: u32) -> Job 
 
 fn device() -> SoftwareMali {
     SoftwareMali::new(Model::G71).with_budget(Budget {
-        warp: 5_000,
+        wave: 5_000,
         job: 100_000,
+        read: 1_000,
     })
 }
 
@@ -224,7 +225,7 @@ fn hangs(end: Result<JobEnd, DriverError>) {
     );
 }
 
-const REASON: &str = "the shader did not end within 5000 clauses of a warp, 100000 of all";
+const REASON: &str = "the shader did not end within 5000 clauses of a wave of 32 threads, 100000 of all";
 
 #[test]
 fn a_shader_that_never_ends_hangs_its_slot_until_it_is_stopped_hard() {

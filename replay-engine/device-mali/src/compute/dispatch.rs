@@ -235,7 +235,7 @@ fn run_chunk<T: Trace, R: WorkgroupRunner<T>>(
     runner: &mut R,
 ) -> Chunk<T> {
     let mut view = View::new(memory, terms.translation, turn);
-    let mut meter = Meter::new(terms.budget.warp, clauses, turn != Turn::Now, terms.progress);
+    let mut meter = Meter::new(terms.budget.wave, clauses, turn != Turn::Now, terms.progress);
     let mut stop = None;
     for n in chunk {
         let group = place(n, terms.groups);

@@ -2,7 +2,7 @@
 
 use super::descriptors::ComputeJob;
 use super::dispatch::{self, Dispatched, dispatch};
-use super::stop::{Budget, Stats, Stop};
+use super::stop::{Budget, Reading, Stats, Stop};
 use super::trace::Trace;
 use super::view::{Turn, View};
 use crate::address_space::Translation;
@@ -41,6 +41,8 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(crate) struct Ran<T> {
     pub end: Ended,
+    /// Whether its shader was read, so that its threads began.
+    pub begun: bool,
     pub stats: Stats,
     /// Accesses outside the device's memory.
     pub outside: u64,
@@ -59,11 +61,16 @@ const LISTED: usize = 32;
 /// then done as far as its driver sees.
 pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>) -> Ran<T> {
     let mut view: View<'_> = View::new(memory, terms.translation, Turn::Now);
-    let prepared = prepare(&mut view, va, terms.model);
+    let mut reading = Reading::new(terms.budget.read, terms.progress);
+    let prepared = read(&mut view, va, terms.model, &mut reading);
     let left = view.finish();
     let mut ran = Ran {
         end: Ended::Computed,
-        stats: Stats::default(),
+        begun: false,
+        stats: Stats {
+            read: reading.read,
+            ..Stats::default()
+        },
         outside: left.outside,
         refused: left.refused,
         trace: T::default(),
@@ -88,7 +95,8 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
         progress: terms.progress,
     };
     let done: Dispatched<T> = dispatch(memory, dispatched, || Shader::new(&running));
-    ran.stats = done.stats;
+    ran.begun = true;
+    ran.stats += done.stats;
     ran.outside += done.outside;
     ran.refused += done.refused;
     ran.trace = done.trace;
@@ -98,14 +106,24 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
     ran
 }
 
-/// Reads a job and makes its shader ready, or tells how the job ends without one.
+/// Reads a job and makes its shader ready, or tells how the job ends without one. What it reads is not counted: it is
+/// at most a shader.
 pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), Ended> {
+    read(view, va, model, &mut Reading::new(u64::MAX, None))
+}
+
+fn read(
+    view: &mut View<'_>,
+    va: u64,
+    model: &ModelData,
+    reading: &mut Reading<'_>,
+) -> Result<(ComputeJob, Program), Ended> {
     let job = ComputeJob::read(view, va, model).map_err(Ended::Stopped)?;
     let given = Given {
         push: job.push_uniforms.clone(),
         shared_base: job.storage.group_base,
     };
-    match Program::load(job.shader, &given, |at| view.fetch(at)) {
+    match Program::load(job.shader, &given, || reading.clause(), |at| view.fetch(at)) {
         Ok(program) => Ok((job, program)),
         Err(Refused::Fetch(stop)) => Err(Ended::Stopped(stop)),
         Err(Refused::Unknown(missing)) => Err(Ended::NotRun(told(&missing))),
@@ -136,4 +154,40 @@ fn told(missing: &[Unknown]) -> Box<str> {
         list.join(", ")
     )
     .into_boxed_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Model;
+    use crate::compute::trace::Untraced;
+    use replay_engine::device::Arena;
+    use trace_core::PhysAddr;
+
+    #[test]
+    fn a_job_that_nobody_wants_does_not_read_its_shader() {
+        let mut memory = ArenaMemory::new(Arena {
+            base: PhysAddr(0),
+            pages: 16,
+        });
+        let (job, state) = (0x1000u64, 0x2000u64);
+        let mut put = |at: u64, word: u64| memory.write(PhysAddr(at), &word.to_le_bytes()).unwrap();
+        put(job + 64 + 14 * 4, state);
+        put(state, 0x3000);
+        let progress = Progress::new();
+        let terms = Terms {
+            translation: Translation::Identity,
+            model: Model::G71.data(),
+            budget: Model::G71.data().budget,
+            progress: Some(&progress),
+            clock: [0; 2],
+        };
+        let ran = run::<Untraced>(&mut memory, job, terms);
+        assert!(matches!(ran.end, Ended::NotRun(_)), "{:?}", ran.end);
+        assert_eq!(ran.stats.read, 1);
+        progress.cancel();
+        let ran = run::<Untraced>(&mut memory, job, terms);
+        assert!(matches!(ran.end, Ended::Stopped(Stop::Cancelled)), "{:?}", ran.end);
+        assert_eq!(ran.stats.read, 0);
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) enum Stop {
         /// The operation, or its bits where it has no name.
         name: Box<str>,
     },
-    /// It, or its job, executed more clauses than it may.
+    /// It, or its job, executed more clauses than it may, or its shader has more than may be read.
     Budget,
     /// Nobody wants the result any more.
     Cancelled,
@@ -33,39 +33,81 @@ impl From<Fault> for Stop {
 /// What workgroups did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
-    /// Clauses, one for each warp that executed it.
+    /// Clauses, one for each wave of 32 threads that executed it.
     pub clauses: u64,
     /// Operations, one for each active lane.
     pub lane_ops: u64,
+    /// Clauses of shaders that were read before their first thread.
+    pub read: u64,
 }
 
 impl std::ops::AddAssign for Stats {
     fn add_assign(&mut self, other: Self) {
         self.clauses = self.clauses.saturating_add(other.clauses);
         self.lane_ops = self.lane_ops.saturating_add(other.lane_ops);
+        self.read = self.read.saturating_add(other.read);
     }
 }
 
-/// What a job may execute. The numbers are clauses and never times, so that a job ends at the same one every time.
+/// What a job may execute, and what of a chain may be read. The numbers are clauses and never times, so that a job ends at the same one every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Clauses of one warp.
-    pub warp: u64,
-    /// Clauses of all warps of a job.
+    /// Clauses of one wave. A wave is 32 threads of a workgroup, whatever the width of a warp of the GPU: a clause that
+    /// several of its threads execute together counts once.
+    pub wave: u64,
+    /// Clauses of all waves of a job.
     pub job: u64,
+    /// Clauses of the shaders of a chain. They are read and translated for each job anew, before its first thread.
+    pub read: u64,
 }
 
 /// Clauses between two looks at whether the work was cancelled.
 const SLICE: u64 = 1 << 16;
 
-/// Clauses that one warp may still execute.
+/// Counts the clauses of a shader that are read.
+#[derive(Debug)]
+pub(crate) struct Reading<'a> {
+    left: u64,
+    /// Clauses that were read.
+    pub read: u64,
+    progress: Option<&'a Progress>,
+}
+
+/// Clauses that are read between two looks at whether the work was cancelled: each is some hundred times the work of
+/// one that is executed.
+const READ_SLICE: u64 = 1 << 10;
+
+impl<'a> Reading<'a> {
+    /// So many clauses may be read.
+    pub(crate) fn new(left: u64, progress: Option<&'a Progress>) -> Self {
+        Self {
+            left,
+            read: 0,
+            progress,
+        }
+    }
+
+    /// Pays for a clause.
+    pub(crate) fn clause(&mut self) -> Result<(), Stop> {
+        if self.read.is_multiple_of(READ_SLICE) && self.progress.is_some_and(|p| p.check().is_err()) {
+            return Err(Stop::Cancelled);
+        }
+        if self.read == self.left {
+            return Err(Stop::Budget);
+        }
+        self.read += 1;
+        Ok(())
+    }
+}
+
+/// Clauses that one wave may still execute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fuel(u64);
 
 /// Counts what is executed, and ends it when the budget is spent or nobody wants the result.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
-    warp: u64,
+    wave: u64,
     /// Left of the slice under way.
     slice: u64,
     /// Left beyond that.
@@ -81,9 +123,9 @@ pub(crate) struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     /// A meter with this many clauses to spend. `ahead`: running out of them says only that the work must run in turn.
-    pub(crate) fn new(warp: u64, clauses: u64, ahead: bool, progress: Option<&'a Progress>) -> Self {
+    pub(crate) fn new(wave: u64, clauses: u64, ahead: bool, progress: Option<&'a Progress>) -> Self {
         Self {
-            warp,
+            wave,
             slice: 0,
             reserve: clauses,
             granted: clauses,
@@ -93,12 +135,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What a warp starts with.
+    /// What a wave starts with.
     pub(crate) fn fuel(&self) -> Fuel {
-        Fuel(self.warp)
+        Fuel(self.wave)
     }
 
-    /// Pays for a clause of a warp.
+    /// Pays for a clause of a wave.
     #[inline(always)]
     pub(crate) fn clause(&mut self, fuel: &mut Fuel) -> Result<(), Stop> {
         if self.slice == 0 || fuel.0 == 0 {
@@ -132,6 +174,7 @@ impl<'a> Meter<'a> {
         Stats {
             clauses: self.granted - self.reserve - self.slice,
             lane_ops: self.lane_ops,
+            read: 0,
         }
     }
 }
@@ -142,9 +185,9 @@ mod tests {
 
     #[test]
     fn a_meter_ends_at_the_very_clause() {
-        for (clauses, warp, done) in [(200_000, u64::MAX, 200_000), (u64::MAX, 70_001, 70_001), (0, 5, 0)] {
+        for (clauses, wave, done) in [(200_000, u64::MAX, 200_000), (u64::MAX, 70_001, 70_001), (0, 5, 0)] {
             for ahead in [false, true] {
-                let mut m = Meter::new(warp, clauses, ahead, None);
+                let mut m = Meter::new(wave, clauses, ahead, None);
                 let mut fuel = m.fuel();
                 let mut n = 0;
                 let stop = loop {
@@ -168,5 +211,17 @@ mod tests {
         progress.cancel();
         let more = (0..SLICE).find_map(|_| m.clause(&mut fuel).err());
         assert_eq!(more, Some(Stop::Cancelled));
+    }
+
+    #[test]
+    fn reading_ends_at_the_very_clause_and_soon_when_nobody_wants_it() {
+        let mut r = Reading::new(5000, None);
+        assert_eq!((0..9000).filter(|_| r.clause().is_ok()).count(), 5000);
+        assert_eq!((r.clause(), r.read), (Err(Stop::Budget), 5000));
+        let progress = Progress::new();
+        let mut r = Reading::new(u64::MAX, Some(&progress));
+        assert_eq!(r.clause(), Ok(()));
+        progress.cancel();
+        assert_eq!((0..READ_SLICE).find_map(|_| r.clause().err()), Some(Stop::Cancelled));
     }
 }

@@ -361,8 +361,9 @@ fn play<T: Trace>(
 }
 
 const PLENTY: Budget = Budget {
-    warp: 1 << 40,
+    wave: 1 << 40,
     job: 1 << 40,
+    read: 0,
 };
 
 /// Runs the programs one after another, each alone on what those before it left.
@@ -388,7 +389,7 @@ fn one_by_one(
             for x in 0..gx {
                 let mut v: View<'_> = View::new(&m, translation, Turn::Now);
                 let left = budget.job - done.stats.clauses;
-                let mut meter = Meter::new(budget.warp, left, false, None);
+                let mut meter = Meter::new(budget.wave, left, false, None);
                 let ran = Toy { programs, groups }.run([x, y, z], &mut v, &mut meter);
                 done.stats += meter.stats();
                 let left = v.finish();
@@ -460,7 +461,7 @@ proptest! {
         if let Some(p) = stop.and_then(|n| programs.get_mut(n)) {
             p.push(Op::Unknown);
         }
-        same(&programs, [4, 3, 2], room, Budget { warp: 100_000, job });
+        same(&programs, [4, 3, 2], room, Budget { wave: 100_000, job, ..PLENTY });
     }
 }
 
@@ -544,8 +545,9 @@ fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() 
         translation,
         groups: [8, 1, 1],
         budget: Budget {
-            warp: 1 << 30,
+            wave: 1 << 30,
             job: 1 << 20,
+            read: 0,
         },
         progress: None,
     };
@@ -572,8 +574,9 @@ fn a_job_that_nobody_wants_ends_soon() {
         translation,
         groups: [u32::MAX, 1, 1],
         budget: Budget {
-            warp: u64::MAX,
+            wave: u64::MAX,
             job: u64::MAX,
+            read: 0,
         },
         progress: Some(&progress),
     };
@@ -610,7 +613,7 @@ fn a_spent_budget_ends_a_job_at_the_same_clause() {
         .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(n + 4096)])
         .collect();
     for job in (0..82).step_by(3) {
-        same(&programs, [40, 1, 1], 100, Budget { job, warp: 1 << 40 });
+        same(&programs, [40, 1, 1], 100, Budget { job, ..PLENTY });
     }
-    same(&programs, [40, 1, 1], 100, Budget { job: 1 << 40, warp: 1 });
+    same(&programs, [40, 1, 1], 100, Budget { wave: 1, ..PLENTY });
 }

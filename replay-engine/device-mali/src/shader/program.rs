@@ -5,7 +5,7 @@
 
 use super::block::{Block, Given, Message, Target, Unknown};
 use super::translate::Translator;
-use bifrost::{Clause, ClauseError, WORD_BYTES};
+use bifrost::{Clause, ClauseError, Flow, Instruction, Op, Source, Tuple, Uniform, WORD_BYTES, uniform};
 use std::collections::{BTreeMap, HashMap};
 
 /// Most clauses of a program. Compilers make some thousand at most.
@@ -43,7 +43,7 @@ pub(crate) struct Program {
 /// Why a shader cannot run.
 #[derive(Debug)]
 pub(crate) enum Refused<E> {
-    /// Its code cannot be fetched.
+    /// Its code cannot be fetched, and all of it that can be is known; or it may not be read any further.
     Fetch(E),
     /// Something in it is unknown: every clause that can be reached was looked at.
     Unknown(Vec<Unknown>),
@@ -63,14 +63,20 @@ impl<E> From<ClauseError> for Broken<E> {
 
 impl Program {
     /// Reads and translates the shader that begins at `entry`.
+    ///
+    /// `pay` is asked before each clause; what it answers ends the reading at once. A clause that cannot be fetched ends
+    /// only its way, so that all that is unknown is found: a shader that holds such a thing may lead, as far as it is
+    /// understood, to where no code is.
     pub(crate) fn load<E>(
         entry: u64,
         given: &Given,
+        mut pay: impl FnMut() -> Result<(), E>,
         mut fetch: impl FnMut(u64) -> Result<[u8; WORD_BYTES], E>,
     ) -> Result<Self, Refused<E>> {
         let mut translator = Translator::new(given);
         let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
         let mut unknown = Vec::new();
+        let mut gone = None;
         let mut seen: std::collections::HashSet<u64> = [entry].into();
         let mut open = vec![entry];
         while let Some(at) = open.pop() {
@@ -81,10 +87,14 @@ impl Program {
                 });
                 break;
             }
+            pay().map_err(Refused::Fetch)?;
             let word = |n: usize| fetch(at.wrapping_add((n * WORD_BYTES) as u64)).map_err(Broken::Fetch);
             let clause = match Clause::decode(at, word) {
                 Ok(clause) => clause,
-                Err(Broken::Fetch(e)) => return Err(Refused::Fetch(e)),
+                Err(Broken::Fetch(e)) => {
+                    gone.get_or_insert(e);
+                    continue;
+                }
                 Err(Broken::Clause(e)) => {
                     unknown.push(Unknown {
                         clause: at,
@@ -106,16 +116,17 @@ impl Program {
                 }
                 Err(found) => {
                     unknown.extend(found);
-                    // What comes after may hold more that is unknown; a branch out of here is not followed.
-                    if clause.header.flow() != bifrost::Flow::End {
-                        go(at.wrapping_add(clause.bytes()));
-                    }
+                    // What comes after may hold more that is unknown.
+                    ways_of_unknown(&clause).into_iter().for_each(&mut go);
                 }
             }
         }
         if !unknown.is_empty() {
             unknown.sort();
             return Err(Refused::Unknown(unknown));
+        }
+        if let Some(e) = gone {
+            return Err(Refused::Fetch(e));
         }
         Ok(Self::linked(entry, blocks, translator.pool.words().to_vec()))
     }
@@ -156,3 +167,36 @@ fn ways(block: &Block) -> (Option<u64>, Option<u64>) {
     }
     (through, branch)
 }
+
+/// Addresses that lanes may go to from a clause that was not translated, as far as its branches are understood. Bits
+/// that are no operation may be a branch; they are taken for none.
+fn ways_of_unknown(clause: &Clause) -> Vec<u64> {
+    let mut to = Vec::new();
+    let mut through = clause.header.flow() != Flow::End;
+    for t in &clause.tuples {
+        let Some(add) = &t.add else { continue };
+        let jumps = matches!(add.op(), Op::Jump | Op::JumpEx);
+        if jumps || add.op().name().starts_with("BRANCH") {
+            to.extend(leads(clause, t, add));
+            through &= !jumps;
+        }
+    }
+    to.extend(through.then(|| clause.address.wrapping_add(clause.bytes())));
+    to
+}
+
+/// Where a branch leads: its last operand, when that is relative to the clause.
+fn leads(clause: &Clause, t: &Tuple, branch: &Instruction) -> Option<u64> {
+    let Some(Source::Uniform { high }) = branch.source(branch.source_count().checked_sub(1)?) else {
+        return None;
+    };
+    let Uniform::Constant { index, low } = uniform(t.registers.uniform) else {
+        return None;
+    };
+    let by = clause.constants.get(usize::from(index))?.offset(low, high)?;
+    Some(clause.address.wrapping_add_signed(by))
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

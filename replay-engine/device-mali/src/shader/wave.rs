@@ -30,7 +30,7 @@ pub(crate) struct Wave {
     pub ready: Vec<Group>,
     /// Groups that wait for the whole workgroup, with the clause behind the barrier.
     pub waiting: Vec<Group>,
-    /// What its warps may still execute.
+    /// What it may still execute.
     pub fuel: Fuel,
 }
 

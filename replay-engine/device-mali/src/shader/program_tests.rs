@@ -1,0 +1,149 @@
+//! What of a shader is read, and what becomes of code that is not known or not there.
+
+use super::{Program, Refused};
+use crate::shader::block::Given;
+use bifrost::pack::{Slots, clause};
+use bifrost::{Constant, Header, Instruction, Op, PcRelative, Registers, Source, Unit, WORD_BYTES};
+
+const ENTRY: u64 = 0x7000;
+const NEXT: u64 = 3 << 11;
+
+fn first(unit: Unit, wanted: impl Fn(Option<Instruction>) -> bool) -> u32 {
+    (0..1 << unit.bits())
+        .find(|bits| wanted(Instruction::decode(unit, *bits)))
+        .unwrap()
+}
+
+/// An operation of FMA that nobody knows, the `n`th.
+fn unknown(n: usize) -> u32 {
+    let none = |bits: &u32| Instruction::decode(Unit::Fma, *bits).is_none();
+    (0..1 << Unit::Fma.bits()).filter(none).nth(n).unwrap()
+}
+
+fn nop(unit: Unit) -> u32 {
+    first(unit, |i| i.is_some_and(|i| i.op() == Op::Nop && i.is_sound()))
+}
+
+/// A branch of which every source is the constant.
+fn branch(op: Op) -> u32 {
+    let high = Some(Source::Uniform { high: true });
+    first(Unit::Add, |i| {
+        i.is_some_and(|i| i.op() == op && i.is_sound() && (0..i.source_count()).all(|n| i.source(n) == high))
+    })
+}
+
+/// A clause of one tuple; `by`: how far the constant leads.
+fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
+    let registers = Registers {
+        uniform: 0x41,
+        ..Registers::idle()
+    };
+    let constant = Constant {
+        bits: u64::from(by as u32 & 0x0fff_ffff) << 32,
+        relative: PcRelative::High,
+    };
+    let slots = [Slots { registers, fma, add }];
+    clause(Header { bits: flow }, &slots, &[constant]).unwrap().concat()
+}
+
+/// Bytes of such a clause.
+const ONE: i32 = 2 * WORD_BYTES as i32;
+
+/// Loads code with nothing around it: what is unknown, or where nothing could be fetched.
+fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
+    let fetch = |at: u64| {
+        let word = usize::try_from(at.wrapping_sub(ENTRY))
+            .ok()
+            .and_then(|from| code.get(from..));
+        word.and_then(|w| w.first_chunk()).copied().ok_or(at)
+    };
+    match Program::load(ENTRY, &Given::default(), || Ok(()), fetch) {
+        Ok(p) => Ok(p.nodes.len()),
+        Err(Refused::Fetch(at)) => Err(Err(at)),
+        Err(Refused::Unknown(all)) => Err(Ok(all
+            .into_iter()
+            .map(|u| format!("{:#x} {}", u.clause, u.what))
+            .collect())),
+    }
+}
+
+fn told(at: i32, bits: u32) -> String {
+    format!("{:#x} *{bits:#07x}", ENTRY as i32 + at)
+}
+
+#[test]
+fn an_unknown_clause_that_jumps_leads_there_and_not_behind_itself() {
+    let jump = branch(Op::Jump);
+    let [a, b] = [unknown(0), unknown(1)];
+    let mut code = [
+        one(NEXT, nop(Unit::Fma), jump, 2 * ONE),
+        one(0, a, nop(Unit::Add), 0),
+        one(NEXT, b, jump, -ONE),
+    ]
+    .concat();
+    let found = Err(Ok(vec![told(ONE, a), told(2 * ONE, b)]));
+    assert_eq!(load(&code), found, "the code ends where memory does");
+    code.extend([0x5a; 256]);
+    assert_eq!(load(&code), found, "data stands behind the code");
+}
+
+#[test]
+fn an_unknown_clause_with_a_condition_leads_both_ways() {
+    let [a, b, c] = [unknown(0), unknown(1), unknown(2)];
+    let code = [
+        one(NEXT, a, branch(Op::BranchzI32), 2 * ONE),
+        one(0, b, nop(Unit::Add), 0),
+        one(0, c, nop(Unit::Add), 0),
+    ]
+    .concat();
+    assert_eq!(load(&code), Err(Ok(vec![told(0, a), told(ONE, b), told(2 * ONE, c)])));
+}
+
+#[test]
+fn what_is_unknown_is_told_even_where_some_code_is_not_there() {
+    // Bits that may be a jump are none that is understood: the way behind them leads out of the code.
+    let code = one(NEXT, unknown(0), nop(Unit::Add), 0);
+    assert_eq!(load(&code), Err(Ok(vec![told(0, unknown(0))])));
+    // Which of the two is read first does not matter.
+    for [taken, jump] in [[64 * ONE, ONE], [2 * ONE, 64 * ONE]] {
+        let code = [
+            one(NEXT, nop(Unit::Fma), branch(Op::BranchzI32), taken),
+            one(NEXT, nop(Unit::Fma), branch(Op::Jump), jump),
+            one(0, unknown(0), nop(Unit::Add), 0),
+        ]
+        .concat();
+        assert_eq!(load(&code), Err(Ok(vec![told(2 * ONE, unknown(0))])));
+    }
+}
+
+#[test]
+fn code_that_is_known_and_leads_out_of_memory_cannot_be_fetched() {
+    let end = one(0, nop(Unit::Fma), nop(Unit::Add), 0);
+    assert_eq!(load(&end), Ok(1));
+    let out = one(NEXT, nop(Unit::Fma), nop(Unit::Add), 0);
+    assert_eq!(load(&out), Err(Err(ENTRY + ONE as u64)));
+    let out = one(0, nop(Unit::Fma), branch(Op::BranchzI32), -ONE);
+    assert_eq!(load(&out), Err(Err(ENTRY - ONE as u64)));
+}
+
+#[test]
+fn reading_ends_where_it_may_go_no_further_whatever_is_unknown() {
+    let code = [
+        one(NEXT, unknown(0), nop(Unit::Add), 0),
+        one(NEXT, unknown(0), branch(Op::Jump), -ONE),
+    ]
+    .concat();
+    let fetch = |at: u64| Ok(*code[(at - ENTRY) as usize..].first_chunk::<WORD_BYTES>().unwrap());
+    for most in 0..2 {
+        let mut paid = 0;
+        let pay = || {
+            if paid == most {
+                return Err("no more");
+            }
+            paid += 1;
+            Ok(())
+        };
+        let end = Program::load(ENTRY, &Given::default(), pay, fetch);
+        assert!(matches!(end, Err(Refused::Fetch("no more"))), "{end:?}");
+    }
+}
