@@ -13,6 +13,8 @@ pub(crate) mod trace;
 pub(crate) mod view;
 
 #[cfg(test)]
+mod image_tests;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod tests;

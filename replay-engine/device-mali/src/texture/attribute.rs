@@ -3,7 +3,10 @@
 //! Descriptors are facts of Mesa's `genxml/v6.xml` and `v7.xml`, what the driver puts there that of `pan_cmdstream.c`
 //! (Copyright 2018-2020 Collabora, Ltd., Alyssa Rosenzweig, MIT). An image is an attribute whose buffer is followed by
 //! a record with its extent. Neither says what hardware does out of range: here a load gives zeros in all components
-//! and a store is dropped, which is what the API's robust access asks for.
+//! and a store is dropped, which is what the API's robust access asks for. An atomic on a texel is two instructions:
+//! the address, then an atomic on any address, which knows no image. Mesa's driver puts no check between them. Out of
+//! range the address is 0 and the atomic faults there, unless something is mapped at 0: that is not what robust access
+//! asks for, and whether hardware gives another address is unknown.
 
 use super::TexMemory;
 use super::conversion::Conversion;
@@ -215,7 +218,7 @@ impl Attribute {
     }
 
     /// The three registers that `LEA_ATTR` and its forms give: address, and a conversion for `ST_CVT` and `LD_CVT`.
-    /// Out of range they are all 0, which [`Conversion::parse`] takes for "nothing".
+    /// Out of range they are all 0, which [`Conversion::parse`] takes for "nothing"; an atomic goes to address 0.
     #[must_use]
     pub fn reference(&self, at: Option<u64>, format: Option<RegisterFormat>) -> [u32; 3] {
         let format = format.unwrap_or(RegisterFormat::natural(self.class()));
