@@ -93,7 +93,7 @@ fn count(threads: u32) -> (Ran<Untraced>, [u32; 4]) {
     };
     for n in 4..9u64 {
         put(
-            3 << 12 | n * 8,
+            (3 << 12) + n * 8,
             &halves(mmu::encode_leaf(format, PhysAddr(n << 12), rights, 0)),
         );
     }
