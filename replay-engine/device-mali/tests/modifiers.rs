@@ -15,7 +15,7 @@
 #[allow(dead_code, reason = "the other tests use all of it")]
 mod oracle;
 
-use bifrost::{Header, Instruction, Message, Modifier, Op, Unit, Value};
+use bifrost::{Header, Instruction, Message, Modifier, Op, Source, Unit, Value, pack};
 use oracle::generate::{self, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -211,9 +211,20 @@ fn clause(i: &Instruction) -> bifrost::Clause {
         (Unit::Add, op) if op.name().starts_with("LEA_ATTR") => (of(Unit::Fma, Op::DtselImm), i.bits()),
         (Unit::Add, Op::Cubeface2) => (of(Unit::Fma, Op::Cubeface1), i.bits()),
         (Unit::Add, Op::ShaddxhI32) => (of(Unit::Fma, Op::ShaddxlI64), i.bits()),
+        (Unit::Add, Op::SegAdd) => {
+            let low = pack::operation(
+                Unit::Fma,
+                Op::SegAdd,
+                &[Source::Port(0)],
+                &[(Modifier::Seg, Value::Wls)],
+            );
+            (low.unwrap(), i.bits())
+        }
         (Unit::Add, _) => (generate::nop(Unit::Fma), i.bits()),
     };
-    let of_add = i.unit() == Unit::Add || i.op() == Op::Cubeface1;
+    // What sends a message or branches gives nothing that could be written.
+    let gives = i.op().message() == Message::None && !i.op().name().starts_with("BRANCH") && i.op() != Op::Jump;
+    let of_add = i.unit() == Unit::Add && gives || i.op() == Op::Cubeface1;
     // The third source of a branch leads to the end.
     generate::alone(fma, add, of_add, 0)
 }

@@ -3,8 +3,8 @@
 //! The shaders are put together here from the table of the instruction set.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use bifrost::pack::{Slots, clause};
-use bifrost::{Constant, Header, Instruction, Modifier, Op, PcRelative, Port2, Port3, Registers, Source, Unit, Value};
+use bifrost::pack::{Slots, clause, operation};
+use bifrost::{Constant, Header, Modifier, Op, PcRelative, Port2, Port3, Registers, Source, Unit, Value};
 use device_mali::{Budget, Model, SoftwareMali};
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submitted};
 use replay_core::{Device, WaitResult};
@@ -27,29 +27,7 @@ const NEXT: u64 = 3 << 11;
 
 /// The bits of an operation with these sources, these modifiers set and all others as usual.
 fn bits(unit: Unit, op: Op, sources: &[Source], set: &[(Modifier, Value)]) -> u32 {
-    let wanted = |i: &Instruction| {
-        let usual = |(m, v, shown): (Modifier, Value, bool)| {
-            set.iter().find(|(n, _)| *n == m).map_or(!shown, |(_, want)| v == *want)
-        };
-        i.op() == op
-            && (0..i.source_count()).all(|n| i.source(n) == sources.get(n).copied())
-            && i.modifiers().all(usual)
-    };
-    for (_, mask, exact) in Instruction::encodings(unit).filter(|e| e.0 == op) {
-        let free: Vec<u32> = (0..unit.bits()).map(|n| 1 << n).filter(|b| mask & b == 0).collect();
-        for n in 0..1u32 << free.len() {
-            let more = free
-                .iter()
-                .enumerate()
-                .filter(|(k, _)| n >> k & 1 == 1)
-                .map(|(_, b)| b)
-                .sum::<u32>();
-            if Instruction::decode(unit, exact | more).is_some_and(|i| wanted(&i)) {
-                return exact | more;
-            }
-        }
-    }
-    panic!("{op:?} has no such form");
+    operation(unit, op, sources, set).unwrap_or_else(|| panic!("{op:?} has no such form"))
 }
 
 fn nop(unit: Unit) -> u32 {

@@ -4,7 +4,10 @@
 //! stands where, which register is read at which port and in what order constants stand is the caller's.
 
 use crate::clause::{Clause, Constant, Header, PcRelative, constant_positions};
+use crate::modifier::{Modifier, Value};
+use crate::op::Op;
 use crate::registers::{Port2, Registers, ports};
+use crate::table::{Instruction, Source, Unit};
 use crate::{MAX_TUPLES, WORD_BYTES};
 
 /// What could not be packed.
@@ -236,6 +239,37 @@ impl Bits {
     fn rest(self) -> u128 {
         (self.fma >> 10) << 83 | (self.add & 0x1_ffff) << 96
     }
+}
+
+/// The bits of an operation of a unit with these sources and these modifiers, all others as the text leaves them out.
+/// `None` when it has no such form.
+///
+/// It tries every content of the fields that the operation leaves free, so that it is for putting a few clauses
+/// together, and not for a compiler.
+#[must_use]
+pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier, Value)]) -> Option<u32> {
+    let wanted = |i: &Instruction| {
+        let usual = |(m, v, shown): (Modifier, Value, bool)| {
+            let set = modifiers.iter().find(|(n, _)| *n == m);
+            set.map_or(!shown, |(_, want)| v == *want)
+        };
+        i.op() == op
+            && (0..i.source_count()).all(|n| i.source(n) == sources.get(n).copied())
+            && i.modifiers().all(usual)
+    };
+    Instruction::encodings(unit)
+        .filter(|e| e.0 == op)
+        .find_map(|(_, mask, exact)| {
+            let free = !mask & ((1 << unit.bits()) - 1);
+            // All contents of the free bits, the highest first.
+            let mut more = free;
+            loop {
+                if Instruction::decode(unit, exact | more).is_some_and(|i| wanted(&i)) {
+                    return Some(exact | more);
+                }
+                more = more.checked_sub(1)? & free;
+            }
+        })
 }
 
 /// Packs a clause into its words.

@@ -353,8 +353,8 @@ impl Trace for Follow {
     }
 
     fn absorb(&mut self, later: Self) {
-        // One workgroup is wanted, so one chunk knows something.
-        if later.executed > 0 {
+        // One workgroup is wanted, so one chunk knows something: of its thread, or of another that stopped it.
+        if later.executed > 0 || later.stopped.is_some() {
             *self = later;
         }
     }

@@ -180,7 +180,8 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         to: u8,
     ) -> Result<(), TexError<Stop>> {
         let count = op.staging();
-        if usize::from(staging) + count > REGISTERS {
+        let written = 8 - op.written().leading_zeros() as usize;
+        if usize::from(staging) + count > REGISTERS || usize::from(to) + written > REGISTERS {
             return Err(TexError::Refused(crate::texture::Refusal::Feature(
                 "a texture operation beyond the last register",
             )));

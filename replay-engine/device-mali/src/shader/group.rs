@@ -101,7 +101,7 @@ impl<'j> Shader<'j> {
     /// Sets the registers of a wave that begins.
     fn preload(&mut self, group: [u32; 3], wave: &Wave) {
         let places = self.threads(wave.first).places;
-        self.file.registers().fill([0; LANES]);
+        self.file.clear();
         let running = self.running;
         for (register, what) in &running.job.preload {
             let along = |axis: usize| places.get(axis).copied().unwrap_or([0; LANES]);

@@ -17,6 +17,8 @@ pub(crate) type Vector = [u32; LANES];
 pub(crate) const PLACES: usize = 1024;
 /// First temporary. There are two for each unit, used in turn by the tuples of a clause, and some for operands.
 pub(crate) const TEMPORARIES: u16 = 64;
+/// First of the places that stay for a whole wave.
+pub(crate) const SPECIAL: u16 = 78;
 /// First place of uniforms and constants.
 pub(crate) const CONSTANTS: u16 = 80;
 
@@ -42,6 +44,11 @@ impl File {
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, place: u16) -> &mut Vector {
         &mut self.0[usize::from(place) % PLACES]
+    }
+
+    /// Leaves nothing of the wave before: registers, temporaries and scratch are zero.
+    pub(crate) fn clear(&mut self) {
+        self.0[..usize::from(SPECIAL)].fill([0; LANES]);
     }
 
     /// The registers.

@@ -8,7 +8,7 @@ mod modes;
 mod sending;
 
 use super::block::{Atomic, Block, Given, Message, Pool, Segment, Unknown};
-use super::lanes::{Kind, Step, TEMPORARIES};
+use super::lanes::{Kind, SPECIAL, Step, TEMPORARIES};
 use super::vector::step;
 use bifrost::{
     Clause, Flow, Instruction, Modifier, Op, Port2, Port3, Source, Uniform, Unit, Value, WriteHalf, uniform,
@@ -16,9 +16,9 @@ use bifrost::{
 use sending::atomic;
 
 /// Place of each lane's number within its warp.
-pub(crate) const LANE_ID: u16 = 78;
+pub(crate) const LANE_ID: u16 = SPECIAL;
 /// Place of each lane's warp within the workgroup.
-pub(crate) const WARP_ID: u16 = 79;
+pub(crate) const WARP_ID: u16 = SPECIAL + 1;
 /// First place for operands that must be kept or made before a step.
 const SCRATCH: u16 = TEMPORARIES + 4;
 
@@ -197,6 +197,7 @@ impl Work<'_, '_> {
         self.refuse_sent_sum(&fma, &add);
         self.fma(&fma, n);
         let message = self.add(&add, &fma, n);
+        self.check_sent(&add, message.as_ref(), n);
         // What a message takes from registers that are written now it takes from before.
         let message = message.map(|m| self.keep(m, n));
         if n > 0 {

@@ -77,6 +77,9 @@ enum Place {
     Derived(&'static [Value]),
     /// The same, but with other values when the selector of the first source is the greater one.
     Ordered(&'static [Value], &'static [Value]),
+    /// The same, but with the first values only when the selector of the first source is the smaller one: equal ones
+    /// count as falling. Branches that compare two sources are told so.
+    Below(&'static [Value], &'static [Value]),
 }
 
 /// One encoding of an operation. An operation whose modifiers do not all fit one encoding has several.
@@ -112,13 +115,29 @@ impl Encoding {
         index as usize
     }
 
+    /// The selector of a source.
+    fn selector(&self, n: usize, bits: u32) -> u32 {
+        self.sources.get(n).map_or(0, |(at, _)| field(bits, *at, 3))
+    }
+
     fn value(&self, place: Place, bits: u32) -> Value {
         let (values, index): (&[Value], usize) = match place {
             Place::Direct(at, width, values) => (values, field(bits, at, width) as usize),
             Place::Derived(values) => (values, self.derived_index(bits)),
             Place::Ordered(up, down) => {
-                let selector = |n: usize| self.sources.get(n).map_or(0, |(at, _)| field(bits, *at, 3));
-                let values = if selector(0) > selector(1) { down } else { up };
+                let values = if self.selector(0, bits) > self.selector(1, bits) {
+                    down
+                } else {
+                    up
+                };
+                (values, self.derived_index(bits))
+            }
+            Place::Below(up, down) => {
+                let values = if self.selector(0, bits) < self.selector(1, bits) {
+                    up
+                } else {
+                    down
+                };
                 (values, self.derived_index(bits))
             }
         };
@@ -270,10 +289,27 @@ mod tests {
                             assert!(at + w <= unit.bits());
                         }
                         Place::Derived(values) => assert_eq!(values.len(), 1 << width, "{:?} {m:?}", e.op),
-                        Place::Ordered(a, b) => assert!(a.len() == 1 << width && b.len() == 1 << width),
+                        Place::Ordered(a, b) | Place::Below(a, b) => {
+                            assert!(a.len() == 1 << width && b.len() == 1 << width)
+                        }
                     }
                 }
             }
+        }
+    }
+
+    /// A branch that compares a source with itself was read as another comparison than the one that it makes.
+    #[test]
+    fn a_branch_with_equal_sources_counts_as_one_with_falling_ones() {
+        for (bits, cmp) in [
+            (0x68b00, Value::Ne),
+            (0x68b08, Value::Eq),
+            (0x68b01, Value::Ne),
+            (0x68ec0, Value::Le),
+        ] {
+            let i = Instruction::decode(Unit::Add, bits).unwrap();
+            let found = i.get(Modifier::Cmpf);
+            assert_eq!(found, cmp, "{bits:#x} {:?} {}", i.op(), found.name());
         }
     }
 

@@ -7,12 +7,15 @@ use crate::shader::lanes::{Kind, Step, TEMPORARIES};
 use crate::shader::mods::Mods;
 use crate::shader::scalar::cube_face;
 use crate::shader::vector::comparison;
-use bifrost::{Instruction, Modifier, Op, Source, Uniform, Value, uniform};
+use bifrost::{Count, Instruction, Modifier, Op, Source, Staging, Uniform, Value, uniform};
 
 impl Work<'_, '_> {
     pub(super) fn add(&mut self, i: &Instruction, fma: &Instruction, tuple: usize) -> Option<Message> {
         let to = temporary(true, tuple);
         let staging = self.clause.header.staging_register();
+        if !self.has_staging(i, staging, staged(i)) {
+            return None;
+        }
         if let Some((load, words, bytes)) = access(i.op()) {
             return self.access(i, tuple, load, words, bytes);
         }
@@ -29,6 +32,10 @@ impl Work<'_, '_> {
         }
         match i.op() {
             Op::SegAdd => {
+                if fma.op() != Op::SegAdd {
+                    self.cannot(format!("+SEG_ADD beside *{}", fma.op().name()));
+                    return None;
+                }
                 let from = self.operands(i, tuple);
                 let base = self.shared_base(i);
                 let (low, high) = (self.constant(base as u32), self.constant((base >> 32) as u32));
@@ -132,6 +139,36 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Whether so many staging registers are there; otherwise the operation cannot be executed.
+    fn has_staging(&mut self, i: &Instruction, first: u8, words: u8) -> bool {
+        let fits = u16::from(first) + u16::from(words) <= TEMPORARIES;
+        if !fits {
+            self.cannot(format!("{}{} beyond the last register", i.unit().sign(), i.op().name()));
+        }
+        fits
+    }
+
+    /// What of a message's place in its clause has no meaning: a result that is taken though it gives none, a second
+    /// message, a branch with tuples behind it.
+    pub(super) fn check_sent(&mut self, i: &Instruction, message: Option<&Message>, tuple: usize) {
+        let Some(message) = message else { return };
+        if matches!(message, Message::Permute { .. } | Message::Ballot { .. }) {
+            return;
+        }
+        let name = i.op().name();
+        if self.taken(true, tuple) {
+            self.cannot(format!("the result of +{name}, which gives none"));
+        }
+        let before = self.clause.tuples.iter().take(tuple).filter_map(|t| t.add);
+        let another = before.map(|i| i.op()).any(|op| op.message() != bifrost::Message::None);
+        if i.op().message() != bifrost::Message::None && another {
+            self.cannot(format!("+{name} behind another message of its clause"));
+        }
+        if matches!(message, Message::Branch { .. }) && tuple + 1 < self.clause.tuples.len() {
+            self.cannot(format!("+{name} before the last tuple of its clause"));
+        }
+    }
+
     fn atomic(&mut self, fma: &Instruction, tuple: usize, staging: u8) -> Option<Message> {
         let (returns, one, wide) = match fma.op() {
             Op::AtomCI32 => (false, false, false),
@@ -147,6 +184,13 @@ impl Work<'_, '_> {
                 return None;
             }
         };
+        let words = match (one && !returns, wide) {
+            (true, _) => 0,
+            (false, wide) => 1 + u8::from(wide),
+        };
+        if !self.has_staging(fma, staging, words) {
+            return None;
+        }
         let from = self.operands(fma, tuple);
         let Some((op, operand)) = atomic(fma.get(Modifier::AtomOpc)).filter(|(_, operand)| operand.is_some() == one)
         else {
@@ -176,10 +220,6 @@ impl Work<'_, '_> {
             }
         };
         let (address, staging) = ([from[0], from[1]], self.clause.header.staging_register());
-        if u16::from(staging) + u16::from(words) > TEMPORARIES {
-            self.cannot(format!("+{} beyond the last register", i.op().name()));
-            return None;
-        }
         let mut narrow = (!bytes.is_multiple_of(4)).then_some(Narrow {
             bytes,
             signed: false,
@@ -211,8 +251,7 @@ impl Work<'_, '_> {
             }
             if double {
                 words = 2;
-                if u16::from(staging) + 2 > TEMPORARIES {
-                    self.cannot(format!("+{} beyond the last register", i.op().name()));
+                if !self.has_staging(i, staging, words) {
                     return None;
                 }
             }
@@ -249,6 +288,10 @@ impl Work<'_, '_> {
                         .copied()
                         .unwrap_or_default();
                     match c.offset(low, high) {
+                        Some(by) if by % 16 != 0 => {
+                            self.cannot(format!("+{} to {by:#x} bytes on, where no clause is", i.op().name()));
+                            return None;
+                        }
                         Some(by) => Some(Target::Clause(self.clause.address.wrapping_add_signed(by))),
                         None if c.word(low, high, 0) == 0 => Some(Target::End),
                         None => None,
@@ -306,6 +349,29 @@ impl Work<'_, '_> {
             condition: Some(to),
             to: target,
         })
+    }
+}
+
+/// Staging registers that an operation takes by itself: as many as can be told before it runs.
+fn staged(i: &Instruction) -> u8 {
+    let (Staging::Read(count) | Staging::Write(count) | Staging::ReadWrite(count)) = i.op().staging() else {
+        return 0;
+    };
+    match count {
+        Count::Words(words) => words,
+        Count::Descriptor => 1,
+        Count::Format => {
+            let values: u8 = match i.get(Modifier::Vecsize) {
+                Value::V2 => 2,
+                Value::V3 => 3,
+                Value::V4 => 4,
+                _ => 1,
+            };
+            match i.get(Modifier::RegisterFormat) {
+                Value::F16 | Value::S16 | Value::U16 => values.div_ceil(2),
+                _ => values,
+            }
+        }
     }
 }
 

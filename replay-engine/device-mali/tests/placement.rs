@@ -1,0 +1,89 @@
+//! Clauses that say what has no meaning, or what no register is left for, are refused by name: nothing is made up.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use bifrost::pack::{Slots, clause, operation};
+use bifrost::{Header, Modifier, Op, Port3, Registers, Source, Unit, Value, WriteHalf};
+use device_mali::lab::run_clause;
+
+const LOW: Source = Source::Uniform { high: false };
+const HIGH: Source = Source::Uniform { high: true };
+
+/// The bits of an operation that takes zeros.
+fn zeros(unit: Unit, op: Op, set: &[(Modifier, Value)]) -> u32 {
+    operation(unit, op, &[LOW, LOW, LOW], set)
+        .or_else(|| operation(unit, op, &[LOW, HIGH, LOW], set))
+        .or_else(|| operation(unit, op, &[Source::Port(0), LOW, LOW], set))
+        .unwrap_or_else(|| panic!("{op:?} has no such form"))
+}
+
+fn nop(unit: Unit) -> u32 {
+    operation(unit, Op::Nop, &[], &[]).unwrap()
+}
+
+fn idle(fma: u32, add: u32) -> Slots {
+    Slots {
+        registers: Registers::idle(),
+        fma,
+        add,
+    }
+}
+
+/// What is said of a clause whose staging register is this one.
+fn refused(staging: u8, tuples: &[Slots]) -> String {
+    let header = Header {
+        bits: u64::from(staging) << 18,
+    };
+    assert_eq!(header.staging_register(), staging);
+    let code = clause(header, tuples, &[]).unwrap().concat();
+    run_clause(&code, &mut [[0; 64]], &[]).expect_err("it is to be refused")
+}
+
+#[test]
+fn a_result_is_not_taken_from_a_message_that_gives_none() {
+    let writes = Registers {
+        port3: Port3::WriteAdd(WriteHalf::Full),
+        register3: 1,
+        ..Registers::idle()
+    };
+    let barrier = Slots {
+        registers: writes,
+        fma: nop(Unit::Fma),
+        add: zeros(Unit::Add, Op::Barrier, &[]),
+    };
+    let told = refused(0, &[barrier]);
+    assert!(told.contains("the result of +BARRIER"), "{told}");
+}
+
+#[test]
+fn the_carry_of_an_address_is_that_of_the_sum_beside_it() {
+    let seg = [(Modifier::Seg, Value::Wls)];
+    let add = zeros(Unit::Add, Op::SegAdd, &seg);
+    let told = refused(0, &[idle(nop(Unit::Fma), add)]);
+    assert!(told.contains("+SEG_ADD beside *NOP"), "{told}");
+}
+
+#[test]
+fn staging_registers_do_not_begin_again_at_the_first() {
+    let f32 = (Modifier::RegisterFormat, Value::F32);
+    for (staging, op, set) in [
+        (62, Op::LdAttrTex, vec![f32, (Modifier::Vecsize, Value::V4)]),
+        (63, Op::LdGclkU64, vec![(Modifier::Source, Value::CycleCounter)]),
+        (63, Op::AcmpxchgI32, vec![]),
+        (62, Op::LeaAttr, vec![f32]),
+        (63, Op::LoadI64, vec![(Modifier::Seg, Value::None)]),
+    ] {
+        let told = refused(staging, &[idle(nop(Unit::Fma), zeros(Unit::Add, op, &set))]);
+        assert!(told.contains("beyond the last register"), "{op:?}: {told}");
+    }
+}
+
+#[test]
+fn a_clause_has_one_message_and_its_branch_last() {
+    let load = zeros(Unit::Add, Op::LoadI32, &[(Modifier::Seg, Value::None)]);
+    let twice = [idle(nop(Unit::Fma), load), idle(nop(Unit::Fma), load)];
+    let told = refused(0, &twice);
+    assert!(told.contains("+LOAD.i32 behind another message"), "{told}");
+    let jump = zeros(Unit::Add, Op::Jump, &[]);
+    let told = refused(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
+    assert!(told.contains("+JUMP before the last tuple"), "{told}");
+}
