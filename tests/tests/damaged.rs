@@ -101,3 +101,29 @@ fn verify_looks_at_a_file_that_is_cut_anywhere() {
         );
     }
 }
+
+/// What a replay would compute on a damaged page is nobody's work, and neither is what wrote it.
+#[test]
+fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hurt.kine");
+    let mut bytes = std::fs::read(root().join("sample-traces/digits.kine")).unwrap();
+    for b in &mut bytes[90_000..90_003] {
+        *b ^= 0xff;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let file = path.to_str().unwrap();
+    let input = format!("image={}", root().join("sample-traces/digits/digit.npy").display());
+    for arguments in [
+        &["replay", file, "--on", "software:mali-g71"][..],
+        &["replay", file, "--on", "software:mali-g71", "--input", &input],
+        &["plan", file, "--on", "software:mali-g71"],
+        &["shader", file, "--job", "0", "--thread", "0,0,0"],
+        &["who", file, "--va", "0xa013000"],
+    ] {
+        let ended = run(arguments);
+        ended.assert_refused("the recording is damaged: the page image at byte 0x");
+        assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
+        assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
+    }
+}

@@ -62,11 +62,13 @@ impl Failure {
     pub fn file(path: &Path, what: impl fmt::Display) -> Self {
         let (path, what) = (path.display().to_string(), what.to_string());
         // Typed errors often name the file themselves.
-        Self::usage(if names(&what, &path) {
+        let told = if names(&what, &path) {
             what
         } else {
             format!("{path}: {what}")
-        })
+        };
+        // What is to be done about the file can be typed as it stands.
+        Self::usage(told.replace("`kinescope verify`", &format!("`kinescope verify {path}`")))
     }
 
     /// A signal asked for the end, before the work was done.
@@ -141,5 +143,9 @@ mod tests {
         assert_eq!(told("a", "damaged"), "a: damaged");
         assert_eq!(told("a", "/x/a: damaged"), "a: /x/a: damaged");
         assert_eq!(told("a.bin", "holds a.bin.npy"), "a.bin: holds a.bin.npy");
+        assert_eq!(
+            told("x.kine", "damaged; `kinescope verify` lists all"),
+            "x.kine: damaged; `kinescope verify x.kine` lists all"
+        );
     }
 }

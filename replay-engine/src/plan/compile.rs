@@ -104,6 +104,10 @@ pub fn compile_with(
         return Err(CompileError::TooManyEvents { events });
     }
     allowed(&options.allow_unknown, map)?;
+    // Before anything is made of it: an image that is changed gets a digest that is right, whatever it was.
+    if let Some(page) = recording.memory.pages.damaged(progress)? {
+        return Err(CompileError::Damaged { byte: page.byte });
+    }
     progress.set_total(events as u64 + 2);
 
     let mut memory = Relocated::new(recording, target.arena, progress)?;

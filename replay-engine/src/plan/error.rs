@@ -15,6 +15,15 @@ pub enum CompileError {
     /// The recording holds no register accesses.
     #[error("the recording holds no register accesses to replay")]
     NothingToReplay,
+    /// Memory in the file is not what was recorded.
+    #[error(
+        "the recording is damaged: the page image at byte {byte:#x} does not have the digest that the file gives for \
+         it; `kinescope verify` lists all that is damaged"
+    )]
+    Damaged {
+        /// First byte of the image in the file.
+        byte: u64,
+    },
     /// The device's register map is not known.
     #[error("the device's register map `{name}` is not known")]
     UnknownMap {

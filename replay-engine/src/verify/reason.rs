@@ -99,7 +99,7 @@ pub enum Reason {
         digest: String,
     },
     /// A page image does not have its digest.
-    #[error("the page image named {digest} has another digest")]
+    #[error("the page image named {digest} has another digest: it is damaged")]
     PageDamaged {
         /// The digest in hex.
         digest: String,

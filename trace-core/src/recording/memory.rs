@@ -5,9 +5,10 @@ use super::runs::{FrameRole, PageRun, RunsBuilder, overlay};
 use crate::PAGE_SIZE;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::column::{Column, SharedBytes};
+use crate::progress::{Cancelled, Progress};
 
 /// A page image.
 pub type Page = [u8; PAGE_SIZE];
@@ -39,6 +40,17 @@ struct Pages {
     /// Digest of page `i + 1`.
     digests: Column<Digest>,
     data: PageData,
+    /// The first damaged image, once they were all looked at.
+    damaged: OnceLock<Option<DamagedPage>>,
+}
+
+/// A page image in a file that does not have the digest that the file gives for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamagedPage {
+    /// First byte of the image in the file.
+    pub byte: u64,
+    /// The digest that it should have.
+    pub digest: Digest,
 }
 
 /// Page images that lie one after another in shared bytes.
@@ -100,6 +112,7 @@ impl PageStore {
             inner: Arc::new(Pages {
                 digests,
                 data: PageData::Mapped { bytes, runs: placed },
+                damaged: OnceLock::new(),
             }),
         })
     }
@@ -144,12 +157,48 @@ impl PageStore {
         }
         self.inner.digests.get(id.0 as usize - 1)
     }
+
+    /// The first image that does not have its digest. Images in a file are all hashed by the first call, and never
+    /// again; those that this program made itself have the digest that it computed.
+    ///
+    /// # Errors
+    /// When nobody wants it any more.
+    pub fn damaged(&self, progress: &Progress) -> Result<Option<DamagedPage>, Cancelled> {
+        let PageData::Mapped { bytes, runs } = &self.inner.data else {
+            return Ok(None);
+        };
+        if let Some(known) = self.inner.damaged.get() {
+            return Ok(*known);
+        }
+        let mut found = None;
+        for (first, run) in runs {
+            for n in 0..run.pages {
+                // In range: the whole run was compared with the length when the store was made.
+                let byte = run.start + n * PAGE_SIZE as u64;
+                if n % 256 == 0 {
+                    progress.check()?;
+                }
+                let image = bytes.bytes().get(byte as usize..byte as usize + PAGE_SIZE);
+                let digest = self.inner.digests.get((first + n) as usize);
+                if let (Some(image), Some(digest)) = (image, digest)
+                    && *blake3::hash(image).as_bytes() != digest
+                {
+                    found = Some(DamagedPage { byte, digest });
+                    break;
+                }
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        Ok(*self.inner.damaged.get_or_init(|| found))
+    }
 }
 
 /// BLAKE3 digest of the page of zeros.
 #[must_use]
 pub fn zero_digest() -> Digest {
-    static DIGEST: std::sync::OnceLock<Digest> = std::sync::OnceLock::new();
+    static DIGEST: OnceLock<Digest> = OnceLock::new();
     *DIGEST.get_or_init(|| *blake3::hash(&ZERO_PAGE).as_bytes())
 }
 
@@ -357,6 +406,7 @@ impl MemoryBuilder {
                 inner: Arc::new(Pages {
                     digests: self.digests.into(),
                     data: PageData::Owned(self.pages),
+                    damaged: OnceLock::new(),
                 }),
             },
             snapshots: Arc::new(self.snapshots),

@@ -17,8 +17,8 @@ pub use identity::{
 };
 pub use ids::{GpuVa, PhysAddr, RegOffset};
 pub use memory::{
-    Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot, ZERO_PAGE,
-    zero_digest,
+    DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot,
+    ZERO_PAGE, zero_digest,
 };
 pub use runs::{FrameRole, PageRun, RunsBuilder};
 
