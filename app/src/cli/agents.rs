@@ -3,7 +3,7 @@
 use super::board::Keys;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
-use replay_engine::wire::KeyStore;
+use replay_engine::wire::{HOW_TO_PAIR, KeyStore};
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
@@ -77,9 +77,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if out.json() {
         out.array(&agents)?;
     } else if agents.is_empty() {
-        out.line(
-            "paired with no agent: run `kinescope-agent pair --listen ADDRESS:0` on the board, then `kinescope pair ADDRESS NAME` here",
-        )?;
+        out.line(format_args!(
+            "paired with no agent: {HOW_TO_PAIR}, then `kinescope pair ADDRESS:PORT NAME` here, with the port that it \
+             says"
+        ))?;
     } else {
         let mut rows = vec![["Agent", "Address", "Key"].map(str::to_owned).to_vec()];
         rows.extend(agents.into_iter().map(|a| vec![a.name, a.address, a.fingerprint]));

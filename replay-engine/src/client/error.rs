@@ -1,7 +1,7 @@
 //! What can go wrong between a client and an agent, with what to do about it.
 
 use crate::verify::Refusal;
-use crate::wire::KeyStoreError;
+use crate::wire::{HOW_TO_PAIR, KeyStoreError};
 
 /// Where on the way from a board's name to an outcome something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,10 @@ pub enum ClientError {
         known: String,
     },
     /// Nothing answers there.
-    #[error("no agent answers at {address}: {reason}; is kinescope-agent running there?")]
+    #[error(
+        "no agent answers at {address}: {reason}; is kinescope-agent running there? Check the address and the port that \
+         `serve --listen` has there, and where `kinescope-agent pair` was used the port that `--serve-port` gave it"
+    )]
     Unreachable {
         /// Where.
         address: String,
@@ -87,8 +90,8 @@ pub enum ClientError {
     Version(String),
     /// The agent's key is not one that this client has paired with.
     #[error(
-        "the agent at {address} is not paired with this client (its key is {fingerprint}); start pairing on the \
-         board with `kinescope-agent pair`, then pair with it from here and compare the code that both show"
+        "the agent at {address} is not paired with this client (its key is {fingerprint}); {HOW_TO_PAIR}, then pair \
+         with it from here and compare the code that both show"
     )]
     NotPaired {
         /// Where.
@@ -114,8 +117,8 @@ pub enum ClientError {
     Refused(String),
     /// There is no peer of this name.
     #[error(
-        "no agent called `{name}` is paired with this client; paired: {known}. Run `kinescope-agent pair` on the board \
-         and `kinescope pair ADDRESS {name}` here"
+        "no agent called `{name}` is paired with this client; paired: {known}; {HOW_TO_PAIR}, and \
+         `kinescope pair ADDRESS {name}` here"
     )]
     UnknownAgent {
         /// What was asked for.
@@ -168,10 +171,10 @@ pub enum ClientError {
         fits: String,
     },
     /// The plan is not one that may run; found here, before anything was sent.
-    #[error("the plan was refused before it was sent: {0}")]
+    #[error("the plan was refused before it was sent, by rule {} at {}: {}", .0.rule, .0.place, .0.reason)]
     PlanRefused(Refusal),
     /// The plan is not one that may run; the agent found it.
-    #[error("the agent refused the plan: {0}")]
+    #[error("the agent refused the plan by rule {} at {}: {}", .0.rule, .0.place, .0.reason)]
     AgentRefusedPlan(Refusal),
     /// The plan lists a page that the client does not have.
     #[error("the plan names a page with digest {digest} that is not among its pages")]

@@ -6,8 +6,8 @@ use crate::device::DeviceInfo;
 use crate::serve::Server;
 use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionReply};
 use crate::wire::{
-    Arrived, Channel, Concern, Frame, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, PublicKey, Sender, Stream,
-    WAITING_FRAMES, WRITE_LIMIT, WireError, Word, mismatch, read_into,
+    Arrived, Channel, Concern, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PublicKey,
+    Sender, Stream, WAITING_FRAMES, WRITE_LIMIT, WireError, Word, mismatch, read_into,
 };
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
@@ -118,9 +118,9 @@ pub(super) fn establish(
     match theirs.known_word() {
         Some(Word::Go) => {}
         Some(Word::NotPairing) => {
-            return Err(ClientError::Refused(
-                "it is not in pairing mode; run `kinescope-agent pair` on the board, then pair again".into(),
-            ));
+            return Err(ClientError::Refused(format!(
+                "it is not in pairing mode; {HOW_TO_PAIR}, then pair again"
+            )));
         }
         Some(Word::Full) => {
             return Err(ClientError::Refused(

@@ -23,13 +23,17 @@ pub enum SessionReply {
     Refused(SessionRefusal),
 }
 
+/// What is to be done on the board before a client can pair, the same wherever it is said.
+pub const HOW_TO_PAIR: &str = "on the board run `kinescope-agent serve --listen ADDRESS:PORT --pair` (where an agent \
+     serves already: `kinescope-agent pair --listen ADDRESS:0 --serve-port PORT`, with its port)";
+
 /// Why a session is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SessionRefusal {
     /// The client's key is not pinned.
     #[error(
-        "this client's key ({fingerprint}) is not paired with the agent; start pairing on the board with \
-         `kinescope-agent pair`, then pair from the client and compare the code that both show"
+        "this client's key ({fingerprint}) is not paired with the agent; {HOW_TO_PAIR}, then pair from the client and \
+         compare the code that both show"
     )]
     NotPaired {
         /// Fingerprint of the client's key.
