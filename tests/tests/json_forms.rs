@@ -9,7 +9,9 @@
 )]
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use whole_program_tests::{diverging, root, run};
 
 fn sample(name: &str) -> String {
@@ -36,6 +38,7 @@ fn form(value: &Value, keys: &str) {
     let wanted: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, wanted, "{value}");
     for (name, kind) in expected {
+        assert!(documented().contains(name), "{name} is in no page of docs/");
         let v = &object[name];
         if let Some(kind) = kind.strip_suffix('?') {
             assert!(v.is_null() || is(v, kind), "{name}: {v} is no {kind}");
@@ -43,6 +46,25 @@ fn form(value: &Value, keys: &str) {
             assert!(is(v, kind), "{name}: {v} is no {kind}");
         }
     }
+}
+
+/// The keys that the pages about JSON name: what stands between backquotes, without the way to it.
+fn documented() -> &'static BTreeSet<String> {
+    static KEYS: OnceLock<BTreeSet<String>> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let pages = ["json.md", "shaders.md"].map(|p| std::fs::read_to_string(root().join("docs").join(p)).unwrap());
+        let quoted = pages
+            .iter()
+            .flat_map(|p| p.lines().flat_map(|l| l.split('`').skip(1).step_by(2)));
+        let key = |q: &str| {
+            q.trim_end_matches("[]")
+                .rsplit('.')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        quoted.map(key).collect()
+    })
 }
 
 fn is(v: &Value, kind: &str) -> bool {
@@ -79,7 +101,7 @@ fn info() {
     form(
         &info,
         "events:n reads:n writes:n interrupts:n polls:n jobs:n pages:n zero_pages:n distinct_pages:n mapped_pages:n \
-         address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s recorded:o?",
+         address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s recorded:o? driver:s board:s",
     );
     each(&info["buffers"], "name:s role:s va:h bytes:n type:s shape:a?");
     form(&info["gpu"], "id:h name:s");

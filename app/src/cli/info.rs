@@ -19,6 +19,8 @@ pub const VERB: Verb = Verb {
 
 #[derive(Serialize)]
 struct Info {
+    driver: String,
+    board: String,
     events: u64,
     reads: u64,
     writes: u64,
@@ -110,6 +112,8 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         shape: shapes.get(&b.name).cloned(),
     };
     let info = Info {
+        driver: facts.identity.driver.clone(),
+        board: facts.identity.board.clone(),
         events: recording.events.len() as u64,
         reads,
         writes,
