@@ -1,5 +1,6 @@
 //! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
 
+use super::failure::complain;
 use super::outputs::Files;
 use super::source::{Opened, Source};
 use super::{Failure, waiting};
@@ -73,12 +74,37 @@ impl Inputs {
     pub fn edits(&self, opened: &Opened) -> Result<Edits, Failure> {
         let mut edits = Edits::default();
         for (name, file) in &self.inputs {
-            let buffer = find(opened, name)?;
-            let bytes = buffers::read_file(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
-            edits.inputs.insert(name.clone(), bytes);
+            let buffer = opened.buffer(name)?;
+            let contents = buffers::read_contents(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
+            if let (Some(given), Some(recorded)) = (&contents.shape, opened.recording.buffer_shape(name))
+                && lies_otherwise(given, &recorded)
+            {
+                let (given, recorded) = (sides(given), sides(&recorded));
+                complain(format_args!(
+                    "{}: shape {given} for {recorded} of buffer '{name}'; the elements go in as they lie",
+                    file.display()
+                ));
+            }
+            if edits.inputs.insert(name.clone(), contents.bytes).is_some() {
+                return Err(Failure::usage(format!(
+                    "--input {name} is given twice; give one file for it"
+                )));
+            }
         }
         Ok(edits)
     }
+}
+
+/// A shape as people write it, `8x8`.
+fn sides(shape: &[u64]) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// Whether an array of as many elements lies in another shape than the recorded one. A list lies in none, and sides
+/// of 1 change nothing.
+fn lies_otherwise(given: &[u64], recorded: &[u64]) -> bool {
+    let long = |shape: &[u64]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
+    given.len() > 1 && long(given) != long(recorded)
 }
 
 /// What becomes of recorded idle time.
@@ -164,7 +190,7 @@ impl ReplayOf {
             outputs.extend(own.map(|b| b.name.clone()));
         }
         for name in asked {
-            find(&opened, name)?;
+            opened.buffer(name)?;
             if !outputs.iter().any(|o| o == name) {
                 outputs.push(name.to_owned());
             }
@@ -227,16 +253,4 @@ impl ReplayOf {
                 files.reads(format!("--input {name}"), file)
             })
     }
-}
-
-fn find<'a>(opened: &'a Opened, name: &str) -> Result<&'a trace_core::recording::Buffer, Failure> {
-    opened.recording.buffer(name).ok_or_else(|| {
-        let names: Vec<&str> = opened.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
-        let known = if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        };
-        Failure::usage(format!("the recording has no buffer '{name}' (it has: {known})"))
-    })
 }

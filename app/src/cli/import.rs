@@ -10,6 +10,7 @@ use crate::document::source::{self, Ran};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use trace_core::check::Severity;
 use trace_core::container::ContainerError;
 use trace_core::import::{self, raw_memory};
 use trace_core::progress::Progress;
@@ -18,7 +19,7 @@ use trace_core::{PhysAddr, Recording, container, timeline};
 
 pub const VERB: Verb = Verb {
     name: "import",
-    about: "Make a .kine of a foreign recording, of a folder of job chains, or with --raw of a memory dump",
+    about: "Make a .kine of a foreign recording, of a folder of job chains, or with --raw of a memory dump; exit 1 for errors found in it",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -114,7 +115,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let at = Files::of(source).writes("-o", Some(to)).check_kine(to)?;
     let imported = waiting::show("importing", |progress, doing| to_kine(arguments, &at, progress, doing))?;
     let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
-    report(Opened::new(imported.recording), imported.ran, to, bytes, out)
+    report(Opened::new(to, imported.recording), imported.ran, to, bytes, out)
 }
 
 /// Reads the source and writes the `.kine` to the file `at`.
@@ -156,6 +157,7 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing)
 fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
     let facts = &opened.recording.facts;
     let events = opened.recording.events.len() as u64;
+    let wrong = facts.findings.iter().any(|f| f.severity == Severity::Error);
     if out.json() {
         out.value(&Report {
             path: to.display().to_string(),
@@ -191,5 +193,5 @@ fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut 
             out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.board))?;
         }
     }
-    Ok(Exit::Good)
+    Ok(Exit::found(wrong))
 }

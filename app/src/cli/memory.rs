@@ -83,6 +83,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Files::of(&arguments.source.file)
         .writes("-o", arguments.to.as_deref())
         .check()?;
+    if let Some(to) = &arguments.to {
+        buffers::names_a_form(to).map_err(|e| Failure::usage(e.to_string()))?;
+    }
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
     let space_index = match &arguments.buffer {
@@ -96,13 +99,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let (va, bytes, own) = match (&arguments.buffer, arguments.address) {
         (Some(name), _) => {
-            let b = recording.buffer(name).ok_or_else(|| {
-                let names: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
-                Failure::usage(format!(
-                    "the recording has no buffer '{name}' (it has: {})",
-                    names.join(", ")
-                ))
-            })?;
+            let b = opened.buffer(name)?;
             (
                 b.va,
                 arguments.bytes.map_or(b.bytes, |n| n.min(b.bytes)),

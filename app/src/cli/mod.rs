@@ -27,6 +27,7 @@ mod source;
 mod stats;
 mod stop;
 mod thread;
+mod typo;
 mod verify;
 mod waiting;
 mod who;
@@ -35,7 +36,8 @@ use crate::commands::COMMANDS;
 use crate::theme::ThemeChoice;
 use crate::window::{Options, Shot};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 pub use failure::{Exit, Failure};
 pub use out::{Out, hex};
@@ -146,7 +148,13 @@ pub fn main() -> u8 {
     if let Err(e) = crate::bus::install() {
         eprintln!("kinescope: a recording that becomes shorter while it is read will not be named: {e}");
     }
-    let matches = match command().try_get_matches() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(wrong) = typo::of(arguments.get(1..).unwrap_or_default()) {
+        let code = wrong.code();
+        failure::complain(wrong);
+        return code;
+    }
+    let matches = match command().try_get_matches_from(&arguments) {
         Ok(m) => m,
         Err(e) => {
             let code = if e.use_stderr() { 2 } else { 0 };
@@ -204,6 +212,8 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
             outputs::Files::of(file).writes("--screenshot", Some(out)).check()?;
+            is_png(out)?;
+            without_device_choice();
             let shot = Shot {
                 size,
                 scale,
@@ -231,6 +241,36 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
 fn has_display() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     !cfg!(target_os = "linux") || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(set)
+}
+
+/// Refuses a picture whose name says another format than the one that is written.
+fn is_png(out: &Path) -> Result<(), Failure> {
+    match out.extension() {
+        Some(e) if !e.eq_ignore_ascii_case("png") => Err(Failure::file(
+            out,
+            "the picture is written as PNG, and its name says another format (expected .png)",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Starts this program once more, in the same process, where a layer of Vulkan that lets a person choose among devices
+/// would look for a Wayland display and complain on standard error that there is none. A picture that is drawn
+/// off-screen has no use for the choice. Where that is not possible, the complaint stays.
+fn without_device_choice() {
+    use std::os::unix::process::CommandExt as _;
+    const OFF: &str = "NODEVICE_SELECT";
+    let has_folder = std::env::var_os("XDG_RUNTIME_DIR").is_some_and(|v| Path::new(&v).is_absolute());
+    if has_folder || !cfg!(target_os = "linux") || std::env::var_os(OFF).is_some() {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    let mut again = std::process::Command::new("/proc/self/exe");
+    if let Some(name) = arguments.next() {
+        again.arg0(name);
+    }
+    // It comes back only when it failed.
+    let _failed = again.args(arguments).env(OFF, "1").exec();
 }
 
 /// Size of a picture when none is given, in points.

@@ -163,6 +163,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             files.writes(format!("--output {name}"), Some(file))
         });
     outputs.writes("-o", arguments.outcome.as_deref()).check()?;
+    for (_, file) in &arguments.outputs {
+        buffers::names_a_form(file).map_err(|e| Failure::usage(e.to_string()))?;
+    }
     let Ready {
         mut lease,
         device,
@@ -194,6 +197,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 ..
             }),
         ) => broken(e.to_string(), device.name.clone()),
+        // What is wrong with a plan is about the recording that it was made of.
+        Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
+            return Err(Failure::file(arguments.of.file(), e));
+        }
         Err(e) => return Err(Failure::usage(e.to_string())),
     };
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);

@@ -53,9 +53,10 @@ fn find(opened: &Opened, only: Option<u32>) -> Result<Vec<Found>, Failure> {
         && timeline.jobs.iter().all(|j| j.index != n)
     {
         let has = counted(timeline.jobs.len() as u64, "job");
-        return Err(Failure::usage(format!(
-            "job {n} does not exist (the recording has {has}, counted from 0)"
-        )));
+        return Err(Failure::file(
+            &opened.file,
+            format!("job {n} does not exist (the recording has {has}, counted from 0)"),
+        ));
     }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     let memory = opened

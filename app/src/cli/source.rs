@@ -4,9 +4,9 @@ use super::out::counted;
 use super::{Failure, waiting};
 use crate::document::source;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace_core::Recording;
-use trace_core::recording::{AddressSpace, MmuFormat};
+use trace_core::recording::{AddressSpace, Buffer, MmuFormat};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Timeline};
 
@@ -27,12 +27,14 @@ impl Source {
             }
             source::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
-        Ok(Opened::new(opened.recording))
+        Ok(Opened::new(&self.file, opened.recording))
     }
 }
 
 /// A recording with the register map that fits it.
 pub struct Opened {
+    /// Its file or folder, as it was given.
+    pub file: PathBuf,
     /// The recording.
     pub recording: Recording,
     /// Register map of its GPU, where there is one.
@@ -40,18 +42,21 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// A recording as it stands.
+    /// A recording as it stands, of this file or folder.
     #[must_use]
-    pub fn new(recording: Recording) -> Self {
-        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
-        Self { recording, map }
+    pub fn new(file: &Path, recording: Recording) -> Self {
+        Self {
+            file: file.to_owned(),
+            map: RegisterMap::for_gpu(recording.facts.identity.gpu_id),
+            recording,
+        }
     }
 
     /// What follows from the events. Empty where no register map knows them.
     pub fn timeline(&self) -> Result<Timeline, Failure> {
         match self.map {
             Some(map) => waiting::show("finding jobs", |progress, _| {
-                timeline::derive(&self.recording, map, progress).map_err(|e| Failure::usage(e.to_string()))
+                timeline::derive(&self.recording, map, progress).map_err(|e| Failure::file(&self.file, e))
             }),
             None => Ok(Timeline::default()),
         }
@@ -67,10 +72,13 @@ impl Opened {
     pub fn before(&self, event: Option<u64>) -> Result<u64, Failure> {
         let events = self.recording.events.len() as u64;
         match event {
-            Some(n) if n > events => Err(Failure::usage(format!(
-                "event {n} does not exist (the recording has {}, counted from 0)",
-                counted(events, "event")
-            ))),
+            Some(n) if n > events => Err(Failure::file(
+                &self.file,
+                format!(
+                    "event {n} does not exist (the recording has {}, counted from 0)",
+                    counted(events, "event")
+                ),
+            )),
             Some(n) => Ok(n),
             None => Ok(u64::MAX),
         }
@@ -80,10 +88,26 @@ impl Opened {
     pub fn address_space(&self, index: u32) -> Result<&AddressSpace, Failure> {
         let all = &self.recording.facts.address_spaces;
         all.get(index as usize).ok_or_else(|| {
-            Failure::usage(format!(
-                "address space {index} does not exist (the recording has {})",
-                all.len()
-            ))
+            Failure::file(
+                &self.file,
+                format!("address space {index} does not exist (the recording has {})", all.len()),
+            )
+        })
+    }
+
+    /// A buffer of the recording by its name.
+    pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
+        self.recording.buffer(name).ok_or_else(|| {
+            let names: Vec<&str> = self.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+            let known = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            Failure::file(
+                &self.file,
+                format!("the recording has no buffer '{name}' (it has: {known})"),
+            )
         })
     }
 }

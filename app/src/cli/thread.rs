@@ -126,7 +126,16 @@ pub fn run(
     let submit = span.map_or(0, |s| s.submit_event);
     let space = debug::space_of(recording, submit).unwrap_or(0);
     let position = match arguments.position {
-        Some(p) => p,
+        Some(p) => {
+            let has = chain_length(opened, span.map_or(0, |s| s.head_va.0), space, submit);
+            if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
+                let jobs = counted(n, "job");
+                let told =
+                    format!("place {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
+                return Err(Failure::file(file, told));
+            }
+            p
+        }
         None => first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
     };
     let edits = arguments.inputs.edits(opened)?;
@@ -262,6 +271,13 @@ pub fn run(
 
 fn clause_of(f: &Followed, step: usize) -> u64 {
     f.steps.get(step).map_or(0, |s| s.clause)
+}
+
+/// Jobs of a chain as it stood at its submit; `None` where that is not known, or where it does not end well.
+fn chain_length(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u64> {
+    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let chain = trace_core::jobs::chain(&memory, trace_core::GpuVa(head));
+    (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// The place of the first compute job of a chain.

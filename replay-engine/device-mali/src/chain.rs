@@ -402,10 +402,10 @@ impl Context<'_> {
                 if let Watch::Thread(thread) = &mut *self.watch
                     && thread.is_at(self.place)
                 {
-                    let kind = header.kind().map_or("job of an unknown type", JobType::name);
+                    let kind = header.kind().map_or("unknown", JobType::name);
                     thread.found = Some(Err(DebugError::no_shader(
                         self.place,
-                        format!("a {kind} job runs no shader here"),
+                        format!("the job is of type {kind}, and runs no shader here"),
                     )));
                 }
                 self.end_job(va, exception::DONE, 0)?;

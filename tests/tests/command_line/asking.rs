@@ -119,3 +119,99 @@ fn one_thing_is_said_in_the_singular() {
         }
     }
 }
+
+/// An error names the file that it is about, whatever of it is not there.
+#[test]
+fn what_a_recording_does_not_have_is_said_with_its_name() {
+    let file = sample("vecadd.kine");
+    for (line, what) in [
+        (
+            &["shader", &file, "--job", "9"][..],
+            "job 9 does not exist (the recording has 1 job, counted from 0)",
+        ),
+        (
+            &["memory", &file, "0", "--space", "7"],
+            "address space 7 does not exist (the recording has 1)",
+        ),
+        (
+            &["memory", &file, "0", "--event", "999999"],
+            "event 999999 does not exist",
+        ),
+        (&["memory", &file, "--buffer", "x"], "the recording has no buffer 'x'"),
+        (
+            &["plan", &file, "--on", "software:mali-g71", "--output", "x"],
+            "the recording has no buffer 'x'",
+        ),
+        (
+            &["shader", &file, "--job", "0", "--thread", "0", "--position", "3"],
+            "place 3 does not exist in the chain of job 0 (it has 1 job, counted from 0)",
+        ),
+        (
+            &["shader", &file, "--job", "0", "--thread", "999,0,0"],
+            "each workgroup of the job has [",
+        ),
+    ] {
+        let ended = run(line);
+        ended.assert_refused(what);
+        assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_verb_typed_wrong_is_told_with_the_one_that_is_near() {
+    let ended = run(["inof", &sample("vecadd.kine")]);
+    ended.assert_refused("there is no verb `inof`: did you mean `info`?");
+    run(["--screenshot", "x.jpg", &sample("vecadd.kine")]).assert_refused("x.jpg: the picture is written as PNG");
+}
+
+#[test]
+fn an_input_that_is_no_buffer_is_told_for_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, digit) = (sample("digits.kine"), sample("digits/digit.npy"));
+    let replay = |inputs: &[String]| {
+        let given = inputs.iter().flat_map(|i| ["--input", i]);
+        run(["replay", &file, "--on", "software:mali-g71"].into_iter().chain(given))
+    };
+    // An array of as many elements and another shape goes in, and that is said.
+    let npy = |name: &str, header: &str, data: &[u8]| {
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend_from_slice(format!("{header:<117}\n").as_bytes());
+        bytes.extend_from_slice(data);
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let form = |shape: &str| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    let wide = npy("wide.npy", &form("(4, 16)"), &[0; 256]);
+    let told = replay(&[format!("image={wide}")]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(
+        told.err
+            .contains(&format!("{wide}: shape 4x16 for 8x8 of buffer 'image'")),
+        "{told:?}"
+    );
+    for shape in ["(64,)", "(8, 8)", "(1, 8, 8)"] {
+        let fine = replay(&[format!("image={}", npy("fine.npy", &form(shape), &[0; 256]))]);
+        assert_eq!((fine.code, fine.err.as_str()), (Some(0), ""), "{shape}");
+    }
+    let folder = dir.path().display().to_string();
+    replay(&[format!("image={folder}")]).assert_refused(&format!("{folder}: is a folder"));
+    let twice = format!("image={digit}");
+    replay(&[twice.clone(), twice]).assert_refused("--input image is given twice");
+}
+
+#[test]
+fn a_name_that_promises_another_format_than_is_written_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = sample("digits.kine");
+    let to = dir.path().join("l.csv");
+    let to = to.to_str().unwrap();
+    let output = format!("logits={to}");
+    for line in [
+        &["memory", &file, "--buffer", "logits", "-o", to][..],
+        &["replay", &file, "--on", "software:mali-g71", "--output", &output],
+    ] {
+        run(line).assert_refused("l.csv: the name says another format than can be written (expected .npy");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -94,7 +94,7 @@ pub enum DebugError {
         why: String,
     },
     /// The dispatch has no such workgroup or thread.
-    #[error("there is no {what} {asked:?}: the job has {has:?} along x, y, z")]
+    #[error("there is no {what} {asked:?}: {} has {has:?} along x, y, z", whose(what))]
     NoThread {
         /// `workgroup` or `thread`.
         what: &'static str,
@@ -112,6 +112,14 @@ pub enum DebugError {
     /// More writes than are remembered. Those of one page alone may still be few enough: see [`trace_page`].
     #[error("the jobs write more often than can be remembered, so the last writer of {0} is not known")]
     TooMany(GpuVa),
+}
+
+/// What has as many of them as an error says.
+fn whose(what: &str) -> &'static str {
+    match what {
+        "thread" => "each workgroup of the job",
+        _ => "the job",
+    }
 }
 
 impl DebugError {
