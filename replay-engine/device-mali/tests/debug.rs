@@ -177,7 +177,7 @@ fn what_is_not_there_is_told() {
     assert!(e.contains("did not come to job 7"), "{e}");
     let value = self::of("write-value.kine");
     let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();
-    assert!(e.contains("a write-value job runs no shader"), "{e}");
+    assert!(e.contains("of type write-value, and runs no shader"), "{e}");
 }
 
 #[test]
