@@ -299,3 +299,18 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
     w.click("Run replay");
     assert!(!w.has_part("from before") && !w.has("no answer"));
 }
+
+/// The T that goes to the field of a thread stood in it afterwards.
+#[test]
+fn a_key_that_puts_the_cursor_into_a_field_writes_nothing_there() {
+    let mut w = Window::named("vecadd.kine");
+    w.doc().go_job(0);
+    w.run("show-shader");
+    w.settle();
+    w.types("t");
+    assert!(w.views().shader.thread.open);
+    assert_eq!(w.views().shader.thread.workgroup, "");
+    w.types("1,0,0\t2\n");
+    let thread = &w.views().shader.thread;
+    assert_eq!((thread.workgroup.as_str(), thread.thread.as_str()), ("1,0,0", "2"));
+}

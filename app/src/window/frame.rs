@@ -139,6 +139,10 @@ fn keys(app: &mut App, ctx: &Context) {
             run.extend(pressed.map(|c| c.id));
             pressed.is_none()
         });
+        // A command may put the cursor into a field: the letter of its key is not for that.
+        if !typing && !run.is_empty() {
+            i.events.retain(|event| !matches!(event, egui::Event::Text(_)));
+        }
     });
     if close {
         app.close_sheet();
