@@ -52,6 +52,38 @@ fn press(w: &mut Window, button: egui::PointerButton, from: egui::Pos2, to: egui
     w.settle();
 }
 
+/// What began and ended between two frames, as taps of a trackpad do, left no trace.
+#[test]
+fn a_tap_and_the_begin_of_a_quick_stroke_paint_too() {
+    let mut w = digits();
+    w.click("Clear");
+    let rect = w.harness.get_by_label("Picture of image").rect();
+    let px = rect.width() / 8.0;
+    let at = |x: f32, y: f32| rect.min + egui::vec2((x + 0.5) * px, (y + 0.5) * px);
+    let button = |pos, pressed| egui::Event::PointerButton {
+        pos,
+        button: egui::PointerButton::Primary,
+        pressed,
+        modifiers: egui::Modifiers::NONE,
+    };
+    w.harness.hover_at(at(2.0, 2.0));
+    w.settle();
+    let tap = [button(at(2.0, 2.0), true), button(at(2.0, 2.0), false)];
+    w.harness.input_mut().events.extend(tap);
+    w.settle();
+    let painted = |w: &mut Window| pixels(w).iter().filter(|p| **p == 1.0).count();
+    assert_eq!(painted(&mut w), 1);
+    w.harness.hover_at(at(5.0, 1.0));
+    w.settle();
+    let to = at(5.0, 4.0);
+    let begun = [button(at(5.0, 1.0), true), egui::Event::PointerMoved(to)];
+    w.harness.input_mut().events.extend(begun);
+    w.harness.step();
+    w.harness.input_mut().events.push(button(to, false));
+    w.settle();
+    assert_eq!(painted(&mut w), 1 + 4);
+}
+
 #[test]
 fn a_digit_is_painted_erased_and_read_by_the_replay_as_the_network_reads_it() {
     let mut w = digits();

@@ -156,15 +156,16 @@ pub fn picture(
         );
     }
     if let Some(mut brush) = view.brush {
-        let down = r
-            .is_pointer_button_down_on()
-            .then(|| r.interact_pointer_pos())
-            .flatten();
+        let held = r.is_pointer_button_down_on();
+        // A touch may begin and end, or begin and move, between two frames.
+        let touched = view.last.is_none() && (r.clicked() || r.secondary_clicked() || r.drag_stopped());
+        let down = (held || touched).then(|| r.interact_pointer_pos()).flatten();
         if let Some(q) = down {
             if view.stroke.is_empty() {
-                view.erases = ui.input(|i| i.pointer.secondary_down());
+                view.erases = ui.input(|i| i.pointer.secondary_down() || i.pointer.secondary_released());
             }
-            let from = view.last.replace(q).unwrap_or(q);
+            let begun = ui.input(|i| i.events.iter().find_map(|e| pressed_at(e, at)));
+            let from = view.last.replace(q).or(begun).unwrap_or(q);
             // Between two frames the pointer went straight.
             let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
             for n in 0..=steps as u32 {
@@ -176,7 +177,7 @@ pub fn picture(
         if view.erases && (down.is_some() || !view.stroke.is_empty()) {
             (brush.value, brush.colour) = (s.levels().0, [0; 3]);
         }
-        if down.is_none() && (!view.stroke.is_empty() || view.last.is_some()) {
+        if (!held || down.is_none()) && (!view.stroke.is_empty() || view.last.is_some()) {
             stroke_ends(doc, view, contents, element, &shape, (brush, s.levels()));
         }
         let ink = brush_ink(brush, &shape, s.levels());
@@ -204,6 +205,14 @@ pub fn picture(
     {
         let told = pixel_text(contents, element, &shape, [x, y], e);
         r.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
+    }
+}
+
+/// Where a button went down within an area.
+fn pressed_at(event: &egui::Event, area: Rect) -> Option<egui::Pos2> {
+    match event {
+        egui::Event::PointerButton { pos, pressed: true, .. } if area.contains(*pos) => Some(*pos),
+        _ => None,
     }
 }
 
