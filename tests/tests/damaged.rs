@@ -7,6 +7,7 @@
     reason = "tests fail and tell in these ways"
 )]
 
+use std::path::{Path, PathBuf};
 use whole_program_tests::{root, run};
 
 #[test]
@@ -102,16 +103,58 @@ fn verify_looks_at_a_file_that_is_cut_anywhere() {
     }
 }
 
-/// What a replay would compute on a damaged page is nobody's work, and neither is what wrote it.
-#[test]
-fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("hurt.kine");
+/// The sample of digits with three bytes of a page image changed.
+fn hurt(dir: &Path) -> PathBuf {
+    let path = dir.join("hurt.kine");
     let mut bytes = std::fs::read(root().join("sample-traces/digits.kine")).unwrap();
     for b in &mut bytes[90_000..90_003] {
         *b ^= 0xff;
     }
     std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Looking at damaged memory may be the point: it is shown, and standard error says what it is.
+#[test]
+fn a_damaged_page_is_never_shown_without_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = hurt(dir.path());
+    let file = path.to_str().unwrap();
+    let sound = root().join("sample-traces/digits.kine");
+    let csv = dir.path().join("events.csv");
+    for arguments in [
+        &["memory", file, "0xa013000"][..],
+        &["map", file],
+        &["info", file, "--json"],
+        &["jobs", file],
+        &["shader", file, "--job", "0"],
+        &["export", file, "--table", "jobs", "-o", csv.to_str().unwrap()],
+    ] {
+        let ended = run(arguments);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let said = format!("kinescope: {file}: the page image at byte 0x");
+        assert!(ended.err.starts_with(&said), "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
+        let whole: Vec<&str> = arguments
+            .iter()
+            .map(|a| if *a == file { sound.to_str().unwrap() } else { a })
+            .collect();
+        assert_eq!(run(whole).err, "", "{arguments:?}");
+    }
+    // Pages are compared by digests that these are not the pages of.
+    let sound = sound.to_str().unwrap();
+    for sides in [[file, sound], [sound, file]] {
+        let ended = run(["diff", sides[0], sides[1]]);
+        ended.assert_refused("the page image at byte 0x");
+        assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
+    }
+}
+
+/// What a replay would compute on a damaged page is nobody's work, and neither is what wrote it.
+#[test]
+fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = hurt(dir.path());
     let file = path.to_str().unwrap();
     let input = format!("image={}", root().join("sample-traces/digits/digit.npy").display());
     for arguments in [

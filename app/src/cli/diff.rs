@@ -140,11 +140,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let a = Source {
         file: arguments.a.clone(),
     }
-    .open()?;
+    .open_sound()?;
     let b = Source {
         file: arguments.b.clone(),
     }
-    .open()?;
+    .open_sound()?;
     let diff = diff::diff(&a.recording, &b.recording);
     let report = report(&diff, &a);
     if out.json() {

@@ -62,7 +62,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )
     })?;
     Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
-    let opened = arguments.source.open()?;
+    let opened = arguments.source.open_memory()?;
     let timeline = match arguments.table {
         Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),

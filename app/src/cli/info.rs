@@ -67,7 +67,7 @@ struct Gpu {
 }
 
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open()?;
+    let opened = source.open_memory()?;
     let (info, unknown) = gather(&opened)?;
     if out.json() {
         out.value(&info)?;

@@ -59,7 +59,7 @@ struct Dispatch {
 }
 
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open()?;
+    let opened = source.open_memory()?;
     let timeline = opened.timeline()?;
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     // Each job in the address space that it runs in, as memory stood at its submit.

@@ -86,7 +86,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(to) = &arguments.to {
         buffers::names_a_form(to).map_err(|e| Failure::usage(e.to_string()))?;
     }
-    let opened = arguments.source.open()?;
+    let opened = arguments.source.open_memory()?;
     let recording = &opened.recording;
     let space_index = match &arguments.buffer {
         Some(name) => recording.buffer(name).map_or(arguments.space, |b| b.address_space),

@@ -1,12 +1,13 @@
 //! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
 
 use super::out::counted;
+use super::failure::complain;
 use super::{Failure, waiting};
 use crate::document::source;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
-use trace_core::recording::{AddressSpace, Buffer, MmuFormat};
+use trace_core::recording::{AddressSpace, Buffer, DamagedPage, MmuFormat};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Timeline};
 
@@ -28,6 +29,41 @@ impl Source {
             source::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
         Ok(Opened::new(&self.file, opened.recording))
+    }
+
+    /// Opens or imports it for a verb that shows what stands in memory, or what follows from it. Damaged page images
+    /// are shown as they are, since looking at them may be the point, but never without a word on standard error.
+    pub fn open_memory(&self) -> Result<Opened, Failure> {
+        let opened = self.open()?;
+        if let Some(page) = opened.damaged()? {
+            complain(Failure::file(
+                &self.file,
+                format!(
+                    "the page image at byte {:#x} does not have its digest: what is shown of it, or follows from it, \
+                     may be wrong; `kinescope verify` lists all that is damaged",
+                    page.byte
+                ),
+            ));
+        }
+        Ok(opened)
+    }
+
+    /// Opens or imports it for a verb whose answer would be wrong without a sign of it.
+    ///
+    /// Fails when a page image is damaged, too.
+    pub fn open_sound(&self) -> Result<Opened, Failure> {
+        let opened = self.open()?;
+        match opened.damaged()? {
+            None => Ok(opened),
+            Some(page) => Err(Failure::file(
+                &self.file,
+                format!(
+                    "the page image at byte {:#x} does not have its digest; `kinescope verify` lists all that is \
+                     damaged",
+                    page.byte
+                ),
+            )),
+        }
     }
 }
 
@@ -60,6 +96,14 @@ impl Opened {
             }),
             None => Ok(Timeline::default()),
         }
+    }
+
+    /// The first page image that does not have its digest.
+    fn damaged(&self) -> Result<Option<DamagedPage>, Failure> {
+        waiting::show("checking pages", |progress, _| {
+            let pages = &self.recording.memory.pages;
+            pages.damaged(progress).map_err(|e| Failure::file(&self.file, e))
+        })
     }
 
     /// Different contents among the pages of the source, the page of zeros included.
