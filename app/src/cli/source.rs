@@ -1,7 +1,7 @@
 //! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
 
-use super::out::counted;
 use super::failure::complain;
+use super::out::counted;
 use super::{Failure, waiting};
 use crate::document::source;
 use clap::Args;
