@@ -148,7 +148,8 @@ pub(crate) fn device() -> DeviceInfo {
         gpu_name: "Mali-G71".into(),
         register_map: "mali-jm".into(),
         containment: Containment::Software,
-        window: 0x4000,
+        hardware: None,
+        windows: replay_engine::device::Window::registers(0x4000),
         arena: Arena {
             base: PhysAddr(0x1_0000_0000),
             pages: 1 << 20,

@@ -92,7 +92,8 @@ fn target() -> DeviceInfo {
         gpu_name: String::new(),
         register_map: "mali-jm".to_owned(),
         containment: Containment::Software,
-        window: 0x4000,
+        hardware: None,
+        windows: replay_engine::device::Window::registers(0x4000),
         arena: Arena {
             base: PhysAddr(0x1_0000_0000),
             pages: 1 << 20,

@@ -15,6 +15,7 @@ pub mod mmu;
 pub mod progress;
 pub mod recording;
 pub mod registers;
+pub mod screen;
 pub mod timeline;
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Driver<'_> {
             spaces: vec![Space {
                 name: "gpu".to_owned(),
                 kind: SpaceKind::Registers,
-                bytes: self.info.window,
+                bytes: self.info.register_bytes(),
             }],
             address_spaces: self.spaces.iter().take(told).enumerate().map(space).collect(),
             buffers: self.buffers.clone(),

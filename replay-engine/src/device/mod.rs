@@ -3,14 +3,44 @@
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
-use trace_core::recording::{Page, ZERO_PAGE};
+use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
+use trace_core::screen::Picture;
 
-/// Space numbers that plans use.
+/// Space numbers that plans use. Windows beside the registers have the numbers that the device gives them, from
+/// [`space::FIRST_OTHER`] on.
 pub mod space {
-    /// Device registers.
+    /// Device registers: the window that the register map describes.
     pub const REGISTERS: u8 = 0;
     /// The agent's own memory for this plan: offset = physical address - start of the arena.
     pub const ARENA: u8 = 1;
+    /// The first number of a window beside the registers: framebuffer memory, another block of registers.
+    pub const FIRST_OTHER: u8 = 2;
+}
+
+/// A window of a device that a plan's accesses may go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Space number in plans; never [`space::ARENA`].
+    pub number: u8,
+    /// Name of the space in recordings: `gpu`, `bar2`.
+    pub name: String,
+    /// What it is.
+    pub kind: SpaceKind,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+impl Window {
+    /// The register window of a device that has no other, as recordings of job-manager GPUs call it.
+    #[must_use]
+    pub fn registers(bytes: u64) -> Vec<Self> {
+        vec![Self {
+            number: space::REGISTERS,
+            name: "gpu".to_owned(),
+            kind: SpaceKind::Registers,
+            bytes,
+        }]
+    }
 }
 
 /// What keeps a device from reaching memory that is not the agent's.
@@ -67,14 +97,43 @@ pub struct DeviceInfo {
     pub register_map: String,
     /// What keeps it from foreign memory.
     pub containment: Containment,
-    /// Bytes of its register window.
-    pub window: u64,
+    /// What it is on its bus, where it is on one: a recording of another device is refused.
+    #[serde(with = "hardware_json")]
+    pub hardware: Option<Hardware>,
+    /// Its windows, by rising number. The first one is that of its registers.
+    pub windows: Vec<Window>,
     /// Memory for plans.
     pub arena: Arena,
     /// Whether its time is virtual (a software device) or real.
     pub virtual_time: bool,
     /// Whether it can run shaders.
     pub computes: bool,
+}
+
+/// Hardware among fixed-width fields: the JSON text of its extra in recordings, so that one description has one form.
+mod hardware_json {
+    use super::Hardware;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
+
+    pub fn serialize<S: Serializer>(hardware: &Option<Hardware>, to: S) -> Result<S::Ok, S::Error> {
+        let json = hardware.as_ref().map(serde_json::to_string).transpose();
+        json.map_err(ser::Error::custom)?.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Hardware>, D::Error> {
+        let json = Option::<String>::deserialize(from)?;
+        let read = json.map(|text| serde_json::from_str(&text)).transpose();
+        read.map_err(de::Error::custom)
+    }
+}
+
+impl DeviceInfo {
+    /// Bytes of the register window; 0 where there is none.
+    #[must_use]
+    pub fn register_bytes(&self) -> u64 {
+        let registers = self.windows.iter().find(|w| w.number == space::REGISTERS);
+        registers.map_or(0, |w| w.bytes)
+    }
 }
 
 /// A device went wrong.
@@ -151,6 +210,14 @@ pub trait Board: replay_core::Device + Send {
     /// Gives the device the progress of what it does from now on, until the next call. A device that computes looks
     /// whether it was cancelled, and then ends its work soon, in whatever state.
     fn watch(&mut self, _progress: &Progress) {}
+
+    /// The picture that the device shows now; `None` for one that has no screen.
+    ///
+    /// # Errors
+    /// When the device or the way to it failed.
+    fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
+        Ok(None)
+    }
 
     /// Jobs that ended since the last call, in order.
     fn take_job_reports(&mut self) -> Vec<JobReport>;

@@ -45,7 +45,7 @@ pub(super) fn recording(
         spaces: vec![Space {
             name: "gpu".to_owned(),
             kind: SpaceKind::Registers,
-            bytes: info.window,
+            bytes: info.register_bytes(),
         }],
         address_spaces: plan
             .spaces

@@ -181,7 +181,8 @@ mod tests {
                 gpu_name: String::new(),
                 register_map: String::new(),
                 containment: Containment::None,
-                window: 0,
+                hardware: None,
+                windows: crate::device::Window::registers(0),
                 arena: Arena {
                     base: PhysAddr(0),
                     pages: 0,

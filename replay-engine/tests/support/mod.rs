@@ -109,7 +109,8 @@ impl Board for TestBoard {
             gpu_name: "Mali-G71".to_owned(),
             register_map: "mali-jm".to_owned(),
             containment: Containment::Software,
-            window: 0x4000,
+            hardware: None,
+            windows: replay_engine::device::Window::registers(0x4000),
             arena: Arena {
                 base: PhysAddr(BASE),
                 pages: FRAMES,

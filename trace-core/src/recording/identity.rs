@@ -58,6 +58,8 @@ pub enum SpaceKind {
     Ports,
     /// PCI configuration space.
     Config,
+    /// Memory of the machine that the driver reads beside the device: the shadow of an expansion ROM, a BIOS table.
+    Memory,
 }
 
 /// Format of a page table.

@@ -3,6 +3,7 @@
 mod attached;
 mod column;
 mod events;
+mod hardware;
 mod identity;
 mod ids;
 mod memory;
@@ -11,6 +12,7 @@ mod runs;
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
 pub use events::{Access, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow};
+pub use hardware::{Bar, EXPANSION_ROM, HARDWARE, Hardware, PciFunction, PlatformDevice, PlatformWindow};
 pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,
     Space, SpaceKind,

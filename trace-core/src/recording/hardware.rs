@@ -1,0 +1,216 @@
+//! The device that was recorded, as its bus knows it: which PCI function or device-tree node, and where its windows lay.
+//!
+//! Kept as the extra [`HARDWARE`], JSON, so that recordings without a bus, those of job-manager GPUs so far, need none
+//! of it. `docs/format.md` has the form.
+
+use super::Recording;
+use serde::{Deserialize, Serialize};
+
+/// Name of the extra that holds the [`Hardware`] of a recording.
+pub const HARDWARE: &str = "hardware";
+/// The number that a [`Bar`] has which is a PCI function's expansion ROM.
+pub const EXPANSION_ROM: u8 = 6;
+
+/// A device as its bus knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "bus", rename_all = "kebab-case")]
+pub enum Hardware {
+    /// A function of a PCI device.
+    Pci(PciFunction),
+    /// A device that the firmware's device tree describes.
+    Platform(PlatformDevice),
+}
+
+/// A PCI function. What the source does not tell is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PciFunction {
+    /// Where it is, `0000:00:03.0`; empty when unknown.
+    pub address: String,
+    /// Vendor id of configuration space.
+    pub vendor: u16,
+    /// Device id of configuration space.
+    pub device: u16,
+    /// Vendor id of the subsystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_vendor: Option<u16>,
+    /// Device id of the subsystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_device: Option<u16>,
+    /// Class code, 24 bits: base class, subclass, interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<u32>,
+    /// Revision id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u8>,
+    /// Interrupt that the system gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub irq: Option<u32>,
+    /// Its windows, by rising number; those that it does not have are not listed.
+    pub bars: Vec<Bar>,
+}
+
+/// A window of a PCI function: a base address register and what lies behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bar {
+    /// 0 to 5, or [`EXPANSION_ROM`]. A 64-bit one has the number of its lower half.
+    pub number: u8,
+    /// Bus address of the first byte, flag bits cleared.
+    pub base: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Whether it is of x86 port I/O instead of memory.
+    pub ports: bool,
+    /// Whether reads have no side effects, as the function says.
+    pub prefetchable: bool,
+}
+
+impl Bar {
+    /// Name of the space of accesses to it: `bar0`, `rom`.
+    #[must_use]
+    pub fn space_name(&self) -> String {
+        match self.number {
+            EXPANSION_ROM => "rom".to_owned(),
+            n => format!("bar{n}"),
+        }
+    }
+
+    /// One past the last byte on the bus.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.base.saturating_add(self.bytes)
+    }
+}
+
+/// A device of the device tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlatformDevice {
+    /// Path of its node, `/pl031@9010000`; empty when unknown.
+    pub node: String,
+    /// What it is compatible with, the most specific first.
+    pub compatible: Vec<String>,
+    /// Its windows, as `reg` lists them.
+    pub windows: Vec<PlatformWindow>,
+    /// Interrupt numbers that the system gave it.
+    pub irqs: Vec<u32>,
+}
+
+/// A window of a device of the device tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlatformWindow {
+    /// Name of the space of accesses to it: that of `reg-names`, or `reg0`.
+    pub name: String,
+    /// Physical address of the first byte.
+    pub base: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+impl Hardware {
+    /// What the device is, as people write it: `1002:5159`, `arm,pl031`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match self {
+            Self::Pci(f) => format!("{:04x}:{:04x}", f.vendor, f.device),
+            Self::Platform(d) => d.compatible.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Whether a recording of one may be replayed on the other: the same PCI vendor and device, or a common entry among
+    /// what they are compatible with.
+    #[must_use]
+    pub fn same_device(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pci(a), Self::Pci(b)) => (a.vendor, a.device) == (b.vendor, b.device),
+            (Self::Platform(a), Self::Platform(b)) => a.compatible.iter().any(|c| b.compatible.contains(c)),
+            _ => false,
+        }
+    }
+}
+
+impl Recording {
+    /// The device that was recorded, where the recording tells it.
+    #[must_use]
+    pub fn hardware(&self) -> Option<Hardware> {
+        serde_json::from_slice(self.extras.get(HARDWARE)?).ok()
+    }
+
+    /// Sets the device that was recorded.
+    pub fn set_hardware(&mut self, hardware: &Hardware) {
+        // Neither maps with other keys than strings nor values that fail to serialise are in it.
+        if let Ok(json) = serde_json::to_vec(hardware) {
+            self.extras.insert(HARDWARE.to_owned(), json);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rv100() -> Hardware {
+        Hardware::Pci(PciFunction {
+            address: "0000:00:03.0".into(),
+            vendor: 0x1002,
+            device: 0x5159,
+            irq: Some(11),
+            bars: vec![Bar {
+                number: 2,
+                base: 0xfebf_0000,
+                bytes: 0x4000,
+                ..Bar::default()
+            }],
+            ..PciFunction::default()
+        })
+    }
+
+    #[test]
+    fn hardware_is_read_as_it_is_written() {
+        let mut r = Recording::default();
+        assert_eq!(r.hardware(), None);
+        let clock = Hardware::Platform(PlatformDevice {
+            node: "/pl031@9010000".into(),
+            compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
+            windows: vec![PlatformWindow {
+                name: "reg0".into(),
+                base: 0x901_0000,
+                bytes: 0x1000,
+            }],
+            irqs: vec![2],
+        });
+        for h in [rv100(), clock] {
+            r.set_hardware(&h);
+            assert_eq!(r.hardware(), Some(h));
+        }
+        r.extras.insert(HARDWARE.into(), b"{\"bus\":\"isa\"}".to_vec());
+        assert_eq!(r.hardware(), None);
+    }
+
+    #[test]
+    fn absent_facts_are_left_out_and_may_be_absent() {
+        let json = serde_json::to_string(&rv100()).unwrap();
+        assert!(json.starts_with("{\"bus\":\"pci\",\"address\":\"0000:00:03.0\""), "{json}");
+        assert!(!json.contains("class"), "{json}");
+        let short: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20825}").unwrap();
+        assert_eq!(short.id(), "1002:5159");
+        assert!(short.same_device(&rv100()));
+    }
+
+    #[test]
+    fn devices_are_the_same_by_their_ids_alone() {
+        let other: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20550}").unwrap();
+        assert!(!other.same_device(&rv100()));
+        let of = |names: &[&str]| {
+            Hardware::Platform(PlatformDevice {
+                compatible: names.iter().map(|n| (*n).to_owned()).collect(),
+                ..PlatformDevice::default()
+            })
+        };
+        assert!(of(&["rockchip,rk3399-mali", "arm,mali-t860"]).same_device(&of(&["arm,mali-t860"])));
+        assert!(!of(&[]).same_device(&of(&[])));
+        assert!(!of(&["arm,pl031"]).same_device(&rv100()));
+    }
+}

@@ -1,0 +1,231 @@
+//! A picture that a device showed, and its file format PPM (binary, `P6`), which QEMU and framebuffer tools write.
+
+/// Most bytes of a picture's file that are read.
+pub const MAX_FILE: u64 = 512 << 20;
+
+/// A picture: three bytes a pixel, red, green and blue, rows from the top, no padding.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    width: u32,
+    height: u32,
+    rgb: Vec<u8>,
+}
+
+impl std::fmt::Debug for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Picture({} by {})", self.width, self.height)
+    }
+}
+
+/// Bytes are no picture.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PictureError {
+    /// The first bytes are not those of a binary PPM file.
+    #[error("this is no binary PPM picture: it does not start with P6")]
+    NotPpm,
+    /// A number of the head is missing, or is none.
+    #[error("byte {byte}: the picture's {what} is missing or no number")]
+    Head {
+        /// Where.
+        byte: usize,
+        /// Which number.
+        what: &'static str,
+    },
+    /// It has more than one byte a sample.
+    #[error("the picture's samples go up to {maximum}; only 255 is read")]
+    Depth {
+        /// Largest sample.
+        maximum: u32,
+    },
+    /// It has no pixels, or more than can be told.
+    #[error("a picture of {width} by {height} pixels is none")]
+    Size {
+        /// Pixels a row.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+    /// There are not as many bytes as pixels.
+    #[error("a picture of {width} by {height} pixels has {expected} bytes; there are {bytes}")]
+    Short {
+        /// Pixels a row.
+        width: u32,
+        /// Rows.
+        height: u32,
+        /// Bytes that it should have.
+        expected: u64,
+        /// Bytes there are.
+        bytes: u64,
+    },
+}
+
+impl Picture {
+    /// A picture of these pixels.
+    ///
+    /// # Errors
+    /// When it has no pixels, or there are not three bytes for each.
+    pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Result<Self, PictureError> {
+        let expected = size(width, height)?;
+        if rgb.len() as u64 != expected {
+            return Err(PictureError::Short {
+                width,
+                height,
+                expected,
+                bytes: rgb.len() as u64,
+            });
+        }
+        Ok(Self { width, height, rgb })
+    }
+
+    /// Pixels a row.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Red, green and blue of each pixel, rows from the top.
+    #[must_use]
+    pub fn rgb(&self) -> &[u8] {
+        &self.rgb
+    }
+
+    /// A pixel, counted from the top left; `None` outside.
+    #[must_use]
+    pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
+        if x >= self.width {
+            return None;
+        }
+        let at = (y as usize).checked_mul(self.width as usize)?.checked_add(x as usize)?;
+        self.rgb.get(at.checked_mul(3)?..)?.first_chunk().copied()
+    }
+
+    /// The picture as a binary PPM file.
+    #[must_use]
+    pub fn to_ppm(&self) -> Vec<u8> {
+        let mut bytes = format!("P6\n{} {}\n255\n", self.width, self.height).into_bytes();
+        bytes.extend_from_slice(&self.rgb);
+        bytes
+    }
+
+    /// Reads a binary PPM file of one byte a sample. Comments are skipped; what follows the last pixel is, too.
+    ///
+    /// # Errors
+    /// When the bytes are no such file, or end before the last pixel.
+    pub fn from_ppm(bytes: &[u8]) -> Result<Self, PictureError> {
+        if !bytes.starts_with(b"P6") {
+            return Err(PictureError::NotPpm);
+        }
+        let mut at = 2;
+        let width = number(bytes, &mut at, "width")?;
+        let height = number(bytes, &mut at, "height")?;
+        let maximum = number(bytes, &mut at, "largest sample")?;
+        if maximum != 255 {
+            return Err(PictureError::Depth { maximum });
+        }
+        let expected = size(width, height)?;
+        // One byte of space, then the samples.
+        let pixels = bytes.get(at.saturating_add(1)..).unwrap_or_default();
+        match usize::try_from(expected).ok().and_then(|n| pixels.get(..n)) {
+            Some(rgb) => Self::new(width, height, rgb.to_vec()),
+            None => Err(PictureError::Short {
+                width,
+                height,
+                expected,
+                bytes: pixels.len() as u64,
+            }),
+        }
+    }
+}
+
+/// Bytes of a picture.
+fn size(width: u32, height: u32) -> Result<u64, PictureError> {
+    let pixels = u64::from(width) * u64::from(height);
+    match pixels.checked_mul(3) {
+        Some(n) if n > 0 && n <= MAX_FILE => Ok(n),
+        _ => Err(PictureError::Size { width, height }),
+    }
+}
+
+/// The next number of the head, behind spaces and comments.
+fn number(bytes: &[u8], at: &mut usize, what: &'static str) -> Result<u32, PictureError> {
+    let start = *at;
+    loop {
+        match bytes.get(*at) {
+            Some(b) if b.is_ascii_whitespace() => *at += 1,
+            Some(b'#') => {
+                while bytes.get(*at).is_some_and(|b| *b != b'\n') {
+                    *at += 1;
+                }
+            }
+            _ => break,
+        }
+    }
+    let first = *at;
+    while bytes.get(*at).is_some_and(u8::is_ascii_digit) {
+        *at += 1;
+    }
+    let digits = bytes.get(first..*at).and_then(|d| std::str::from_utf8(d).ok());
+    let value = digits.filter(|_| first > start).and_then(|d| d.parse().ok());
+    value.ok_or(PictureError::Head { byte: first, what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_read_as_it_is_written() {
+        let p = Picture::new(2, 2, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]).unwrap();
+        assert_eq!(p.pixel(1, 0), Some([4, 5, 6]));
+        assert_eq!(p.pixel(0, 1), Some([7, 8, 9]));
+        assert_eq!(p.pixel(2, 0), None);
+        assert_eq!(p.pixel(0, 2), None);
+        assert_eq!(Picture::from_ppm(&p.to_ppm()), Ok(p.clone()));
+        let mut told = b"P6 # two\n#\n2\t2 255\n".to_vec();
+        told.extend_from_slice(p.rgb());
+        told.push(b'\n');
+        assert_eq!(Picture::from_ppm(&told), Ok(p));
+    }
+
+    #[test]
+    fn what_is_no_picture_is_refused_with_its_place() {
+        assert_eq!(Picture::from_ppm(b"P5\n1 1\n255\n123"), Err(PictureError::NotPpm));
+        assert_eq!(
+            Picture::from_ppm(b"P6\n1 x"),
+            Err(PictureError::Head {
+                byte: 5,
+                what: "height"
+            })
+        );
+        assert_eq!(
+            Picture::from_ppm(b"P62 1 255\n"),
+            Err(PictureError::Head { byte: 2, what: "width" })
+        );
+        assert_eq!(
+            Picture::from_ppm(b"P6\n1 1\n65535\n123456"),
+            Err(PictureError::Depth { maximum: 65535 })
+        );
+        for (head, width, height) in [
+            (&b"P6\n0 9\n255\n"[..], 0, 9),
+            (b"P6\n4294967295 4294967295\n255\n", u32::MAX, u32::MAX),
+        ] {
+            assert_eq!(Picture::from_ppm(head), Err(PictureError::Size { width, height }));
+        }
+        assert_eq!(
+            Picture::from_ppm(b"P6\n2 1\n255\n12345"),
+            Err(PictureError::Short {
+                width: 2,
+                height: 1,
+                expected: 6,
+                bytes: 5
+            })
+        );
+        assert!(Picture::new(1, 1, vec![0; 4]).is_err());
+    }
+}
