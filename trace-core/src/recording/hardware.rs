@@ -192,7 +192,10 @@ mod tests {
     #[test]
     fn absent_facts_are_left_out_and_may_be_absent() {
         let json = serde_json::to_string(&rv100()).unwrap();
-        assert!(json.starts_with("{\"bus\":\"pci\",\"address\":\"0000:00:03.0\""), "{json}");
+        assert!(
+            json.starts_with("{\"bus\":\"pci\",\"address\":\"0000:00:03.0\""),
+            "{json}"
+        );
         assert!(!json.contains("class"), "{json}");
         let short: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20825}").unwrap();
         assert_eq!(short.id(), "1002:5159");
