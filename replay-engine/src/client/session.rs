@@ -369,7 +369,7 @@ impl Client {
         self.connection
             .send(Stage::Lease, Concern::Lease, &LeaseRequest::Take(device.to_owned()))?;
         match self.connection.message(Stage::Lease, Concern::Lease)? {
-            LeaseReply::Granted(info) => Ok(Lease::new(self.connection, info)),
+            LeaseReply::Granted(info) => Ok(Lease::new(self.connection, *info)),
             LeaseReply::NoDevice { known } => Err(ClientError::NoDevice {
                 device: device.to_owned(),
                 known: known.join(", "),

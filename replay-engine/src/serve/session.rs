@@ -276,7 +276,7 @@ impl Session {
                 tracing::info!(client = self.name, device, "leased");
                 let info = hold.info().clone();
                 self.hold = Some(hold);
-                LeaseReply::Granted(info)
+                LeaseReply::Granted(Box::new(info))
             }
             Err(reply) => *reply,
         })

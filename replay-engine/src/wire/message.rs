@@ -93,7 +93,7 @@ pub enum LeaseRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaseReply {
     /// It is the client's until the connection ends.
-    Granted(DeviceInfo),
+    Granted(Box<DeviceInfo>),
     /// There is none of that name.
     NoDevice {
         /// Names there are.
