@@ -59,7 +59,7 @@ pub fn add(add: Add<'_>) {
     };
     add("wire", "confirm", message(2, &confirm));
     add("wire", "lease", message(3, &LeaseRequest::Take("mali-g71".into())));
-    add("wire", "granted", message(4, &LeaseReply::Granted(info)));
+    add("wire", "granted", message(4, &LeaseReply::Granted(Box::new(info))));
     let part = |bytes| Part { bytes, digest: [1; 32] };
     let offer = PagesRequest::Offer {
         head: part(5000),
