@@ -470,7 +470,8 @@ fn what_cannot_be_recorded_is_said() {
 fn programs_that_use_no_gpu_do_not_notice_the_library() {
     let library = program("kinescope").with_file_name("libkinescope_panfrost.so");
     assert!(library.exists(), "{}: not built", library.display());
-    let script = "ls /dev /sys/class >/dev/null && cat /etc/hostname /proc/self/maps | wc -l && stat /etc >/dev/null";
+    // Only what every Linux has: a container or chroot may lack /sys and a host name.
+    let script = "ls /dev /proc/self/fd >/dev/null && cat /etc/passwd /proc/self/maps | wc -l && stat /etc >/dev/null";
     let alone = Command::new("sh").args(["-c", script]).output().unwrap();
     let with = Command::new("sh")
         .args(["-c", script])
