@@ -437,7 +437,9 @@ fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
             };
             c.sender.send(Concern::Session, &welcome).unwrap();
             c.receiver.receive().unwrap();
-            c.sender.send(Concern::Lease, &LeaseReply::Granted(Box::new(info))).unwrap();
+            c.sender
+                .send(Concern::Lease, &LeaseReply::Granted(Box::new(info)))
+                .unwrap();
             c.receiver.receive().unwrap();
             c.sender.send(Concern::Pages, &lie).unwrap();
         });

@@ -5,6 +5,7 @@ pub mod chains;
 mod error;
 pub mod gpureplay;
 pub mod raw_memory;
+pub mod trace;
 
 pub use error::{ImportError, Place};
 
@@ -59,6 +60,13 @@ pub const IMPORTERS: &[Importer] = &[
         fits: chains::fits,
         parts: chains::parts,
         reads: Reads::Chains,
+    },
+    Importer {
+        name: "trace",
+        takes: "a text log of mmiotrace, plain or packed by gzip",
+        fits: trace::fits,
+        parts: trace::parts,
+        reads: Reads::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),
     },
 ];
 

@@ -1,0 +1,320 @@
+//! A log on its way to a recording: what a format makes of each block, put together in order and finished once.
+
+use super::super::error::{ImportError, Place};
+use super::Options;
+use super::device::{self, Function, name_of};
+use super::rows::{Rows, Unusable};
+use super::screen;
+use super::source::{self, End};
+use super::windows::{NOWHERE, Owner, Windows};
+use crate::check::{Finding, FindingKind};
+use crate::progress::Progress;
+use crate::recording::{
+    Clock, Column, ColumnBuilder, EventKind, Events, Facts, Hardware, Identity, LostEvents, Recording,
+};
+use bytemuck::Pod;
+use rayon::prelude::*;
+use std::path::Path;
+
+/// A format of logs: blocks of lines are parsed each by itself, on several threads, and what they say is then taken in
+/// order.
+pub(super) trait Format: Sync {
+    /// What a block says.
+    type Parsed: Send;
+
+    /// Reads a block of whole lines. What earlier blocks said may not all be known yet.
+    fn parse(&self, block: &[u8]) -> Self::Parsed;
+
+    /// Takes what a block says; blocks come in order.
+    fn take(&mut self, parsed: Self::Parsed, log: &mut Log);
+
+    /// Hands over what is told of the device.
+    fn finish(self, log: &mut Log);
+}
+
+/// What a log told so far.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pieces: Vec<Rows>,
+    lines: u64,
+    unusable: Unusable,
+    pub(super) findings: Vec<Finding>,
+    pub(super) windows: Windows,
+    pub(super) functions: Vec<Function>,
+    pub(super) source: &'static str,
+    pub(super) tool: String,
+    pub(super) clock: Clock,
+}
+
+impl Log {
+    /// Adds a piece of events, whose windows are settled.
+    pub(super) fn push(&mut self, rows: Rows) {
+        self.unusable.append(&rows.unusable, self.lines);
+        self.lines += rows.lines;
+        if rows.len() > 0 || !rows.lost.is_empty() {
+            self.pieces.push(rows);
+        }
+    }
+}
+
+/// Imports a log of a format.
+///
+/// # Errors
+/// When the file cannot be read, holds nothing of the format, a device was named that it does not tell of, or the
+/// work was cancelled.
+pub(super) fn import<F: Format>(
+    mut format: F,
+    path: &Path,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Recording, ImportError> {
+    let mut log = Log {
+        clock: Clock::Monotonic,
+        ..Log::default()
+    };
+    let end = source::blocks(path, progress, |batch| {
+        let parsed: Vec<F::Parsed> = batch.par_iter().map(|block| format.parse(block)).collect();
+        for p in parsed {
+            format.take(p, &mut log);
+        }
+        Ok(())
+    })?;
+    format.finish(&mut log);
+    log.ended(end);
+    let mut recording = log.recording(path, options, progress)?;
+    screen::attach(path, &mut recording);
+    Ok(recording)
+}
+
+impl Log {
+    /// Tells how the file ended, and which lines were of no use.
+    fn ended(&mut self, end: End) {
+        if self.unusable.count > 0 {
+            let n = self.unusable.count;
+            let (is, lines) = if n == 1 { ("is", "line") } else { ("are", "lines") };
+            let message = format!("{n} {lines} {is} none of the format, or not whole, and {is} left out");
+            self.findings
+                .push(Finding::new(FindingKind::NotUsed, self.unusable.place(), message));
+        }
+        match end {
+            End::Whole => {}
+            End::Cut(bytes) => self.findings.push(Finding::new(
+                FindingKind::TruncatedSection,
+                format!("line {}", self.lines + 1),
+                format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
+            )),
+            End::Broken(why, at) => self.findings.push(Finding::new(
+                FindingKind::TruncatedSection,
+                format!("byte {at:#x}"),
+                format!(
+                    "the packed file cannot be unpacked further ({why}); {} lines before it were used",
+                    self.lines
+                ),
+            )),
+        }
+    }
+
+    fn recording(mut self, path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
+        let events: usize = self.pieces.iter().map(Rows::len).sum();
+        if self.pieces.iter().all(|p| p.offset.is_empty()) {
+            let first = self.unusable.first.first().copied();
+            let (place, what) = match first {
+                Some(line) => (
+                    Place::Line(line),
+                    "this line is none of the format, and no other is an access",
+                ),
+                None => (Place::Whole, "no line of it is an access"),
+            };
+            return Err(ImportError::malformed(
+                path,
+                place,
+                format!("{what} ({} lines read)", self.lines),
+            ));
+        }
+        if u32::try_from(events).is_err() {
+            let message = format!("{events} events; a recording holds at most {}", u32::MAX);
+            return Err(ImportError::malformed(path, Place::Whole, message));
+        }
+        let chosen = device::choose(path, &self.functions, self.windows.all(), options.device.as_ref())?;
+        let made = device::spaces(&self.functions, chosen, self.windows.all());
+        self.tell_others(chosen, &made.of_window);
+        progress.check()?;
+
+        let of_window = &made.of_window;
+        let left_out = self
+            .windows
+            .all()
+            .iter()
+            .zip(of_window)
+            .any(|(w, s)| w.accesses > 0 && s.is_none());
+        let keeps = |window: u16| window == NOWHERE || of_window.get(usize::from(window)).is_some_and(Option::is_some);
+        let unsettled = self
+            .pieces
+            .par_iter()
+            .map(|p| p.window.iter().filter(|w| !keeps(**w)).count())
+            .sum::<usize>();
+        if left_out || unsettled > 0 {
+            self.pieces.par_iter_mut().for_each(|p| p.retain(keeps));
+        }
+        let function = chosen.and_then(|i| self.functions.get(i));
+        let mut recording = Recording {
+            facts: Facts {
+                identity: Identity {
+                    driver: function.map(|f| f.driver.clone()).unwrap_or_default(),
+                    tool: self.tool,
+                    source: self.source.to_owned(),
+                    clock: self.clock,
+                    ..Identity::default()
+                },
+                spaces: made.spaces,
+                lost: lost(&self.pieces),
+                findings: self.findings,
+                ..Facts::default()
+            },
+            ..Recording::default()
+        };
+        if let Some(f) = function {
+            recording.set_hardware(&Hardware::Pci(f.pci.clone()));
+        }
+        recording.events = columns(self.pieces, of_window);
+        progress.check()?;
+        Ok(recording)
+    }
+
+    /// Tells of accesses that are no part of the recording, because they are to other devices.
+    fn tell_others(&mut self, chosen: Option<usize>, of_window: &[Option<u8>]) {
+        for (i, f) in self.functions.iter().enumerate().filter(|(i, _)| Some(*i) != chosen) {
+            let of = |owner: &Owner| matches!(owner, Owner::Bar { function, .. } if *function == i);
+            let accesses: u64 = self
+                .windows
+                .all()
+                .iter()
+                .filter(|w| of(&w.owner))
+                .map(|w| w.accesses)
+                .sum();
+            if accesses > 0 {
+                let message =
+                    format!("{accesses} accesses to another device were left out; --device imports it instead");
+                self.findings
+                    .push(Finding::new(FindingKind::NotUsed, name_of(f), message));
+            }
+        }
+        let beside = self.windows.all().iter().zip(of_window);
+        let beside = beside.filter(|(w, s)| s.is_none() && matches!(w.owner, Owner::Memory));
+        let accesses: u64 = beside.map(|(w, _)| w.accesses).sum();
+        if accesses > 0 {
+            let message =
+                format!("{accesses} accesses lie in more ranges than a recording has spaces and were left out");
+            self.findings
+                .push(Finding::new(FindingKind::NotUsed, "spaces", message));
+        }
+    }
+}
+
+/// Events that are missing, with the events before which they are.
+fn lost(pieces: &[Rows]) -> Vec<LostEvents> {
+    let mut before = 0u64;
+    let mut all = Vec::new();
+    for p in pieces {
+        all.extend(p.lost.iter().map(|l| LostEvents {
+            before_event: before + l.before as u64,
+            count: l.count,
+            reason: l.reason.clone(),
+        }));
+        before += p.len() as u64;
+    }
+    all
+}
+
+/// Puts pieces of a column together; one value throughout costs nothing a row.
+fn column<T: Pod + PartialEq>(pieces: Vec<Vec<T>>) -> Column<T> {
+    let mut b = ColumnBuilder::new();
+    let rows = pieces.iter().map(Vec::len).sum();
+    match pieces.iter().flatten().next().copied() {
+        Some(first) if pieces.par_iter_same(&first) => b.push_constant(first, rows),
+        _ => pieces.into_iter().for_each(|p| b.push_owned(p)),
+    }
+    b.finish()
+}
+
+trait AllSame<T> {
+    fn par_iter_same(&self, value: &T) -> bool;
+}
+
+impl<T: PartialEq> AllSame<T> for Vec<Vec<T>> {
+    fn par_iter_same(&self, value: &T) -> bool {
+        self.iter().all(|p| p.iter().all(|v| v == value))
+    }
+}
+
+/// The pieces as the columns of a recording. Every event goes to a window that is a space, or to none.
+fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
+    // Rows of each side table before each piece.
+    let mut bases = Vec::with_capacity(pieces.len());
+    let mut next = [0u32; 3];
+    for p in &pieces {
+        bases.push(next);
+        for (n, rows) in next.iter_mut().zip([p.offset.len(), p.interrupts.len(), p.marks.len()]) {
+            // All events together are fewer than 32 bits count.
+            *n += rows as u32;
+        }
+    }
+    let made: Vec<(Vec<u8>, Vec<u32>)> = pieces
+        .par_iter()
+        .zip(bases)
+        .map(|(p, mut next)| {
+            let space = |w: &u16| of_window.get(usize::from(*w)).copied().flatten().unwrap_or(0);
+            let payload = p.kind.iter().map(|kind| {
+                let slot = match EventKind::from_raw(*kind) {
+                    Some(EventKind::Interrupt) => &mut next[1],
+                    Some(EventKind::Mark) => &mut next[2],
+                    _ => &mut next[0],
+                };
+                let row = *slot;
+                *slot += 1;
+                row
+            });
+            (p.window.iter().map(space).collect(), payload.collect())
+        })
+        .collect();
+    let (space, payload) = made.into_iter().unzip();
+    let mut events = Events {
+        space: column(space),
+        payload: column(payload),
+        ..Events::default()
+    };
+    let mut parts = Parts::default();
+    for p in pieces {
+        let rows = p.len();
+        parts.kind.push(p.kind);
+        parts.time.push(p.time);
+        parts
+            .thread
+            .push(if p.thread.is_empty() { vec![0; rows] } else { p.thread });
+        parts.offset.push(p.offset);
+        parts.width.push(p.width);
+        parts.value.push(p.value);
+        parts.interrupts.push(p.interrupts);
+        events.marks.extend(p.marks);
+    }
+    events.kind = column(parts.kind);
+    events.time = column(parts.time);
+    events.thread = column(parts.thread);
+    events.offset = column(parts.offset);
+    events.width = column(parts.width);
+    events.value = column(parts.value);
+    events.interrupts = column(parts.interrupts);
+    events
+}
+
+/// Columns in pieces.
+#[derive(Default)]
+struct Parts {
+    kind: Vec<Vec<u8>>,
+    time: Vec<Vec<u64>>,
+    thread: Vec<Vec<u32>>,
+    offset: Vec<Vec<u32>>,
+    width: Vec<Vec<u8>>,
+    value: Vec<Vec<u64>>,
+    interrupts: Vec<Vec<crate::recording::InterruptRow>>,
+}

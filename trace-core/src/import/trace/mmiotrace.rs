@@ -1,0 +1,321 @@
+//! The kernel's mmiotrace log: accesses of x86 drivers to memory that they mapped after the tracer was started.
+//!
+//! ```text
+//! VERSION 20070824
+//! PCIDEV BUSDEVFN VENDORDEVICE IRQ  seven bases with flags in their low bits, seven sizes  [DRIVER]
+//! MAP TIME ID PHYSICAL VIRTUAL BYTES PC PID
+//! UNMAP TIME ID PC PID
+//! R|W WIDTH TIME ID PHYSICAL VALUE PC PID
+//! UNKNOWN TIME ID PHYSICAL OP,OP,OP PC PID
+//! MARK TIME TEXT
+//! ```
+//!
+//! Numbers are hexadecimal, apart from widths, ids and times; times are seconds of the kernel's trace clock.
+//! An `UNKNOWN` line is an access whose instruction the tracer does not decode, and so has an address and no value.
+//! Lost events are a mark of time 0 that says `Lost N events.`
+//! From the kernel's `Documentation/trace/mmiotrace.rst` and the logs themselves.
+
+use super::device::Function;
+use super::log::{Format, Log};
+use super::rows::{At, Rows};
+use super::text::{self, Line};
+use super::windows::{Finder, Owner, Windows};
+use crate::check::{Finding, FindingKind};
+use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
+
+/// What [`crate::recording::Identity::source`] says.
+pub(super) const SOURCE: &str = "mmiotrace";
+/// Bits of a window's base that are flags: the low four, and of those that is of port I/O the lowest, that is
+/// prefetchable the highest.
+const FLAGS: u64 = 0xf;
+const PORTS: u64 = 1;
+const PREFETCHABLE: u64 = 8;
+/// Flag of the expansion ROM's window: what is read is a copy that the firmware left in memory.
+const SHADOW: u64 = 2;
+/// Most functions that are taken from a log.
+const MOST_FUNCTIONS: usize = 1024;
+
+/// Whether a line is one of this format.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    let mut l = Line::new(line);
+    match l.word() {
+        Some(b"VERSION") => l.decimal().is_some(),
+        Some(b"PCIDEV") => function(l).is_some(),
+        Some(b"MARK" | b"UNMAP") => l.time().is_some(),
+        Some(b"MAP") => map(l).is_some(),
+        Some(b"R" | b"W") => access(l).is_some(),
+        Some(b"UNKNOWN") => undecoded(l).is_some(),
+        _ => false,
+    }
+}
+
+struct AccessLine {
+    width: u8,
+    time: u64,
+    address: u64,
+    value: u64,
+}
+
+fn access(mut l: Line<'_>) -> Option<AccessLine> {
+    let width = l.decimal()?;
+    let time = l.time()?;
+    l.decimal()?;
+    let (address, value) = (l.hex()?, l.hex()?);
+    l.hex()?;
+    let width = match width {
+        1 | 2 | 4 | 8 => width as u8,
+        _ => return None,
+    };
+    // A value beyond its width is no value of it.
+    (width == 8 || value >> (8 * u32::from(width)) == 0).then_some(AccessLine {
+        width,
+        time,
+        address,
+        value,
+    })
+}
+
+/// Reads the line of an access that was not decoded.
+fn undecoded(mut l: Line<'_>) -> Option<()> {
+    l.time()?;
+    l.decimal()?;
+    l.hex()?;
+    for byte in l.word()?.split(|b| *b == b',') {
+        text::hex(byte).filter(|b| *b < 256)?;
+    }
+    l.hex()?;
+    Some(())
+}
+
+struct MapLine {
+    time: u64,
+    id: u32,
+    address: u64,
+    bytes: u64,
+}
+
+fn map(mut l: Line<'_>) -> Option<MapLine> {
+    let (time, id) = (l.time()?, l.decimal()?);
+    let address = l.hex()?;
+    l.hex()?;
+    let bytes = l.hex()?;
+    Some(MapLine {
+        time,
+        id,
+        address,
+        bytes,
+    })
+}
+
+fn function(mut l: Line<'_>) -> Option<Function> {
+    let place = u32::try_from(l.hex()?).ok()?;
+    let id = u32::try_from(l.hex()?).ok()?;
+    let irq = u32::try_from(l.hex()?).ok()?;
+    let mut bases = [0; 7];
+    let mut sizes = [0; 7];
+    for slot in bases.iter_mut().chain(&mut sizes) {
+        *slot = l.hex()?;
+    }
+    let driver = l
+        .word()
+        .map(|w| String::from_utf8_lossy(w).into_owned())
+        .unwrap_or_default();
+    let mut bars = Vec::new();
+    for (number, (base, bytes)) in (0u8..).zip(bases.into_iter().zip(sizes)) {
+        let rom = number == EXPANSION_ROM;
+        // A copy of the ROM lies in memory, not behind a window of the function; a size of 0 is no window at all.
+        if bytes == 0 || base & !FLAGS == 0 && base & PORTS == 0 || rom && base & SHADOW != 0 {
+            continue;
+        }
+        let ports = !rom && base & PORTS != 0;
+        bars.push(Bar {
+            number,
+            base: base & if ports { !3 } else { !FLAGS },
+            bytes,
+            ports,
+            prefetchable: !rom && !ports && base & PREFETCHABLE != 0,
+        });
+    }
+    let pci = PciFunction {
+        address: format!("0000:{:02x}:{:02x}.{}", place >> 8, place >> 3 & 0x1f, place & 7),
+        vendor: (id >> 16) as u16,
+        device: id as u16,
+        irq: (irq != 0).then_some(irq),
+        bars,
+        ..PciFunction::default()
+    };
+    (place <= 0xffff).then_some(Function { pci, driver })
+}
+
+/// What a block says.
+pub(super) struct Parsed {
+    rows: Rows,
+    maps: Vec<(u64, u64)>,
+    functions: Vec<Function>,
+    version: Option<u32>,
+    undecoded: u64,
+}
+
+/// The format, with what the log told so far.
+#[derive(Default)]
+pub(super) struct Mmiotrace {
+    windows: Windows,
+    functions: Vec<Function>,
+    maps: Vec<(u64, u64)>,
+    version: Option<u32>,
+    undecoded: u64,
+}
+
+/// The range that a mapping of the log gives an address; where none does, the 64 KiB around it.
+fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64) {
+    let of = maps
+        .iter()
+        .rev()
+        .find(|(first, last)| (*first..=*last).contains(&address));
+    of.copied().unwrap_or((address & !0xffff, address | 0xffff))
+}
+
+impl Parsed {
+    /// Takes a line; `None` when it is none of the format.
+    fn line(&mut self, line: &[u8], finder: &mut Finder<'_>) -> Option<()> {
+        let at = |finder: &mut Finder<'_>, address| match finder.find(address) {
+            Some((window, offset)) => At::Window(window, offset),
+            None => At::Address(address),
+        };
+        let mut l = Line::new(line);
+        match line {
+            [way @ (b'R' | b'W'), b' ', ..] => {
+                l.word();
+                let a = access(l)?;
+                self.rows
+                    .access(*way == b'W', a.time, at(finder, a.address), a.width, a.value);
+            }
+            [b'U', b'N', b'K', ..] => {
+                l.tag(b"UNKNOWN ")?;
+                undecoded(l)?;
+                self.undecoded += 1;
+            }
+            _ => self.rare(l)?,
+        }
+        Some(())
+    }
+
+    fn rare(&mut self, mut l: Line<'_>) -> Option<()> {
+        match l.word()? {
+            b"VERSION" => self.version = Some(l.decimal()?),
+            b"PCIDEV" => self.functions.push(function(l)?),
+            b"MAP" => {
+                let m = map(l)?;
+                if let Some(bytes) = m.bytes.checked_sub(1) {
+                    self.maps.push((m.address, m.address.saturating_add(bytes)));
+                }
+                self.rows
+                    .mark(m.time, format!("map {}: {:#x}, {:#x} bytes", m.id, m.address, m.bytes));
+            }
+            b"UNMAP" => {
+                let (time, id) = (l.time()?, l.decimal()?);
+                self.rows.mark(time, format!("unmap {id}"));
+            }
+            b"MARK" => {
+                let time = l.time()?;
+                l.blanks();
+                let text = String::from_utf8_lossy(l.rest()).trim_end().to_owned();
+                match lost(l) {
+                    Some(count) if time == 0 => self.rows.lose(Some(count), text),
+                    _ => self.rows.mark(time, text),
+                }
+            }
+            // As other tracers of the kernel say it.
+            b if b.starts_with(b"CPU:") => {
+                let text = String::from_utf8_lossy(l.rest()).trim().to_owned();
+                l.blanks();
+                l.tag(b"[LOST")?;
+                let count = l.decimal()?;
+                self.rows.lose(Some(u64::from(count)), text);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// How many events a mark's text says are lost.
+fn lost(mut l: Line<'_>) -> Option<u64> {
+    l.tag(b"Lost ")?;
+    let count = l.decimal()?;
+    l.blanks();
+    l.tag(b"events")?;
+    Some(u64::from(count))
+}
+
+impl Format for Mmiotrace {
+    type Parsed = Parsed;
+
+    fn parse(&self, block: &[u8]) -> Parsed {
+        let mut parsed = Parsed {
+            rows: Rows::default(),
+            maps: Vec::new(),
+            functions: Vec::new(),
+            version: None,
+            undecoded: 0,
+        };
+        let mut finder = Finder::new(&self.windows);
+        parsed.rows.reserve(block.len() / 36);
+        for line in text::lines(block) {
+            parsed.rows.lines += 1;
+            if parsed.line(line, &mut finder).is_none() {
+                parsed.rows.unusable.add(parsed.rows.lines);
+            }
+        }
+        parsed
+    }
+
+    fn take(&mut self, parsed: Parsed, log: &mut Log) {
+        let Parsed {
+            mut rows,
+            maps,
+            functions,
+            version,
+            undecoded,
+        } = parsed;
+        self.version = self.version.or(version);
+        for f in functions {
+            if self.functions.len() >= MOST_FUNCTIONS {
+                break;
+            }
+            for bar in f.pci.bars.iter().filter(|b| !b.ports) {
+                self.windows.add(
+                    Owner::Bar {
+                        function: self.functions.len(),
+                        bar: bar.number,
+                    },
+                    bar.base,
+                    bar.bytes,
+                );
+            }
+            self.functions.push(f);
+        }
+        self.maps.extend(maps);
+        let Self { windows, maps, .. } = self;
+        rows.settle(windows, |address| mapped(maps, address));
+        self.undecoded += undecoded;
+        log.push(rows);
+    }
+
+    fn finish(self, log: &mut Log) {
+        if self.undecoded > 0 {
+            let message = format!(
+                "{} accesses whose instruction the tracer did not decode are left out",
+                self.undecoded
+            );
+            log.findings
+                .push(Finding::new(FindingKind::NotUsed, "UNKNOWN lines", message));
+        }
+        log.source = SOURCE;
+        log.tool = self
+            .version
+            .map_or_else(|| SOURCE.to_owned(), |v| format!("{SOURCE} {v}"));
+        log.windows = self.windows;
+        log.functions = self.functions;
+    }
+}

@@ -1,0 +1,213 @@
+//! What the lines of a piece of a log say, as columns: the events with the window that each goes to, and what is told
+//! beside them. Pieces are put together, in order, when all of the log is known.
+
+use super::windows::{NOWHERE, STRAY, Windows};
+use crate::recording::{EventKind, InterruptRow};
+
+/// Most numbers of unusable lines that are kept to be told.
+const FIRST_LINES: usize = 4;
+
+/// Lines that mean nothing to an importer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unusable {
+    /// How many.
+    pub(super) count: u64,
+    /// Numbers of the first of them, counted from 1.
+    pub(super) first: Vec<u64>,
+}
+
+impl Unusable {
+    pub(super) fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.first.len() < FIRST_LINES {
+            self.first.push(line);
+        }
+    }
+
+    /// Adds those of a later piece, whose lines are counted from behind line `before`.
+    pub(super) fn append(&mut self, later: &Self, before: u64) {
+        self.count += later.count;
+        let room = FIRST_LINES.saturating_sub(self.first.len());
+        self.first.extend(later.first.iter().take(room).map(|l| l + before));
+    }
+
+    /// The first of them, in words: `line 3`, `lines 3, 4, 9 …`.
+    pub(super) fn place(&self) -> String {
+        let numbers: Vec<String> = self.first.iter().map(u64::to_string).collect();
+        let more = if self.count > self.first.len() as u64 {
+            " …"
+        } else {
+            ""
+        };
+        let word = if self.count == 1 { "line" } else { "lines" };
+        format!("{word} {}{more}", numbers.join(", "))
+    }
+}
+
+/// Events of a piece of a log that are missing.
+#[derive(Clone, Debug)]
+pub(super) struct Lost {
+    /// Row before which they are.
+    pub(super) before: usize,
+    /// How many, where it is told.
+    pub(super) count: Option<u64>,
+    /// What the log says.
+    pub(super) reason: String,
+}
+
+/// An access whose window was not known when its line was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stray {
+    /// The event, and its row in the columns of its kind.
+    event: u32,
+    row: u32,
+    address: u64,
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum At {
+    /// Into a window, this far in.
+    Window(u16, u32),
+    /// To an address of memory.
+    Address(u64),
+}
+
+/// The events of a piece of a log.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) kind: Vec<u8>,
+    /// Number of the window; [`NOWHERE`] of events that go to none, [`STRAY`] where it is not known.
+    pub(super) window: Vec<u16>,
+    pub(super) time: Vec<u64>,
+    /// Empty, or one for each event.
+    pub(super) thread: Vec<u32>,
+    pub(super) offset: Vec<u32>,
+    pub(super) width: Vec<u8>,
+    pub(super) value: Vec<u64>,
+    pub(super) interrupts: Vec<InterruptRow>,
+    pub(super) marks: Vec<String>,
+    pub(super) strays: Vec<Stray>,
+    pub(super) lost: Vec<Lost>,
+    /// Lines of the piece, and those of them that mean nothing.
+    pub(super) lines: u64,
+    pub(super) unusable: Unusable,
+}
+
+impl Rows {
+    /// Number of events.
+    pub(super) fn len(&self) -> usize {
+        self.kind.len()
+    }
+
+    fn row(&mut self, kind: EventKind, window: u16, time: u64) {
+        self.kind.push(kind as u8);
+        self.window.push(window);
+        self.time.push(time);
+    }
+
+    /// Adds an access.
+    pub(super) fn access(&mut self, write: bool, time: u64, at: At, width: u8, value: u64) {
+        let (window, offset) = self.place(at, self.offset.len());
+        self.row(if write { EventKind::Write } else { EventKind::Read }, window, time);
+        self.offset.push(offset);
+        self.width.push(width);
+        self.value.push(value);
+    }
+
+    /// The window and offset of what goes `at` an address, noted where they are to be found later. `row` is that which
+    /// it will have in the columns of its kind.
+    fn place(&mut self, at: At, row: usize) -> (u16, u32) {
+        match at {
+            At::Window(window, offset) => (window, offset),
+            At::Address(address) => {
+                // A piece is of one block, whose lines are fewer than 32 bits count.
+                self.strays.push(Stray {
+                    event: self.len() as u32,
+                    row: row as u32,
+                    address,
+                });
+                (STRAY, 0)
+            }
+        }
+    }
+
+    /// Finds the windows that were not known when the lines were read, and counts what goes to each. `range` tells the
+    /// range that an address was mapped in, for a window where there is none.
+    pub(super) fn settle(&mut self, windows: &mut Windows, range: impl Fn(u64) -> (u64, u64)) {
+        for stray in std::mem::take(&mut self.strays) {
+            let found = windows.find(stray.address).or_else(|| {
+                let (first, last) = range(stray.address);
+                windows.find_or_add(stray.address, first, last)
+            });
+            let (event, row) = (stray.event as usize, stray.row as usize);
+            if let (Some((number, at)), Some(window), Some(offset)) =
+                (found, self.window.get_mut(event), self.offset.get_mut(row))
+            {
+                (*window, *offset) = (number, at);
+            }
+        }
+        windows.count(&self.window);
+    }
+
+    /// Makes room for this many accesses.
+    pub(super) fn reserve(&mut self, accesses: usize) {
+        self.kind.reserve(accesses);
+        self.window.reserve(accesses);
+        self.time.reserve(accesses);
+        self.offset.reserve(accesses);
+        self.width.reserve(accesses);
+        self.value.reserve(accesses);
+    }
+
+    /// Notes that events are missing here.
+    pub(super) fn lose(&mut self, count: Option<u64>, reason: String) {
+        self.lost.push(Lost {
+            before: self.len(),
+            count,
+            reason,
+        });
+    }
+
+    /// Adds a note.
+    pub(super) fn mark(&mut self, time: u64, text: String) {
+        self.row(EventKind::Mark, NOWHERE, time);
+        self.marks.push(text);
+    }
+
+    /// Keeps the events whose windows are kept, with their rows.
+    pub(super) fn retain(&mut self, keeps: impl Fn(u16) -> bool) {
+        let kept: Vec<bool> = self.window.iter().map(|w| keeps(*w)).collect();
+        if kept.iter().all(|k| *k) {
+            return;
+        }
+        for lost in &mut self.lost {
+            lost.before = kept.iter().take(lost.before).filter(|k| **k).count();
+        }
+        let rows: Vec<bool> = self
+            .kind
+            .iter()
+            .zip(&kept)
+            .filter(|(k, _)| is_access(**k))
+            .map(|(_, k)| *k)
+            .collect();
+        filter(&mut self.offset, &rows);
+        filter(&mut self.width, &rows);
+        filter(&mut self.value, &rows);
+        filter(&mut self.kind, &kept);
+        filter(&mut self.window, &kept);
+        filter(&mut self.time, &kept);
+        if !self.thread.is_empty() {
+            filter(&mut self.thread, &kept);
+        }
+    }
+}
+
+fn is_access(kind: u8) -> bool {
+    kind == EventKind::Read as u8 || kind == EventKind::Write as u8
+}
+
+fn filter<T>(values: &mut Vec<T>, kept: &[bool]) {
+    let mut keeps = kept.iter();
+    values.retain(|_| keeps.next().copied().unwrap_or(true));
+}

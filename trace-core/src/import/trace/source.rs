@@ -1,0 +1,327 @@
+//! A log as blocks of whole lines: read, and where it is packed unpacked, by a thread of its own, so that parsing is
+//! all that the others do. Memory is bounded by the blocks under way, whatever the file unpacks to.
+
+use super::super::error::{ImportError, Place};
+use crate::progress::Progress;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// Bytes of a block: few enough to stay in a cache, and enough to outweigh what a block costs.
+const BLOCK: usize = 1 << 20;
+/// Blocks that wait to be parsed.
+const WAITING: usize = 4;
+/// What a line that is longer than a block is taken for: no format has one like it.
+const TOO_LONG: &[u8] = b"?\n";
+/// The first bytes of a file packed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// How a log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With the end of a line.
+    Whole,
+    /// In the middle of a line, of which this many bytes are there.
+    Cut(u64),
+    /// It cannot be unpacked further, and why; the second is the byte of the packed file.
+    Broken(String, u64),
+}
+
+/// Whole lines, and how far in the file they end.
+struct Block {
+    bytes: Vec<u8>,
+    /// Bytes of the file, packed or not, that were read up to here.
+    read: u64,
+}
+
+/// Whether the file is packed by gzip.
+fn is_packed(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let mut first = [0; GZIP.len()];
+    match file.read_exact_at(&mut first, 0) {
+        Ok(()) => Ok(first == GZIP),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The first bytes of a log's text, at most `most`.
+pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let packed = is_packed(&file)?;
+    let mut bytes = Vec::new();
+    let mut limited: Box<dyn Read> = if packed {
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let mut part = [0; 4096];
+    while bytes.len() < most {
+        match limited.read(&mut part) {
+            Ok(0) => break,
+            Ok(n) => bytes.extend_from_slice(part.get(..n).unwrap_or_default()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            // What came before the damage is enough to know it by.
+            Err(_) if packed => break,
+            Err(e) => return Err(e),
+        }
+    }
+    bytes.truncate(most);
+    Ok(bytes)
+}
+
+/// A file, packed or not, as a whole: at most `most` bytes, `None` when it has more.
+pub(super) fn whole(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = File::open(path)?;
+    let mut bytes = Vec::new();
+    let read = if is_packed(&file)? {
+        MultiGzDecoder::new(file)
+            .take(most.saturating_add(1))
+            .read_to_end(&mut bytes)?
+    } else {
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?
+    };
+    Ok((read as u64 <= most).then_some(bytes))
+}
+
+/// Reads a log and gives its blocks, several at a time, to `each`, in order. Progress counts bytes of the file.
+///
+/// # Errors
+/// When the file cannot be opened or read, `each` says so, or the work was cancelled. That it is damaged where it is
+/// packed is no error: it is how it ends.
+pub(super) fn blocks(
+    path: &Path,
+    progress: &Progress,
+    mut each: impl FnMut(&[Vec<u8>]) -> Result<(), ImportError>,
+) -> Result<End, ImportError> {
+    let io = |e| ImportError::io(path, e);
+    let file = File::open(path).map_err(io)?;
+    progress.set_total(file.metadata().map_err(io)?.len().max(1));
+    let packed = is_packed(&file).map_err(io)?;
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = Counted {
+        file,
+        read: Arc::clone(&read),
+    };
+    let (give, take) = sync_channel(WAITING);
+    let (give_back, taken_back) = channel();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || match packed {
+            true => cut_up(
+                MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)),
+                true,
+                &read,
+                &give,
+                &taken_back,
+            ),
+            false => cut_up(counted, false, &read, &give, &taken_back),
+        });
+        let taken = take_all(take, &give_back, progress, &mut each);
+        // A reader that still has blocks ends when it finds that nobody takes them.
+        let end = reader.join();
+        taken?;
+        match end {
+            Ok(end) => end.map_err(io),
+            Err(_) => Err(ImportError::malformed(
+                path,
+                Place::Whole,
+                "the thread that reads the file ended",
+            )),
+        }
+    })
+}
+
+/// Hands blocks on, as many at a time as there are threads to parse them.
+fn take_all(
+    take: Receiver<Block>,
+    give_back: &Sender<Vec<u8>>,
+    progress: &Progress,
+    each: &mut impl FnMut(&[Vec<u8>]) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let most = rayon::current_num_threads().clamp(1, 16);
+    let mut told = 0;
+    let mut batch = Vec::with_capacity(most);
+    while let Ok(first) = take.recv() {
+        let mut read = first.read;
+        batch.push(first.bytes);
+        while batch.len() < most
+            && let Ok(next) = take.recv()
+        {
+            read = next.read;
+            batch.push(next.bytes);
+        }
+        each(&batch)?;
+        progress.advance(read.saturating_sub(told))?;
+        told = read;
+        for bytes in batch.drain(..) {
+            // Nobody takes it back once everything is read.
+            let _ = give_back.send(bytes);
+        }
+    }
+    Ok(())
+}
+
+/// A file that counts what was read of it.
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(out)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Cuts a text into blocks at ends of lines and sends them.
+fn cut_up(
+    mut from: impl Read,
+    packed: bool,
+    read: &AtomicU64,
+    give: &SyncSender<Block>,
+    back: &Receiver<Vec<u8>>,
+) -> io::Result<End> {
+    let mut left: Vec<u8> = Vec::new();
+    let mut skipping = false;
+    loop {
+        let mut bytes = back.try_recv().unwrap_or_default();
+        bytes.clear();
+        bytes.append(&mut left);
+        let mut filled = bytes.len();
+        bytes.resize(BLOCK, 0);
+        let mut end = None;
+        while let Some(room) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
+            match from.read(room) {
+                Ok(0) => {
+                    end = Some(End::Whole);
+                    break;
+                }
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if packed => {
+                    end = Some(End::Broken(e.to_string(), read.load(Ordering::Relaxed)));
+                    break;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        bytes.truncate(filled);
+        if skipping {
+            // The rest of a line that was too long: up to its end.
+            match memchr::memchr(b'\n', &bytes) {
+                Some(at) => {
+                    bytes.drain(..=at);
+                    skipping = false;
+                }
+                None => bytes.clear(),
+            }
+        }
+        match memchr::memrchr(b'\n', &bytes) {
+            Some(at) => {
+                left = bytes.split_off(at + 1);
+            }
+            None if end.is_none() && bytes.len() == BLOCK => {
+                bytes.clear();
+                bytes.extend_from_slice(TOO_LONG);
+                skipping = true;
+            }
+            None => left = std::mem::take(&mut bytes),
+        }
+        let block = Block {
+            bytes,
+            read: read.load(Ordering::Relaxed),
+        };
+        if !block.bytes.is_empty() && give.send(block).is_err() {
+            return Ok(End::Whole);
+        }
+        match end {
+            Some(End::Whole) if !left.is_empty() => return Ok(End::Cut(left.len() as u64)),
+            Some(end) => return Ok(end),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
+    fn read(bytes: &[u8]) -> (Vec<u8>, usize, End) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        let (mut text, mut most) = (Vec::new(), 0);
+        let end = blocks(file.path(), &Progress::new(), |batch| {
+            for block in batch {
+                assert!(block.ends_with(b"\n"));
+                most = most.max(block.len());
+                text.extend_from_slice(block);
+            }
+            Ok(())
+        });
+        (text, most, end.unwrap())
+    }
+
+    fn pack(bytes: &[u8]) -> Vec<u8> {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    }
+
+    #[test]
+    fn plain_and_packed_text_gives_the_same_whole_lines() {
+        let text: String = (0..200_000).map(|i| format!("line {i} of a log\n")).collect();
+        let packed = pack(text.as_bytes());
+        for bytes in [
+            text.as_bytes(),
+            &packed,
+            &[packed.as_slice(), &pack(b"more\n")].concat(),
+        ] {
+            let (read, most, end) = read(bytes);
+            assert_eq!(end, End::Whole);
+            assert!(read.starts_with(text.as_bytes()) && most <= BLOCK);
+        }
+        assert_eq!(read(&packed[..packed.len() / 2]).0.last(), Some(&b'\n'));
+        assert!(matches!(read(&packed[..packed.len() / 2]).2, End::Broken(_, at) if at > 1000));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_left_out_and_one_that_is_too_long_is_marked() {
+        assert_eq!(read(b"a\nbc"), (b"a\n".to_vec(), 2, End::Cut(2)));
+        assert_eq!(read(b""), (Vec::new(), 0, End::Whole));
+        let mut long = b"first\n".to_vec();
+        long.resize(3 * BLOCK, b'x');
+        long.extend_from_slice(b"\nlast\n");
+        let (text, _, end) = read(&long);
+        assert_eq!((text.as_slice(), end), (&b"first\n?\nlast\n"[..], End::Whole));
+    }
+
+    #[test]
+    fn a_bomb_is_unpacked_block_by_block_and_can_be_cancelled() {
+        let bomb = pack(&vec![b'\n'; 64 << 20]);
+        assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+        let (_, most, end) = read(&bomb);
+        assert_eq!((most, end), (BLOCK, End::Whole));
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bomb).unwrap();
+        let progress = Progress::new();
+        let mut seen = 0;
+        let ended = blocks(file.path(), &progress, |batch| {
+            seen += batch.len();
+            progress.cancel();
+            Ok(())
+        });
+        assert!(matches!(ended, Err(ImportError::Cancelled(_))));
+        assert!(seen <= 16, "{seen}");
+        assert_eq!(whole(file.path(), 1 << 20).unwrap(), None);
+        assert_eq!(head(file.path(), 100).unwrap(), vec![b'\n'; 100]);
+    }
+}

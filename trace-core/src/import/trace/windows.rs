@@ -1,0 +1,213 @@
+//! Windows of the bus: which address of a log lies in which base address register or mapped range, and how far in.
+
+use std::collections::BTreeMap;
+
+/// The window of an access whose address lies in none that is known yet.
+pub(super) const STRAY: u16 = u16::MAX;
+/// The window of an event that goes to none.
+pub(super) const NOWHERE: u16 = u16::MAX - 1;
+/// Most windows; far more than spaces can be told, and fewer than 16 bits count.
+const MOST: usize = 4096;
+/// Bytes that offsets of 32 bits reach: a longer range is cut into windows of this length.
+pub(super) const REACH: u64 = 1 << 32;
+/// Most windows that one range is cut into: 64 GiB.
+const MOST_PARTS: u64 = 16;
+
+/// Whose a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A base address register: the function's index in the log's list, and its number.
+    Bar { function: usize, bar: u8 },
+    /// A range that the log says was mapped, or that an access alone tells of.
+    Memory,
+}
+
+/// A range of addresses, at most [`REACH`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) owner: Owner,
+    /// First and last address.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// Accesses to it.
+    pub(super) accesses: u64,
+}
+
+/// The windows of a log, which never overlap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Windows {
+    all: Vec<Window>,
+    /// Windows of memory addresses: number by first address.
+    by_first: BTreeMap<u64, u16>,
+    /// The same as a list that is quick to search.
+    sorted: Vec<(u64, u64, u16)>,
+}
+
+impl Windows {
+    /// The windows by their numbers.
+    pub(super) fn all(&self) -> &[Window] {
+        &self.all
+    }
+
+    /// Adds `accesses` to the windows' counts, by number.
+    pub(super) fn count(&mut self, windows: &[u16]) {
+        let mut runs = windows.iter().copied().peekable();
+        while let Some(window) = runs.next() {
+            let mut n = 1;
+            while runs.next_if_eq(&window).is_some() {
+                n += 1;
+            }
+            if let Some(w) = self.all.get_mut(usize::from(window)) {
+                w.accesses += n;
+            }
+        }
+    }
+
+    fn push(&mut self, window: Window) -> Option<u16> {
+        let number = u16::try_from(self.all.len()).ok().filter(|_| self.all.len() < MOST)?;
+        self.all.push(window);
+        Some(number)
+    }
+
+    /// Adds the range of `bytes` from `base` on as windows, each of at most [`REACH`] bytes. What other windows have
+    /// already stays theirs, and where they leave nothing at the start the range is left out.
+    pub(super) fn add(&mut self, owner: Owner, base: u64, bytes: u64) {
+        let mut at = Some(base);
+        let mut left = bytes;
+        for _ in 0..MOST_PARTS {
+            let (Some(first), 1..) = (at, left) else {
+                return;
+            };
+            let part = left.min(REACH);
+            self.add_clipped(owner, first, first.saturating_add(part - 1), first);
+            at = first.checked_add(part);
+            left -= part;
+        }
+    }
+
+    /// Adds what is free of a range around the address `keep`.
+    fn add_clipped(&mut self, owner: Owner, first: u64, last: u64, keep: u64) -> Option<u16> {
+        let end_before = self
+            .by_first
+            .range(..=keep)
+            .next_back()
+            .and_then(|(_, n)| self.last_of(*n));
+        let first = match end_before {
+            Some(end) if end >= keep => return None,
+            Some(end) => first.max(end + 1),
+            None => first,
+        };
+        let next = self.by_first.range(keep..).next().map(|(f, _)| *f);
+        let last = next.map_or(last, |n| last.min(n.saturating_sub(1)));
+        let number = self.push(Window {
+            owner,
+            first,
+            last,
+            accesses: 0,
+        })?;
+        self.by_first.insert(first, number);
+        let at = self.sorted.partition_point(|w| w.0 < first);
+        self.sorted.insert(at, (first, last, number));
+        Some(number)
+    }
+
+    fn last_of(&self, number: u16) -> Option<u64> {
+        self.all.get(usize::from(number)).map(|w| w.last)
+    }
+
+    /// The window of an address, and the offset in it.
+    pub(super) fn find(&self, address: u64) -> Option<(u16, u32)> {
+        let at = self.sorted.partition_point(|w| w.0 <= address).checked_sub(1)?;
+        let (first, last, number) = *self.sorted.get(at)?;
+        let offset = u32::try_from(address - first).ok()?;
+        (address <= last).then_some((number, offset))
+    }
+
+    /// The window of an address, which is made where there is none: of the range from `first` to `last`, which holds
+    /// it, as far as it is free. `None` where there are too many.
+    pub(super) fn find_or_add(&mut self, address: u64, first: u64, last: u64) -> Option<(u16, u32)> {
+        if self.find(address).is_none() {
+            // No further from the address than an offset reaches.
+            let first = first.max(address & !(REACH - 1));
+            let last = last.min(first.saturating_add(REACH - 1));
+            self.add_clipped(Owner::Memory, first, last, address)?;
+        }
+        self.find(address)
+    }
+}
+
+/// The window that was found last: most accesses go where the one before went.
+pub(super) struct Finder<'a> {
+    windows: &'a Windows,
+    last: (u64, u64, u16),
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(windows: &'a Windows) -> Self {
+        Self {
+            windows,
+            last: (1, 0, STRAY),
+        }
+    }
+
+    /// As [`Windows::find`].
+    pub(super) fn find(&mut self, address: u64) -> Option<(u16, u32)> {
+        let (first, last, number) = self.last;
+        if (first..=last).contains(&address) {
+            return Some((number, (address - first) as u32));
+        }
+        let (number, offset) = self.windows.find(address)?;
+        let window = self.windows.all.get(usize::from(number))?;
+        self.last = (window.first, window.last, number);
+        Some((number, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_in_windows_that_never_overlap() {
+        let mut w = Windows::default();
+        let bar = |bar| Owner::Bar { function: 0, bar };
+        w.add(bar(0), 0xfd00_0000, 0x100_0000);
+        w.add(bar(2), 0xfebf_0000, 0x4000);
+        w.add(bar(3), 0xfebf_1000, 0x4000);
+        w.add(bar(4), 0xfebe_f000, 0x4000);
+        assert_eq!(w.find(0xfd00_0000), Some((0, 0)));
+        assert_eq!(w.find(0xfdff_ffff), Some((0, 0xff_ffff)));
+        assert_eq!(w.find(0xfebf_3fff), Some((1, 0x3fff)));
+        assert_eq!(w.find(0xfebe_ffff), Some((2, 0xfff)));
+        assert_eq!((w.find(0xfe00_0000), w.find(0), w.find(u64::MAX)), (None, None, None));
+        assert_eq!(w.find_or_add(0xfebf_4010, 0xfebf_0000, 0xfebf_ffff), Some((3, 0x10)));
+        assert_eq!(w.find_or_add(u64::MAX, u64::MAX - 9, u64::MAX), Some((4, 9)));
+        let mut finder = Finder::new(&w);
+        for address in [0xfebf_4010, 0xfebf_4011, 0xfd00_0001, 0xfebf_0000, 3, u64::MAX] {
+            assert_eq!(finder.find(address), w.find(address), "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn a_range_beyond_32_bits_is_cut() {
+        let mut w = Windows::default();
+        w.add(Owner::Bar { function: 0, bar: 0 }, 0x80_0000_0000, 3 * REACH);
+        assert_eq!(w.find(0x80_ffff_ffff), Some((0, u32::MAX)));
+        assert_eq!(w.find(0x82_0000_0004), Some((2, 4)));
+        w.add(Owner::Memory, u64::MAX - 15, 64);
+        assert_eq!(w.find(u64::MAX), Some((3, 15)));
+        w.add(Owner::Memory, 0, u64::MAX);
+        assert_eq!(
+            w.all().iter().filter(|w| w.owner == Owner::Memory).count() as u64,
+            1 + MOST_PARTS
+        );
+        for n in 0..10_000 {
+            w.find_or_add(
+                0x90_0000_0000 + n * 0x1_0000,
+                0x90_0000_0000 + n * 0x1_0000,
+                0x90_0000_0000 + n * 0x1_0000,
+            );
+        }
+        assert!(w.all().len() <= MOST);
+    }
+}
