@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use trace_core::jobs::{self, ChainEnd, Dispatch, GpuMemory, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
-use trace_core::registers::{Layout, RegisterMap};
+use trace_core::registers::{Layout, RegisterMap, Role};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Frames that a page-table input can fill: 1 to this.
@@ -191,6 +191,13 @@ pub fn register_map(data: &[u8]) -> bool {
         if let Some(wide) = register.wide.as_deref() {
             decodes(wide, &values);
         }
+        accesses(&map, register.offset, &values);
+    }
+    for (register, source) in map.screen().take(48) {
+        assert_eq!(register.replay.role, Some(Role::Screen));
+        for value in values {
+            let _ = source.read(value);
+        }
     }
     for layout in map.layouts().take(100) {
         decodes(layout, &values);
@@ -200,6 +207,31 @@ pub fn register_map(data: &[u8]) -> bool {
         let _ = map.gpu_name(id);
     }
     true
+}
+
+/// Accesses of any width around an offset: each touched byte belongs to one register.
+fn accesses(map: &RegisterMap, offset: u32, values: &[u64]) {
+    for width in [0, 1, 2, 4, 8, u8::MAX] {
+        for offset in [
+            offset.wrapping_sub(3),
+            offset,
+            offset.wrapping_add(1),
+            offset.wrapping_add(7),
+        ] {
+            let mut at = 0;
+            for part in map.covering(offset, width) {
+                assert!(part.at >= at && part.bytes > 0 && part.byte + part.bytes <= part.register.width);
+                at = part.at + part.bytes;
+                assert!(at <= width.min(8));
+                assert_eq!(part.bits(u64::MAX), part.mask());
+                assert!(!part.name().is_empty());
+            }
+            assert_eq!(map.name_of(offset, width).is_some(), at > 0);
+            for value in values {
+                assert_eq!(map.describe(offset, width, *value).is_some(), at > 0);
+            }
+        }
+    }
 }
 
 fn decodes(layout: &Layout, values: &[u64]) {

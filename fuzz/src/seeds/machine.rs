@@ -56,14 +56,86 @@ doc = "An entry."
 fields = [{ name = "address", bits = "47:12", kind = "address" }, { name = "valid", bits = "0", kind = "bool" }]
 "#;
 
+/// A map of a device on a bus, with registers of every width.
+const DEVICE: &str = r#"[map]
+name = "card"
+window = 0x100
+space = "bar2"
+framebuffer = ["bar0"]
+widths = [1, 2, 4, 8]
+doc = "A card."
+[[map.device]]
+vendor = 0x1234
+device = 0x5678
+name = "Card"
+[[map.device]]
+compatible = "maker,card"
+name = "Card on a board"
+
+[block]
+name = "CARD"
+base = 0
+provenance = "Made up."
+
+[[register]]
+name = "PART_{n}"
+offset = 1
+width = 1
+count = 3
+stride = 1
+access = "ro"
+doc = "A byte."
+
+[[register]]
+name = "DEPTH"
+offset = 6
+width = 2
+access = "rw"
+replay = true
+doc = "Bits a pixel."
+fields = [{ name = "code", bits = "2:0" }, { name = "on", bits = "8", kind = "bool", say = "on" }]
+screen = [
+    { what = "depth", field = "code", values = { 2 = 8, 0x6 = 32 } },
+    { what = "pitch", add = 1, times = 8 },
+]
+
+[[register]]
+name = "SOURCE"
+offset = 8
+width = 8
+access = "rw"
+replay = true
+role = "bus-address"
+local = [0x40000, 0x41000]
+doc = "Where it reads."
+fields = [{ name = "address", bits = "63:0", kind = "address" }]
+
+[[register]]
+name = "TARGET"
+offset = 0x14
+wide = true
+access = "wo"
+replay = false
+reason = "Made up."
+role = "bus-address"
+doc = "Where it writes."
+"#;
+
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     add("register_map", "small", MAP.into());
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers/mali-jm");
-    for file in ["job_slot.toml", "job-header.toml", "draw.toml"] {
+    add("register_map", "device", DEVICE.into());
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers");
+    for (name, file) in [
+        ("job_slot.toml", "mali-jm/job_slot.toml"),
+        ("job-header.toml", "mali-jm/job-header.toml"),
+        ("draw.toml", "mali-jm/draw.toml"),
+        ("dispi.toml", "bochs-display/dispi.toml"),
+        ("dma.toml", "edu/dma.toml"),
+    ] {
         add(
             "register_map",
-            file,
+            name,
             std::fs::read(folder.join(file)).unwrap_or_default(),
         );
     }

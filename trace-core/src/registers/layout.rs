@@ -291,18 +291,34 @@ impl Layout {
     /// One short line for a table: `start`, `slot 1 done`, `clean+invalidate · AS 0`. Never longer than 120 characters.
     #[must_use]
     pub fn describe(&self, value: u64) -> String {
-        if value == 0 && !self.zero.is_empty() {
+        self.describe_part(value, u64::MAX)
+    }
+
+    /// The same of the bits of `mask` alone, in place; fields that are not whole in it are not told but as bits.
+    #[must_use]
+    pub fn describe_part(&self, value: u64, mask: u64) -> String {
+        let value = value & mask;
+        let all = mask & self.inside(0) == self.inside(0);
+        if value == 0 && !self.zero.is_empty() && all {
             return self.zero.clone();
         }
+        let bits = |f: &Field| low_bits(f.width()).checked_shl(f.lo).unwrap_or(0);
+        let whole = |f: &&Field| all || bits(f) & mask == bits(f);
         let mut parts: Vec<String> = Vec::new();
         if let [only] = self.fields.as_slice()
             && only.say.is_empty()
         {
-            parts.push(only.text(only.extract(value)));
+            parts.extend(Some(only).filter(whole).map(|f| f.text(f.extract(value))));
         } else {
-            parts.extend(self.fields.iter().filter_map(|f| f.told(f.extract(value))));
+            let told = self.fields.iter().filter(whole);
+            parts.extend(told.filter_map(|f| f.told(f.extract(value))));
         }
-        let rest = value & !self.known(0);
+        let known = if all {
+            self.known(0)
+        } else {
+            self.fields.iter().filter(whole).fold(0, |k, f| k | bits(f))
+        };
+        let rest = value & !known;
         if rest != 0 {
             parts.push(if parts.is_empty() {
                 format!("{rest:#x}")
@@ -317,10 +333,14 @@ impl Layout {
                 format!("{value:#x}")
             };
         }
-        let line = parts.join(" · ");
-        match line.char_indices().nth(119) {
-            Some((at, _)) if line.chars().count() > 120 => format!("{}…", &line[..at]),
-            _ => line,
-        }
+        short(parts.join(" · "))
+    }
+}
+
+/// A line cut to 120 characters.
+pub(super) fn short(line: String) -> String {
+    match line.char_indices().nth(119) {
+        Some((at, _)) if line.chars().count() > 120 => format!("{}…", &line[..at]),
+        _ => line,
     }
 }

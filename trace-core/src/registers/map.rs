@@ -1,5 +1,6 @@
 //! The maps that are embedded, and what can be asked of a map.
 
+use super::device::Device;
 use super::parse::{RegisterMapError, parse};
 use super::{Layout, Register};
 use std::collections::HashMap;
@@ -11,10 +12,16 @@ pub struct RegisterMap {
     pub(super) name: String,
     pub(super) doc: String,
     pub(super) window_bytes: u64,
+    pub(super) space: String,
+    pub(super) framebuffers: Vec<String>,
+    /// Bit of each width in bytes that accesses may have; 0: any.
+    pub(super) widths: u16,
     pub(super) gpus: Vec<Gpu>,
+    pub(super) devices: Vec<Device>,
     /// By rising offset.
     pub(super) registers: Vec<Register>,
-    /// Index into `registers` plus one for each word of the window, 0 where there is none.
+    /// For each word of 4 bytes up to the last register, the first register that has a byte in it: its index plus one,
+    /// 0 where there is none.
     pub(super) by_word: Vec<u16>,
     pub(super) by_name: HashMap<String, u16>,
     pub(super) layouts: Vec<Layout>,
@@ -31,34 +38,51 @@ pub(super) struct Gpu {
 }
 
 macro_rules! embedded {
-    ($folder:literal: $($file:literal),* $(,)?) => {
-        &[$(($file, include_str!(concat!("../../../assets/registers/", $folder, "/", $file)))),*]
+    ($($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../assets/registers/", $file)))),*]
     };
 }
 
+/// The files of a map: name and text.
+type Files = &'static [(&'static str, &'static str)];
+
 /// Files of the map of Mali job-manager GPUs.
-pub(super) const MALI_JM: &[(&str, &str)] = embedded!("mali-jm":
-    "map.toml",
-    "exceptions.toml",
-    "gpu_control.toml",
-    "job_control.toml",
-    "job_slot.toml",
-    "mmu.toml",
-    "address_space.toml",
-    "aarch64-4k-entry.toml",
-    "mali-lpae-entry.toml",
-    "job-header.toml",
-    "write-value.toml",
-    "cache-flush.toml",
-    "compute-invocation.toml",
-    "draw.toml",
-    "renderer-state.toml",
-);
+pub(super) const MALI_JM: Files = embedded![
+    "mali-jm/map.toml",
+    "mali-jm/exceptions.toml",
+    "mali-jm/gpu_control.toml",
+    "mali-jm/job_control.toml",
+    "mali-jm/job_slot.toml",
+    "mali-jm/mmu.toml",
+    "mali-jm/address_space.toml",
+    "mali-jm/aarch64-4k-entry.toml",
+    "mali-jm/mali-lpae-entry.toml",
+    "mali-jm/job-header.toml",
+    "mali-jm/write-value.toml",
+    "mali-jm/cache-flush.toml",
+    "mali-jm/compute-invocation.toml",
+    "mali-jm/draw.toml",
+    "mali-jm/renderer-state.toml",
+];
+
+/// Files of every map. Files that two maps share lie in a folder of their own.
+pub(super) const ALL: &[Files] = &[
+    MALI_JM,
+    embedded![
+        "bochs-display/map.toml",
+        "bochs-display/edid.toml",
+        "bochs-display/vga.toml",
+        "bochs-display/dispi.toml",
+        "bochs-display/qext.toml",
+    ],
+    embedded!["edu/map.toml", "edu/edu.toml", "edu/dma.toml"],
+    embedded!["pl031/map.toml", "pl031/rtc.toml", "pl031/id.toml"],
+];
 
 /// All embedded maps. One that does not parse is left out; a test parses each.
 static MAPS: LazyLock<Vec<RegisterMap>> = LazyLock::new(|| {
     let mut maps = Vec::new();
-    for files in [MALI_JM] {
+    for files in ALL {
         match parse(files) {
             Ok(m) => maps.push(m),
             Err(e) => tracing::error!("an embedded register map is damaged, {e}"),
@@ -78,6 +102,11 @@ impl RegisterMap {
     #[must_use]
     pub fn for_gpu(gpu_id: u32) -> Option<&'static Self> {
         MAPS.iter().find(|m| m.gpu_name(gpu_id).is_some())
+    }
+
+    /// The embedded maps.
+    pub fn embedded() -> impl Iterator<Item = &'static Self> {
+        MAPS.iter()
     }
 
     /// The embedded map of this name, `mali-jm`.
@@ -129,15 +158,26 @@ impl RegisterMap {
             .map(|g| g.name.as_str())
     }
 
-    /// The register at a byte offset; `None` between registers, and inside one.
+    /// Name of the space that the registers are in: `gpu`, `bar2`; empty when the map does not tell.
+    #[must_use]
+    pub fn space(&self) -> &str {
+        &self.space
+    }
+
+    /// Names of the spaces that are framebuffer memory: `bar0`.
+    #[must_use]
+    pub fn framebuffers(&self) -> &[String] {
+        &self.framebuffers
+    }
+
+    /// The register that begins at a byte offset; `None` between registers, and inside one.
     #[inline]
     #[must_use]
     pub fn at(&self, offset: u32) -> Option<&Register> {
-        if offset & 3 != 0 {
-            return None;
-        }
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
-        self.registers.get(slot.checked_sub(1)?)
+        // Up to four registers have a byte in a word; nearly always the first is it.
+        let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
+        here.find(|r| r.offset >= offset).filter(|r| r.offset == offset)
     }
 
     /// The register of this name.

@@ -3,19 +3,28 @@
 //! A map is made of TOML files, one block a file, as `docs/register-map.md` specifies. The maps that the project knows
 //! are embedded; [`RegisterMap::parse`] reads others.
 
+mod access;
+mod device;
 mod layout;
 mod map;
 mod parse;
 mod raw;
+mod recorded;
 mod rules;
+mod screen;
 #[cfg(test)]
 mod tests;
 
+pub use access::{Covering, Part};
+pub use device::device_name;
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};
 pub use parse::RegisterMapError;
+pub use recorded::RecordedRegisters;
+pub use screen::{ScreenFact, ScreenSource};
 
 use crate::recording::InterruptLine;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Who may do what with a register.
@@ -155,6 +164,25 @@ pub enum Role {
     PerfBase,
     /// Performance-counter set-up other than the address.
     PerfConfig,
+    /// Address on the bus: of memory that the device reads or writes by itself. Where the register is half of a pair,
+    /// [`Register::pair`] tells which.
+    BusAddress,
+    /// Tells the device that work waits in memory.
+    Doorbell,
+    /// Why a device with one interrupt line raises it, before any mask.
+    InterruptRaw,
+    /// Why a device with one interrupt line raises it.
+    InterruptStatus,
+    /// The same; a read takes the interrupt back.
+    InterruptStatusClears,
+    /// Takes interrupts of a device with one line back.
+    InterruptClear,
+    /// Which interrupts of a device with one line reach the CPU.
+    InterruptMask,
+    /// Raises an interrupt by hand.
+    InterruptRaise,
+    /// Tells what is on the screen; [`Register::screen`] says what and how.
+    Screen,
 }
 
 /// Which half of a 64-bit register this is.
@@ -172,7 +200,7 @@ pub enum Half {
     },
 }
 
-/// A 32-bit register.
+/// A register of 1, 2, 4 or 8 bytes.
 #[derive(Clone, Debug)]
 pub struct Register {
     /// Name, unique in the map; of a slot or address space with its number: `JS1_HEAD_NEXT_LO`, `AS0_STATUS`.
@@ -181,8 +209,10 @@ pub struct Register {
     pub block: String,
     /// Number of the slot or address space, in blocks that repeat.
     pub index: Option<u8>,
-    /// Byte offset in the window.
+    /// Byte offset in the window, a multiple of the width.
     pub offset: u32,
+    /// Width in bytes: 1, 2, 4 or 8. Halves of a pair have 4.
+    pub width: u8,
     /// Who may do what with it.
     pub access: AccessRule,
     /// What a replay does with it.
@@ -197,11 +227,21 @@ pub struct Register {
     pub wide: Option<Arc<Layout>>,
     /// Whether it tells what the GPU is: does not change while a recording is made, save by the model of the GPU.
     pub identity: bool,
+    /// What it tells of the picture on the screen; empty for most.
+    pub screen: Vec<ScreenSource>,
+    /// Of a bus address: values that are no address on the bus, because the device's own memory lies there.
+    pub local: Option<Range<u64>>,
     /// Where the knowledge comes from.
     pub provenance: String,
 }
 
 impl Register {
+    /// One past its last byte in the window.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.offset.saturating_add(u32::from(self.width))
+    }
+
     /// A short line that says what a value means: `start`, `slot 1 done`.
     #[must_use]
     pub fn describe(&self, value: u64) -> String {

@@ -1,9 +1,11 @@
 //! From TOML files to a map: arrays expanded, 64-bit registers split, everything checked.
 
+use super::device;
 use super::map::{Gpu, RegisterMap};
 use super::raw::{RawBlock, RawField, RawFile, RawRegister};
 use super::rules::replay;
-use super::{AccessRule, Field, FieldKind, Half, Layout, Register};
+use super::screen;
+use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -116,7 +118,19 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
     map.name.clone_from(&m.name);
     map.doc.clone_from(&m.doc);
     map.window_bytes = m.window;
-    map.by_word = vec![0; (m.window / 4) as usize];
+    map.space.clone_from(&m.space);
+    map.framebuffers.clone_from(&m.framebuffer);
+    for w in &m.widths {
+        map.widths |= match w {
+            1 | 2 | 4 | 8 => 1 << w,
+            _ => return Err(at.err(format!("accesses of {w} bytes; 1, 2, 4 and 8 are possible"))),
+        };
+    }
+    map.devices = m
+        .device
+        .iter()
+        .map(|d| device::device(&at, d))
+        .collect::<Result<_, _>>()?;
     for g in &m.gpu {
         if g.id & m.id_mask != g.id {
             return Err(at.err(format!("{} has bits outside id_mask", g.name)));
@@ -156,7 +170,7 @@ fn enumerations(files: &[(&str, RawFile)]) -> Result<Enums, RegisterMapError> {
     Ok(all)
 }
 
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
@@ -241,9 +255,15 @@ fn add(
     offset: u64,
     enums: &Enums,
 ) -> Result<(), RegisterMapError> {
-    let bits = if raw.wide { 64 } else { 32 };
-    let bytes = u64::from(bits / 8);
-    if !offset.is_multiple_of(4) || offset + bytes > map.window_bytes {
+    let (width, align) = match (raw.width, raw.wide) {
+        (None, false) => (4, 4),
+        (None, true) => (8, 4),
+        (Some(w @ (1 | 2 | 4 | 8)), false) => (w, w),
+        (Some(w), false) => return Err(at.err(format!("a width of {w} bytes; 1, 2, 4 and 8 are possible"))),
+        (Some(_), true) => return Err(at.err("a wide register is a pair of 4 bytes each and has no other width")),
+    };
+    let bits = u32::from(width) * 8;
+    if !offset.is_multiple_of(align.into()) || offset + u64::from(width) > map.window_bytes {
         return Err(at.err(format!("offset {offset:#x} is not aligned or not in the window")));
     }
     let offset = u32::try_from(offset).map_err(|_| at.err("the offset is too large"))?;
@@ -252,11 +272,21 @@ fn add(
     layout.name.clone_from(&name);
     layout.zero.clone_from(&raw.zero);
     layout.doc.clone_from(&raw.doc);
+    let screen = screen::sources(at, raw, &layout)?;
+    let local = match raw.local {
+        None => None,
+        Some(_) if replay.role != Some(Role::BusAddress) => {
+            return Err(at.err("only a bus address has values that are the device's own"));
+        }
+        Some([from, to]) if from < to => Some(from..to),
+        Some([from, to]) => return Err(at.err(format!("from {from:#x} to {to:#x} there is nothing"))),
+    };
     let register = |name: String, offset: u32, layout: Layout| Register {
         name,
         block: block.name.clone(),
         index,
         offset,
+        width: if raw.wide { 4 } else { width },
         access,
         replay: replay.clone(),
         layout,
@@ -264,6 +294,8 @@ fn add(
         pair: None,
         wide: None,
         identity: raw.identity,
+        screen: screen.clone(),
+        local: local.clone(),
         provenance: raw.provenance.clone().unwrap_or_else(|| block.provenance.clone()),
     };
     if !raw.wide {
@@ -409,9 +441,18 @@ fn index(map: &mut RegisterMap) -> Result<(), RegisterMapError> {
         if map.by_name.insert(r.name.clone(), number).is_some() {
             return Err(at.err("two registers have this name"));
         }
-        match map.by_word.get_mut(r.offset as usize / 4) {
-            Some(word) if *word == 0 => *word = number + 1,
-            _ => return Err(at.err(format!("another register is at {:#x}", r.offset))),
+        if i.checked_sub(1)
+            .and_then(|b| map.registers.get(b))
+            .is_some_and(|b| b.end() > r.offset)
+        {
+            return Err(at.err(format!("another register is at {:#x}", r.offset)));
+        }
+        let words = r.offset as usize / 4..r.end().div_ceil(4) as usize;
+        if map.by_word.len() < words.end {
+            map.by_word.resize(words.end, 0);
+        }
+        for word in map.by_word.get_mut(words).into_iter().flatten().filter(|w| **w == 0) {
+            *word = number + 1;
         }
     }
     Ok(())

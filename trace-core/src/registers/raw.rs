@@ -24,9 +24,33 @@ pub(super) struct RawMap {
     pub name: String,
     pub window: u64,
     pub doc: String,
+    #[serde(default)]
+    pub space: String,
+    #[serde(default)]
+    pub framebuffer: Vec<String>,
+    #[serde(default)]
+    pub widths: Vec<u8>,
+    #[serde(default = "every_bit")]
     pub id_mask: u32,
     #[serde(default)]
     pub gpu: Vec<RawGpu>,
+    #[serde(default)]
+    pub device: Vec<RawDevice>,
+}
+
+/// The `id_mask` of maps that do not tell one.
+fn every_bit() -> u32 {
+    0xffff
+}
+
+/// A device on a bus that the map is for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDevice {
+    pub vendor: Option<u16>,
+    pub device: Option<u16>,
+    pub compatible: Option<String>,
+    pub name: String,
 }
 
 /// A GPU that the map is for.
@@ -50,6 +74,24 @@ pub(super) struct RawBlock {
     pub provenance: String,
 }
 
+/// What a register tells of the picture on the screen.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawScreen {
+    pub what: String,
+    pub field: Option<String>,
+    #[serde(default)]
+    pub add: u32,
+    #[serde(default = "once")]
+    pub times: u32,
+    #[serde(default)]
+    pub values: BTreeMap<String, u32>,
+}
+
+fn once() -> u32 {
+    1
+}
+
 /// A register, or an array of them, or a 64-bit pair.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +100,7 @@ pub(super) struct RawRegister {
     pub offset: u32,
     pub access: String,
     pub doc: String,
+    pub width: Option<u8>,
     #[serde(default)]
     pub wide: bool,
     #[serde(default)]
@@ -78,6 +121,9 @@ pub(super) struct RawRegister {
     pub zero: String,
     #[serde(default)]
     pub fields: Vec<RawField>,
+    #[serde(default)]
+    pub screen: Vec<RawScreen>,
+    pub local: Option<[u64; 2]>,
     pub provenance: Option<String>,
 }
 

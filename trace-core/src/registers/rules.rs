@@ -41,6 +41,10 @@ pub(super) fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterM
         }
     }
     let role = raw.role.as_deref().map(|r| role(at, r)).transpose()?;
+    let role = role.or((!raw.screen.is_empty()).then_some(Role::Screen));
+    if raw.screen.is_empty() == (role == Some(Role::Screen)) {
+        return Err(at.err("the role screen belongs to registers that tell something of the screen, and only to them"));
+    }
     Ok(Replay {
         write,
         values: raw.values.clone(),
@@ -106,4 +110,13 @@ const ROLES: &[(&str, Role)] = &[
     ("power-transition", Role::PowerTransition),
     ("perf-base", Role::PerfBase),
     ("perf-config", Role::PerfConfig),
+    ("bus-address", Role::BusAddress),
+    ("doorbell", Role::Doorbell),
+    ("interrupt-raw", Role::InterruptRaw),
+    ("interrupt-status", Role::InterruptStatus),
+    ("interrupt-status-clears", Role::InterruptStatusClears),
+    ("interrupt-clear", Role::InterruptClear),
+    ("interrupt-mask", Role::InterruptMask),
+    ("interrupt-raise", Role::InterruptRaise),
+    ("screen", Role::Screen),
 ];

@@ -1,4 +1,8 @@
-//! Tests of the codec and of the embedded map.
+//! Tests of the codec and of the embedded map of Mali GPUs.
+
+mod devices;
+mod samples;
+mod widths;
 
 use super::map::MALI_JM;
 use super::*;

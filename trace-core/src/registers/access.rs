@@ -1,0 +1,190 @@
+//! Which registers an access touches: a whole one, a part of one, several neighbours.
+
+use super::{Half, Register, RegisterMap};
+use std::borrow::Cow;
+
+/// A register that an access touches, and which of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The register.
+    pub register: &'a Register,
+    /// Its first byte that the access touches.
+    pub byte: u8,
+    /// Which byte of the access that is.
+    pub at: u8,
+    /// How many bytes of it the access touches.
+    pub bytes: u8,
+}
+
+impl Part<'_> {
+    /// Whether the access touches all of the register.
+    #[must_use]
+    pub fn whole(&self) -> bool {
+        self.bytes == self.register.width
+    }
+
+    /// The register's bits that the access touches.
+    #[must_use]
+    pub fn mask(&self) -> u64 {
+        low_bytes(self.bytes).checked_shl(u32::from(self.byte) * 8).unwrap_or(0)
+    }
+
+    /// Those bits of an access's value, in place.
+    #[must_use]
+    pub fn bits(&self, value: u64) -> u64 {
+        let own = value.checked_shr(u32::from(self.at) * 8).unwrap_or(0) & low_bytes(self.bytes);
+        own.checked_shl(u32::from(self.byte) * 8).unwrap_or(0)
+    }
+
+    /// `CRTC_GEN_CNTL`; of a part with its bits: `CRTC_GEN_CNTL[15:8]`.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        if self.whole() {
+            return Cow::Borrowed(&self.register.name);
+        }
+        let low = u32::from(self.byte) * 8;
+        let high = low + u32::from(self.bytes) * 8 - 1;
+        Cow::Owned(format!("{}[{high}:{low}]", self.register.name))
+    }
+}
+
+/// A value of `n` bytes with all bits set.
+fn low_bytes(n: u8) -> u64 {
+    match n {
+        0 => 0,
+        1..=7 => (1 << (u32::from(n) * 8)) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// The registers that an access touches, by rising offset.
+#[derive(Clone, Debug)]
+pub struct Covering<'a> {
+    rest: std::slice::Iter<'a, Register>,
+    start: u64,
+    end: u64,
+}
+
+impl<'a> Iterator for Covering<'a> {
+    type Item = Part<'a>;
+
+    fn next(&mut self) -> Option<Part<'a>> {
+        loop {
+            let register = self.rest.next()?;
+            let (first, last) = (u64::from(register.offset), u64::from(register.end()));
+            if first >= self.end {
+                self.rest = [].iter();
+                return None;
+            }
+            let (from, to) = (first.max(self.start), last.min(self.end));
+            if from < to {
+                return Some(Part {
+                    register,
+                    byte: (from - first) as u8,
+                    at: (from - self.start) as u8,
+                    bytes: (to - from) as u8,
+                });
+            }
+        }
+    }
+}
+
+impl RegisterMap {
+    /// Whether the device takes accesses of so many bytes.
+    #[must_use]
+    pub fn takes(&self, width: u8) -> bool {
+        self.widths == 0 || width < 16 && self.widths >> width & 1 == 1
+    }
+
+    /// The registers that an access of `width` bytes touches. None where the device does not take that width; where it
+    /// takes only one, none but those that begin at the offset.
+    #[must_use]
+    pub fn covering(&self, offset: u32, width: u8) -> Covering<'_> {
+        let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(width.min(8)));
+        let nothing = Covering {
+            rest: [].iter(),
+            start,
+            end,
+        };
+        if !self.takes(width) || self.aligned_only() && self.at(offset).is_none() {
+            return nothing;
+        }
+        // The first word of the access may hold no register and the next ones some.
+        let words = offset as usize >> 2..(end.div_ceil(4) as usize).min(self.by_word.len());
+        let first = self.by_word.get(words).and_then(|w| w.iter().find(|n| **n != 0));
+        let rest = first.and_then(|n| self.registers.get(usize::from(*n).saturating_sub(1)..));
+        rest.map_or(nothing, |rest| Covering {
+            rest: rest.iter(),
+            start,
+            end,
+        })
+    }
+
+    /// Whether registers are only accessed from their first byte on, because the device takes but one width.
+    #[must_use]
+    pub(crate) fn aligned_only(&self) -> bool {
+        self.widths.count_ones() == 1
+    }
+
+    /// The first register that an access touches.
+    #[must_use]
+    pub fn touched(&self, offset: u32, width: u8) -> Option<&Register> {
+        self.covering(offset, width).next().map(|p| p.register)
+    }
+
+    /// Whether every byte of an access lies in a register.
+    #[must_use]
+    pub fn knows(&self, offset: u32, width: u8) -> bool {
+        let bytes: u32 = self.covering(offset, width).map(|p| u32::from(p.bytes)).sum();
+        bytes > 0 && bytes == u32::from(width)
+    }
+
+    /// The name of what an access touches: `CRTC_GEN_CNTL`, `CRTC_GEN_CNTL[15:8]` of a part of a register,
+    /// `QUEUE_DESC` of both halves of a pair, `EDID_0 to EDID_3` of several.
+    #[must_use]
+    pub fn name_of(&self, offset: u32, width: u8) -> Option<Cow<'_, str>> {
+        if let Some(r) = self.at(offset).filter(|r| r.width == width && self.takes(width)) {
+            return Some(Cow::Borrowed(&r.name));
+        }
+        let mut parts = self.covering(offset, width);
+        let first = parts.next()?;
+        Some(match parts.last() {
+            None if first.whole() => Cow::Borrowed(&first.register.name),
+            None => Cow::Owned(first.name().into_owned()),
+            Some(last) => match whole_pair(&first, &last) {
+                Some(name) => Cow::Borrowed(name),
+                None => Cow::Owned(format!("{} to {}", first.name(), last.name())),
+            },
+        })
+    }
+
+    /// A short line that says what the value of an access means; `None` where it touches no register. Of a part of a
+    /// register only the fields that lie in the part are told, of several registers each by its name.
+    #[must_use]
+    pub fn describe(&self, offset: u32, width: u8, value: u64) -> Option<String> {
+        let mut parts = self.covering(offset, width);
+        let first = parts.next()?;
+        let Some(second) = parts.next() else {
+            return Some(described(&first, value));
+        };
+        if let (Some(_), Some(wide), None) = (whole_pair(&first, &second), &first.register.wide, parts.clone().next()) {
+            return Some(wide.describe(value));
+        }
+        let all = [first, second].into_iter().chain(parts);
+        let told: Vec<String> = all.map(|p| format!("{} {}", p.name(), described(&p, value))).collect();
+        Some(super::layout::short(told.join(" · ")))
+    }
+}
+
+fn described(part: &Part<'_>, value: u64) -> String {
+    part.register.layout.describe_part(part.bits(value), part.mask())
+}
+
+/// The name of the 64-bit register whose two halves these parts are, whole.
+fn whole_pair<'a>(low: &Part<'a>, high: &Part<'a>) -> Option<&'a str> {
+    let pair = matches!(low.register.pair, Some(Half::Low { high_offset }) if high_offset == high.register.offset);
+    if !pair || !low.whole() || !high.whole() {
+        return None;
+    }
+    low.register.wide.as_ref().map(|w| w.name.as_str())
+}

@@ -1,0 +1,139 @@
+//! Tests of which device gets which map, and of what every embedded map must hold.
+
+use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
+use crate::registers::map::ALL;
+use crate::registers::{ReadRule, RegisterMap, Role, ScreenFact, device_name};
+
+fn pci(vendor: u16, device: u16) -> Hardware {
+    Hardware::Pci(PciFunction {
+        vendor,
+        device,
+        ..PciFunction::default()
+    })
+}
+
+fn clock() -> Hardware {
+    Hardware::Platform(PlatformDevice {
+        compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
+        ..PlatformDevice::default()
+    })
+}
+
+#[test]
+fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
+    let mut names = Vec::new();
+    for files in ALL {
+        let map = RegisterMap::parse(files).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!map.space().is_empty() && !map.doc().is_empty(), "{}", map.name());
+        let mut end = 0;
+        for r in map.registers() {
+            assert_eq!(map.at(r.offset).unwrap().name, r.name);
+            assert_eq!(map.named(&r.name).unwrap().offset, r.offset);
+            assert_eq!(map.name_of(r.offset, r.width).as_deref(), Some(r.name.as_str()));
+            assert!(!r.doc.is_empty() && !r.provenance.is_empty(), "{}", r.name);
+            assert!(
+                r.offset >= end && u64::from(r.end()) <= map.window_bytes(),
+                "{}",
+                r.name
+            );
+            let told = map.describe(r.offset, r.width, u64::MAX >> (64 - u32::from(r.width) * 8));
+            assert!(told.is_some_and(|t| !t.is_empty()), "{}", r.name);
+            end = r.end();
+        }
+        assert!(map.at(end).is_none() && map.at(u32::MAX).is_none());
+        names.push(map.name().to_owned());
+    }
+    assert_eq!(names.len(), RegisterMap::embedded().count());
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ALL.len());
+}
+
+#[test]
+fn devices_are_known_by_their_bus() {
+    for (hardware, map) in [
+        (pci(0x1234, 0x1111), "bochs-display"),
+        (pci(0x1234, 0x11e8), "edu"),
+        (clock(), "pl031"),
+    ] {
+        let found = RegisterMap::for_hardware(&hardware).unwrap();
+        assert_eq!(found.name(), map);
+        assert!(found.hardware_name(&hardware).is_some());
+    }
+    assert!(RegisterMap::for_hardware(&pci(0x1234, 0x1112)).is_none());
+    assert_eq!(device_name(0x1234, 0x11e8), Some("QEMU edu"));
+    assert_eq!(device_name(0x11e8, 0x1234), None);
+}
+
+#[test]
+fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
+    let mut r = Recording::default();
+    assert!(RegisterMap::for_recording(&r).is_none());
+    r.facts.identity.gpu_id = 0x60a0_0002;
+    assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
+    // A bus device that no map knows says nothing against the GPU's id.
+    r.set_hardware(&pci(0x8086, 0x1533));
+    assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
+    r.set_hardware(&clock());
+    assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "pl031");
+}
+
+#[test]
+fn the_space_of_the_registers_is_the_one_that_the_map_names() {
+    let mut r = Recording::default();
+    r.set_hardware(&pci(0x1234, 0x1111));
+    assert_eq!(RegisterMap::of_recording(&r).unwrap().space(), 0);
+    for (name, kind) in [
+        ("bar0", SpaceKind::Framebuffer),
+        ("bar4", SpaceKind::Registers),
+        ("bar2", SpaceKind::Registers),
+    ] {
+        r.facts.spaces.push(Space {
+            name: name.into(),
+            kind,
+            bytes: 0x1000,
+        });
+    }
+    let registers = RegisterMap::of_recording(&r).unwrap();
+    assert_eq!((registers.space(), registers.map().name()), (2, "bochs-display"));
+    let mut access = crate::recording::Access {
+        space: 2,
+        write: true,
+        offset: 0x508,
+        width: 2,
+        value: 0x41,
+    };
+    assert_eq!(registers.name_of(&access).unwrap(), "VBE_DISPI_INDEX_ENABLE");
+    assert_eq!(registers.describe(&access).unwrap(), "on · linear framebuffer");
+    access.space = 0;
+    assert!(registers.touched(&access).is_none() && registers.describe(&access).is_none());
+}
+
+#[test]
+fn the_screen_is_told_by_registers() {
+    let map = RegisterMap::by_name("bochs-display").unwrap();
+    let told = |fact, value| {
+        let (_, source) = map.screen().find(|(_, s)| s.fact == fact).unwrap();
+        source.read(value)
+    };
+    assert_eq!(told(ScreenFact::Width, 1280), Some(1280));
+    assert_eq!(told(ScreenFact::On, 0x41), Some(1));
+    assert_eq!(told(ScreenFact::PaletteBits, 0x41), Some(6));
+    assert_eq!(told(ScreenFact::BigEndian, 0x1e1e_1e1e), Some(0));
+    assert_eq!(told(ScreenFact::BigEndian, 3), None);
+    assert_eq!(map.framebuffers(), ["bar0"]);
+}
+
+#[test]
+fn what_reaches_memory_and_what_interrupts_is_marked() {
+    let map = RegisterMap::by_name("edu").unwrap();
+    let role = |name: &str| map.named(name).unwrap().replay.role;
+    assert_eq!(role("EDU_DMA_SOURCE"), Some(Role::BusAddress));
+    assert_eq!(map.named("EDU_DMA_SOURCE").unwrap().local, Some(0x40000..0x41000));
+    assert_eq!(role("EDU_DMA_COMMAND"), Some(Role::Doorbell));
+    assert_eq!(role("EDU_INTERRUPT_STATUS"), Some(Role::InterruptStatus));
+    assert_eq!(role("EDU_INTERRUPT_ACKNOWLEDGE"), Some(Role::InterruptClear));
+    let clock = RegisterMap::by_name("pl031").unwrap();
+    assert_eq!(clock.named("RTC_DR").unwrap().replay.read, ReadRule::Any);
+    assert_eq!(clock.named("RTC_PERIPHID3").unwrap().offset, 0xfec);
+}
