@@ -8,6 +8,7 @@ use kinescope_files::values;
 use kinescope_files::workspace::Workspace;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
+use trace_core::screen::Picture;
 
 /// An NPY file: what reads has as much data as its shape says.
 pub fn npy_file(data: &[u8]) -> bool {
@@ -17,6 +18,15 @@ pub fn npy_file(data: &[u8]) -> bool {
         npy::Npy::read(&again).map(|n| (n.element, n.data)),
         Ok((file.element, file.data))
     );
+    true
+}
+
+/// A picture as a PPM file: what reads can be written, and reads back as the same.
+pub fn ppm(data: &[u8]) -> bool {
+    let Ok(picture) = Picture::from_ppm(data) else {
+        return false;
+    };
+    assert_eq!(Picture::from_ppm(&picture.to_ppm()), Ok(picture));
     true
 }
 

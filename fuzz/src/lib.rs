@@ -48,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("plan_bytes", plans::plan_bytes),
     ("plan_text", plans::plan_text),
     ("plan_verified", plans::plan_verified),
+    ("ppm", files::ppm),
     ("raw_memory", recordings::raw_memory),
     ("register_map", machine::register_map),
     ("shader_code", shader_code::shader_code),

@@ -61,6 +61,8 @@ pub fn add(add: Add<'_>) {
     ] {
         add("npy", file, npy::write(element, &[], &[1, 2, 3, 4, 5, 6, 7, 8]));
     }
+    add("ppm", "two-by-two", b"P6\n2 2\n255\n0123456789ab".to_vec());
+    add("ppm", "comments", b"P6 # a\n#b\n1\t1 255 123 and more".to_vec());
     add("workspace", "whole", WORKSPACE.into());
     add(
         "workspace",

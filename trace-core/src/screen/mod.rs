@@ -1,7 +1,28 @@
 //! Screens: pictures that a device showed, and the framebuffer that a recording's stores made.
+//!
+//! A [`Framebuffer`] tells the bytes of a framebuffer space at any event, a [`Display`] which of them the display
+//! controller showed then and how, a [`Drawn`] is the picture that follows from both. Bytes that no store of the
+//! recording set are unknown, never black. What a drawing engine or another program drew is in no store: the picture
+//! is what the stores tell, and [`Display::engine_runs`] tells how often something else drew.
 
+mod compare;
+mod display;
+mod drawn;
 mod expected;
+mod format;
+mod framebuffer;
+mod page;
 mod picture;
+mod stores;
+#[cfg(test)]
+mod tests;
 
+pub use compare::{CompareError, Comparison, compare, compare_where};
+pub use display::{Display, DisplayError, Mode, NoScreen, Shown};
+pub use drawn::{Drawn, PixelCounts};
 pub use expected::SCREEN_AT_END;
+pub use format::{ByteOrder, FormatError, MAX_PIXELS, MAX_SIDE, Palette, PixelFormat, ScreenFormat};
+pub use framebuffer::{Framebuffer, FramebufferError, FramebufferState, MAX_PAGES, framebuffer_spaces};
+pub use page::Known;
 pub use picture::{Picture, PictureError};
+pub use stores::{Store, Stores};

@@ -1,0 +1,371 @@
+//! How bytes of a framebuffer become pixels: base, pitch, size, the form of a pixel, the palette.
+
+/// Most pixels in a row, and most rows.
+pub const MAX_SIDE: u32 = 1 << 15;
+/// Most pixels of a screen.
+pub const MAX_PIXELS: u64 = 1 << 26;
+
+/// Form of a pixel. Names list the parts from the highest bit to the lowest, as Linux' and GPUs' manuals do; the bytes
+/// of a pixel lie in [`ScreenFormat::order`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PixelFormat {
+    /// One byte, an index into the palette.
+    Indexed8,
+    /// Two bytes: an unused bit, 5 bits each of red, green and blue.
+    Rgb555,
+    /// Two bytes: 5 bits of red, 6 of green, 5 of blue.
+    Rgb565,
+    /// Three bytes, red highest.
+    Rgb888,
+    /// Three bytes, blue highest.
+    Bgr888,
+    /// Four bytes: an unused one, red, green, blue.
+    Xrgb8888,
+    /// Four bytes: an unused one, blue, green, red.
+    Xbgr8888,
+}
+
+impl PixelFormat {
+    /// Every form.
+    pub const ALL: [Self; 7] = [
+        Self::Indexed8,
+        Self::Rgb555,
+        Self::Rgb565,
+        Self::Rgb888,
+        Self::Bgr888,
+        Self::Xrgb8888,
+        Self::Xbgr8888,
+    ];
+
+    /// Name on the command line, in JSON and in the window.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Indexed8 => "indexed8",
+            Self::Rgb555 => "rgb555",
+            Self::Rgb565 => "rgb565",
+            Self::Rgb888 => "rgb888",
+            Self::Bgr888 => "bgr888",
+            Self::Xrgb8888 => "xrgb8888",
+            Self::Xbgr8888 => "xbgr8888",
+        }
+    }
+
+    /// The form of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|f| f.name() == name)
+    }
+
+    /// Bytes of a pixel, 1 to 4.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Indexed8 => 1,
+            Self::Rgb555 | Self::Rgb565 => 2,
+            Self::Rgb888 | Self::Bgr888 => 3,
+            Self::Xrgb8888 | Self::Xbgr8888 => 4,
+        }
+    }
+
+    /// Red, green and blue of a pixel's value; those of an index are the palette's to tell.
+    #[must_use]
+    pub fn color(self, value: u32) -> Option<[u8; 3]> {
+        let [b0, b1, b2, _] = value.to_le_bytes();
+        // A part of fewer than 8 bits is stretched so that its largest value is 255.
+        let five = |v: u32| ((v & 31) << 3 | (v & 31) >> 2) as u8;
+        let six = |v: u32| ((v & 63) << 2 | (v & 63) >> 4) as u8;
+        Some(match self {
+            Self::Indexed8 => return None,
+            Self::Rgb555 => [five(value >> 10), five(value >> 5), five(value)],
+            Self::Rgb565 => [five(value >> 11), six(value >> 5), five(value)],
+            Self::Rgb888 | Self::Xrgb8888 => [b2, b1, b0],
+            Self::Bgr888 | Self::Xbgr8888 => [b0, b1, b2],
+        })
+    }
+}
+
+/// Order of a pixel's bytes in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// The lowest byte first.
+    #[default]
+    Little,
+    /// The highest byte first.
+    Big,
+}
+
+/// Where the pixels of a screen lie in a framebuffer space, and what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScreenFormat {
+    /// Offset of the first pixel in the space, in bytes.
+    pub base: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u32,
+    /// Pixels a row, 1 to [`MAX_SIDE`].
+    pub width: u32,
+    /// Rows, 1 to [`MAX_SIDE`].
+    pub height: u32,
+    /// Form of a pixel.
+    pub pixel: PixelFormat,
+    /// Order of its bytes.
+    pub order: ByteOrder,
+}
+
+/// A format that no framebuffer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// No pixels, or too many.
+    #[error("a screen of {width} by {height} pixels: sides go from 1 to {MAX_SIDE}, with {MAX_PIXELS} pixels at most")]
+    Size {
+        /// Pixels a row.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+    /// A row does not fit into the pitch.
+    #[error("a pitch of {pitch} bytes is less than a row: {width} pixels take {row} bytes")]
+    Pitch {
+        /// Bytes from row to row.
+        pitch: u32,
+        /// Pixels a row.
+        width: u32,
+        /// Bytes that a row takes.
+        row: u64,
+    },
+    /// The last row ends behind the space.
+    #[error("the screen ends at byte {end:#x} of the framebuffer, which has {bytes:#x}")]
+    Outside {
+        /// One past its last byte.
+        end: u64,
+        /// Bytes of the space.
+        bytes: u64,
+    },
+}
+
+impl ScreenFormat {
+    /// Bytes that the pixels of a row take.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.pixel.bytes())
+    }
+
+    /// One past the last byte, or `u64::MAX` where that is no offset.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        let rows = u64::from(self.height.saturating_sub(1)) * u64::from(self.pitch);
+        self.base.saturating_add(rows).saturating_add(self.row_bytes())
+    }
+
+    /// Whether a framebuffer of `bytes` bytes can have it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, bytes: u64) -> Result<(), FormatError> {
+        let (width, height) = (self.width, self.height);
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels == 0 || width > MAX_SIDE || height > MAX_SIDE || pixels > MAX_PIXELS {
+            return Err(FormatError::Size { width, height });
+        }
+        if u64::from(self.pitch) < self.row_bytes() {
+            return Err(FormatError::Pitch {
+                pitch: self.pitch,
+                width,
+                row: self.row_bytes(),
+            });
+        }
+        match self.end() {
+            end if end > bytes => Err(FormatError::Outside { end, bytes }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Offset of a pixel's first byte in the space; `None` outside the screen.
+    #[must_use]
+    pub fn offset(&self, x: u32, y: u32) -> Option<u64> {
+        if x >= self.width || y >= self.height {
+            return None;
+        }
+        let in_screen = u64::from(y) * u64::from(self.pitch) + u64::from(x) * u64::from(self.pixel.bytes());
+        self.base.checked_add(in_screen)
+    }
+
+    /// The value of a pixel of these bytes, as many as it has.
+    #[must_use]
+    pub fn value(&self, bytes: &[u8]) -> u32 {
+        let step = |v: u32, b: &u8| v << 8 | u32::from(*b);
+        match self.order {
+            ByteOrder::Little => bytes.iter().rev().fold(0, step),
+            ByteOrder::Big => bytes.iter().fold(0, step),
+        }
+    }
+
+    /// The colour of a pixel's value. `None`: the palette does not tell it.
+    #[must_use]
+    pub fn color(&self, value: u32, palette: &Palette) -> Option<[u8; 3]> {
+        match self.pixel {
+            PixelFormat::Indexed8 => palette.color(value as u8),
+            form => form.color(value),
+        }
+    }
+}
+
+impl std::fmt::Display for ScreenFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let order = match self.order {
+            ByteOrder::Little => "",
+            ByteOrder::Big => ", big-endian",
+        };
+        let Self {
+            width, height, pitch, ..
+        } = self;
+        let name = self.pixel.name();
+        write!(
+            f,
+            "{width} by {height}, {name}{order}, pitch {pitch} at {:#x}",
+            self.base
+        )
+    }
+}
+
+/// Colours of the 256 indices, those that are known.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Palette {
+    colors: [[u8; 3]; 256],
+    known: [u64; 4],
+}
+
+impl std::fmt::Debug for Palette {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Palette({} known)",
+            self.known.iter().map(|w| w.count_ones()).sum::<u32>()
+        )
+    }
+}
+
+impl Default for Palette {
+    /// No colour is known.
+    fn default() -> Self {
+        Self {
+            colors: [[0; 3]; 256],
+            known: [0; 4],
+        }
+    }
+}
+
+impl Palette {
+    /// Every index is a grey of its own value: what a person sees of indices where no palette is known.
+    #[must_use]
+    pub fn grey() -> Self {
+        let mut p = Self::default();
+        for i in 0..=255 {
+            p.set(i, [i; 3]);
+        }
+        p
+    }
+
+    /// Sets a colour.
+    pub fn set(&mut self, index: u8, color: [u8; 3]) {
+        self.colors[usize::from(index)] = color;
+        self.known[usize::from(index >> 6)] |= 1 << (index & 63);
+    }
+
+    /// The colour of an index, where it is known.
+    #[must_use]
+    pub fn color(&self, index: u8) -> Option<[u8; 3]> {
+        let known = self.known[usize::from(index >> 6)] >> (index & 63) & 1 == 1;
+        known.then(|| self.colors[usize::from(index)])
+    }
+
+    /// Whether no colour is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.known == [0; 4]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(pixel: PixelFormat) -> ScreenFormat {
+        ScreenFormat {
+            base: 0x100,
+            pitch: 64,
+            width: 16,
+            height: 4,
+            pixel,
+            order: ByteOrder::Little,
+        }
+    }
+
+    #[test]
+    fn colours_are_stretched_to_eight_bits() {
+        use PixelFormat as P;
+        assert_eq!(P::Rgb565.color(0xffff), Some([255; 3]));
+        assert_eq!(P::Rgb565.color(0xf800), Some([255, 0, 0]));
+        assert_eq!(P::Rgb565.color(0x0020), Some([0, 4, 0]));
+        assert_eq!(P::Rgb555.color(0x83e0), Some([0, 255, 0]));
+        assert_eq!(P::Xrgb8888.color(0xff11_2233), Some([0x11, 0x22, 0x33]));
+        assert_eq!(P::Xbgr8888.color(0xff11_2233), Some([0x33, 0x22, 0x11]));
+        assert_eq!(P::Indexed8.color(7), None);
+        for f in P::ALL {
+            assert_eq!(P::by_name(f.name()), Some(f));
+        }
+    }
+
+    #[test]
+    fn a_format_that_no_framebuffer_has_is_refused_with_its_numbers() {
+        let f = format(PixelFormat::Xrgb8888);
+        assert_eq!(f.check(0x200), Ok(()));
+        assert_eq!(
+            f.check(0x1ff),
+            Err(FormatError::Outside {
+                end: 0x200,
+                bytes: 0x1ff
+            })
+        );
+        let wide = ScreenFormat { width: 17, ..f };
+        assert_eq!(
+            wide.check(0x1000),
+            Err(FormatError::Pitch {
+                pitch: 64,
+                width: 17,
+                row: 68
+            })
+        );
+        for (width, height) in [(0, 1), (1, 0), (MAX_SIDE + 1, 1), (MAX_SIDE, MAX_SIDE)] {
+            let none = ScreenFormat { width, height, ..f };
+            assert_eq!(none.check(u64::MAX), Err(FormatError::Size { width, height }));
+        }
+        let far = ScreenFormat { base: u64::MAX, ..f };
+        assert!(far.check(1 << 40).is_err());
+    }
+
+    #[test]
+    fn pixels_lie_where_the_pitch_says_and_read_in_their_order() {
+        let f = format(PixelFormat::Rgb888);
+        assert_eq!(f.offset(2, 1), Some(0x100 + 64 + 6));
+        assert_eq!(f.offset(16, 0), None);
+        assert_eq!(f.value(&[1, 2, 3]), 0x03_0201);
+        let big = ScreenFormat {
+            order: ByteOrder::Big,
+            ..f
+        };
+        assert_eq!(big.value(&[1, 2, 3]), 0x01_0203);
+        assert_eq!(f.to_string(), "16 by 4, rgb888, pitch 64 at 0x100");
+    }
+
+    #[test]
+    fn an_index_has_a_colour_when_the_palette_got_one() {
+        let f = format(PixelFormat::Indexed8);
+        let mut p = Palette::default();
+        assert!(p.is_unknown());
+        p.set(200, [1, 2, 3]);
+        assert_eq!(f.color(200, &p), Some([1, 2, 3]));
+        assert_eq!(f.color(201, &p), None);
+        assert_eq!(f.color(9, &Palette::grey()), Some([9; 3]));
+    }
+}

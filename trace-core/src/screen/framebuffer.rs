@@ -1,0 +1,423 @@
+//! The bytes of a framebuffer space at any event: checkpoints of pages, and the stores since the nearest one.
+//!
+//! Events are cut into intervals of the same number of events. At the end of each interval the pages that changed in
+//! it are kept, shared and not copied. When they take more than the budget, every other checkpoint is dropped and
+//! intervals become twice as long: memory is bounded, and a seek replays one interval at most.
+
+use super::page::{Known, Page};
+use crate::PAGE_SIZE;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, EventKind, Events, Recording, SpaceKind};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most pages of a framebuffer that stores may touch: 256 MiB.
+pub const MAX_PAGES: usize = 1 << 16;
+/// Events in an interval at first.
+const FIRST_INTERVAL: usize = 1 << 14;
+/// Bytes that the kept pages may take.
+const BUDGET: usize = 256 << 20;
+/// Events between two looks at whether anybody still wants the work.
+const STEP: usize = 1 << 14;
+
+/// Indices of the recording's framebuffer spaces, those that are stored to most often first.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn framebuffer_spaces(recording: &Recording, progress: &Progress) -> Result<Vec<u8>, Cancelled> {
+    let spaces = recording.facts.spaces.iter().zip(0..=u8::MAX);
+    let mut all: Vec<(u64, u8)> = spaces
+        .filter(|(s, _)| s.kind == SpaceKind::Framebuffer)
+        .map(|(_, i)| (0, i))
+        .collect();
+    // One needs no counting.
+    if all.len() > 1 {
+        let mut counts = [0u64; 256];
+        let n = recording.events.len();
+        progress.set_total(n as u64);
+        for from in (0..n).step_by(STEP) {
+            let to = (from + STEP).min(n);
+            let kinds = recording.events.kind.iter_range(from..to);
+            for (kind, space) in kinds.zip(recording.events.space.iter_range(from..to)) {
+                counts[usize::from(space)] += u64::from(kind == EventKind::Write as u8);
+            }
+            progress.advance(STEP as u64)?;
+        }
+        for (n, i) in &mut all {
+            *n = counts[usize::from(*i)];
+        }
+        all.sort_by_key(|(n, i)| (std::cmp::Reverse(*n), *i));
+    }
+    Ok(all.into_iter().map(|(_, i)| i).collect())
+}
+
+/// Why there is no framebuffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FramebufferError {
+    /// The stores reach too many pages.
+    #[error("event {event}: stores touch more than {MAX_PAGES} pages of the framebuffer")]
+    Pages {
+        /// The store with which it became too many.
+        event: u64,
+    },
+    /// Nobody wants it any more.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// What happened in an interval.
+#[derive(Clone, Debug)]
+pub(super) struct Interval {
+    /// Stores before it.
+    pub before: u64,
+    /// Numbers of the pages that were stored to, rising.
+    pub touched: Vec<u32>,
+}
+
+/// A page as it was at the end of an interval, and from then on.
+struct Version {
+    interval: u32,
+    page: Arc<Page>,
+}
+
+/// The bytes of a framebuffer space at any event.
+pub struct Framebuffer {
+    pub(super) events: Events,
+    pub(super) space: u8,
+    /// Bytes of the space.
+    bytes: u64,
+    /// Events in an interval.
+    pub(super) interval: usize,
+    pub(super) intervals: Vec<Interval>,
+    /// By page number.
+    versions: Vec<Vec<Version>>,
+    /// Versions kept.
+    kept: usize,
+    stores: u64,
+}
+
+impl std::fmt::Debug for Framebuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (intervals, kept) = (self.intervals.len(), self.kept);
+        write!(
+            f,
+            "Framebuffer({} stores, {intervals} intervals, {kept} pages kept)",
+            self.stores
+        )
+    }
+}
+
+/// A store as it meets a framebuffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub offset: u32,
+    pub width: u8,
+    /// What was stored; `None`: not known.
+    pub value: Option<u64>,
+}
+
+/// Stores to a space among events, in order, each with its event.
+pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+    events.accesses(range).filter_map(move |(e, a)| {
+        let Access {
+            offset, width, value, ..
+        } = a;
+        (a.write && a.space == space && (1..=8).contains(&width)).then_some((
+            e,
+            Hit {
+                offset,
+                width,
+                value: Some(value),
+            },
+        ))
+    })
+}
+
+impl Framebuffer {
+    /// Reads every store to a space once.
+    ///
+    /// # Errors
+    /// [`FramebufferError`] when stores touch too many pages, or nobody wants it any more.
+    pub fn build(recording: &Recording, space: u8, progress: &Progress) -> Result<Self, FramebufferError> {
+        Self::with_budget(recording, space, FIRST_INTERVAL, BUDGET, progress)
+    }
+
+    /// The same with other intervals and another budget for kept pages, in bytes.
+    pub(super) fn with_budget(
+        recording: &Recording,
+        space: u8,
+        interval: usize,
+        budget: usize,
+        progress: &Progress,
+    ) -> Result<Self, FramebufferError> {
+        let bytes = recording.facts.spaces.get(usize::from(space)).map_or(0, |s| s.bytes);
+        let mut fb = Self {
+            events: recording.events.clone(),
+            space,
+            bytes,
+            interval: interval.max(1),
+            intervals: Vec::new(),
+            versions: Vec::new(),
+            kept: 0,
+            stores: 0,
+        };
+        let most = (budget / size_of::<Page>()).max(1);
+        let mut state = FramebufferState::default();
+        let n = fb.events.len();
+        progress.set_total(n as u64);
+        let mut from = 0;
+        while from < n {
+            let to = (from + fb.interval).min(n);
+            let before = state.stores;
+            let mut touched = Vec::new();
+            let mut step = from;
+            while step < to {
+                let end = (step + STEP).min(to);
+                state.replay(&fb.events, fb.space, step..end, &mut touched)?;
+                progress.advance((end - step) as u64)?;
+                step = end;
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            fb.close(&state, Interval { before, touched });
+            // An even number of intervals becomes half as many.
+            while fb.kept > most && fb.intervals.len() > 1 && fb.intervals.len().is_multiple_of(2) {
+                fb.double();
+            }
+            from = to;
+        }
+        fb.stores = state.stores;
+        Ok(fb)
+    }
+
+    /// Keeps what changed in an interval.
+    fn close(&mut self, state: &FramebufferState, interval: Interval) {
+        let number = self.intervals.len() as u32;
+        for page in interval.touched.iter().map(|p| *p as usize) {
+            let Some(Some(now)) = state.pages.get(page) else {
+                continue;
+            };
+            if self.versions.len() <= page {
+                self.versions.resize_with(page + 1, Vec::new);
+            }
+            let of = &mut self.versions[page];
+            if of.last().is_none_or(|v| v.page != *now) {
+                of.push(Version {
+                    interval: number,
+                    page: Arc::clone(now),
+                });
+                self.kept += 1;
+            }
+        }
+        self.intervals.push(interval);
+    }
+
+    /// Drops every other checkpoint.
+    fn double(&mut self) {
+        self.interval *= 2;
+        self.kept = 0;
+        for of in &mut self.versions {
+            for v in of.iter_mut() {
+                v.interval /= 2;
+            }
+            // Of two in the same interval the later one holds at its end.
+            let mut later: Option<u32> = None;
+            let mut keep: Vec<bool> = Vec::with_capacity(of.len());
+            for v in of.iter().rev() {
+                keep.push(later != Some(v.interval));
+                later = Some(v.interval);
+            }
+            let mut keep = keep.into_iter().rev();
+            of.retain(|_| keep.next().unwrap_or(true));
+            self.kept += of.len();
+        }
+        let old = std::mem::take(&mut self.intervals);
+        let mut old = old.into_iter();
+        while let Some(mut first) = old.next() {
+            if let Some(second) = old.next() {
+                first.touched.extend(second.touched);
+                first.touched.sort_unstable();
+                first.touched.dedup();
+            }
+            self.intervals.push(first);
+        }
+    }
+
+    /// Index of the space.
+    #[must_use]
+    pub fn space(&self) -> u8 {
+        self.space
+    }
+
+    /// Bytes of the space.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Number of stores in the whole recording.
+    #[must_use]
+    pub fn stores(&self) -> u64 {
+        self.stores
+    }
+
+    /// Most events that a seek replays.
+    #[must_use]
+    pub fn longest_replay(&self) -> usize {
+        self.interval
+    }
+
+    /// Pages that are kept for seeking.
+    #[must_use]
+    pub fn kept_pages(&self) -> usize {
+        self.kept
+    }
+
+    /// One past the last byte that any store reached, to the page.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        (self.versions.len() * PAGE_SIZE) as u64
+    }
+
+    /// The framebuffer after an event and all before it.
+    #[must_use]
+    pub fn after(&self, event: u64) -> FramebufferState {
+        let mut state = FramebufferState::default();
+        state.seek(self, event.saturating_add(1));
+        state
+    }
+
+    /// As it was before interval `number`.
+    fn load(&self, number: usize, state: &mut FramebufferState) {
+        state.pages.clear();
+        let at = |of: &Vec<Version>| {
+            let n = of.partition_point(|v| (v.interval as usize) < number);
+            Some(Arc::clone(&of.get(n.checked_sub(1)?)?.page))
+        };
+        state.pages.extend(self.versions.iter().map(at));
+        state.next = number.saturating_mul(self.interval).min(self.events.len());
+        state.stores = self.intervals.get(number).map_or(self.stores, |i| i.before);
+    }
+}
+
+/// The bytes of a framebuffer at one event. Cloning it shares the pages.
+#[derive(Clone, Default)]
+pub struct FramebufferState {
+    /// By page number.
+    pages: Vec<Option<Arc<Page>>>,
+    touched: usize,
+    /// The first event that is not in it.
+    next: usize,
+    stores: u64,
+}
+
+impl std::fmt::Debug for FramebufferState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FramebufferState(before event {})", self.next)
+    }
+}
+
+impl FramebufferState {
+    /// Goes to the state before event `event`, which may be one past the last: forward from here where that is nearer
+    /// than a checkpoint.
+    pub fn seek(&mut self, framebuffer: &Framebuffer, event: u64) {
+        let fb = framebuffer;
+        let target = usize::try_from(event).map_or(fb.events.len(), |e| e.min(fb.events.len()));
+        let number = target / fb.interval;
+        if self.next > target || self.next < number * fb.interval {
+            fb.load(number, self);
+        }
+        let mut touched = Vec::new();
+        // Pages were counted when the framebuffer was built: there are not more of them now.
+        let _ = self.replay(&fb.events, fb.space, self.next..target, &mut touched);
+    }
+
+    fn replay(
+        &mut self,
+        events: &Events,
+        space: u8,
+        range: Range<usize>,
+        touched: &mut Vec<u32>,
+    ) -> Result<(), FramebufferError> {
+        let end = range.end;
+        for (event, hit) in hits(events, space, range) {
+            self.store(hit, touched)
+                .map_err(|()| FramebufferError::Pages { event: event as u64 })?;
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    #[inline]
+    fn store(&mut self, hit: Hit, touched: &mut Vec<u32>) -> Result<(), ()> {
+        self.stores += 1;
+        let bytes = hit.value.unwrap_or_default().to_le_bytes();
+        let bytes = &bytes[..usize::from(hit.width)];
+        let at = hit.offset as usize;
+        let (number, in_page) = (at / PAGE_SIZE, at % PAGE_SIZE);
+        let here = bytes.len().min(PAGE_SIZE - in_page);
+        let parts = [(number, in_page, &bytes[..here]), (number + 1, 0, &bytes[here..])];
+        for (number, in_page, bytes) in parts {
+            if bytes.is_empty() {
+                continue;
+            }
+            let page = self.page(number)?;
+            match hit.value {
+                Some(_) => page.store(in_page, bytes),
+                None => page.lose(in_page, bytes.len()),
+            }
+            if touched.last() != Some(&(number as u32)) {
+                touched.push(number as u32);
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, number: usize) -> Result<&mut Page, ()> {
+        if self.pages.len() <= number {
+            self.pages.resize(number + 1, None);
+        }
+        let slot = &mut self.pages[number];
+        if slot.is_none() {
+            self.touched += 1;
+            if self.touched > MAX_PAGES {
+                return Err(());
+            }
+        }
+        Ok(Arc::make_mut(slot.get_or_insert_with(|| Arc::new(Page::new()))))
+    }
+
+    /// The first event that is not in it.
+    #[must_use]
+    pub fn next_event(&self) -> u64 {
+        self.next as u64
+    }
+
+    /// Stores that led to it.
+    #[must_use]
+    pub fn stores(&self) -> u64 {
+        self.stores
+    }
+
+    /// Copies bytes out, and what is known of each; those beyond the last store are [`Known::Never`]. `known` is as
+    /// long as `bytes`.
+    pub fn read(&self, offset: u64, bytes: &mut [u8], known: &mut [Known]) {
+        let mut done = 0;
+        let length = bytes.len().min(known.len());
+        while done < length {
+            let at = offset.saturating_add(done as u64);
+            let in_page = (at % PAGE_SIZE as u64) as usize;
+            let here = (PAGE_SIZE - in_page).min(length - done);
+            let (to, tell) = (&mut bytes[done..done + here], &mut known[done..done + here]);
+            let page = usize::try_from(at / PAGE_SIZE as u64).ok();
+            match page.and_then(|n| self.pages.get(n)) {
+                Some(Some(p)) => p.read(in_page, to, tell),
+                _ => {
+                    to.fill(0);
+                    tell.fill(Known::Never);
+                }
+            }
+            done += here;
+        }
+    }
+}

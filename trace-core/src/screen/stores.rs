@@ -1,0 +1,143 @@
+//! Who stored to these bytes: every store that covers them, in order, and what they held after each.
+
+use super::framebuffer::{Framebuffer, Hit, hits};
+use super::page::Known;
+use crate::PAGE_SIZE;
+use crate::progress::{Cancelled, Progress};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Most bytes that are asked about at once.
+const MOST_BYTES: u64 = 8;
+
+/// A store that covers some of the bytes that were asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The event.
+    pub event: u64,
+    /// Its first byte.
+    pub offset: u32,
+    /// How many bytes, 1 to 8.
+    pub width: u8,
+    /// What it stored; `None`: the recorder could not read that.
+    pub value: Option<u64>,
+    /// The bytes that were asked about after it, as many as were asked about.
+    pub bytes: [u8; 8],
+    /// What is known of each of them after it.
+    pub known: [Known; 8],
+}
+
+/// The stores that cover bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stores {
+    /// In order.
+    pub list: Vec<Store>,
+    /// Whether there are more, later ones.
+    pub more: bool,
+}
+
+impl Framebuffer {
+    /// Every store that covers a byte of `range`, which is 8 bytes at most (the rest is left out), in order; no more
+    /// than `most`. Reads the intervals in which a page of the range was stored to, several at a time.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn stores_to(&self, range: Range<u64>, most: usize, progress: &Progress) -> Result<Stores, Cancelled> {
+        let range = clipped(range);
+        let numbers: Vec<usize> = (0..self.intervals.len()).filter(|n| self.meets(*n, &range)).collect();
+        progress.set_total(numbers.len() as u64);
+        let mut found = Vec::new();
+        // As many at a time as keep all threads busy, so that a limit is met early.
+        for some in numbers.chunks(64) {
+            let parts: Result<Vec<Vec<(usize, Hit)>>, Cancelled> = some
+                .par_iter()
+                .map(|n| {
+                    let hits = self.hits_in(*n, &range).collect();
+                    progress.advance(1)?;
+                    Ok(hits)
+                })
+                .collect();
+            found.extend(parts?.into_iter().flatten());
+            if found.len() > most {
+                break;
+            }
+        }
+        let more = found.len() > most;
+        found.truncate(most);
+        let (mut bytes, mut known) = ([0; 8], [Known::Never; 8]);
+        let list = found.into_iter().map(|(event, hit)| {
+            meet(&hit, &range, &mut bytes, &mut known);
+            Store {
+                event: event as u64,
+                offset: hit.offset,
+                width: hit.width,
+                value: hit.value,
+                bytes,
+                known,
+            }
+        });
+        Ok(Stores {
+            list: list.collect(),
+            more,
+        })
+    }
+
+    /// The last store before event `before` that covers a byte of `range`, 8 bytes at most.
+    #[must_use]
+    pub fn last_store(&self, range: Range<u64>, before: u64) -> Option<u64> {
+        let range = clipped(range);
+        let before = usize::try_from(before).unwrap_or(usize::MAX).min(self.events.len());
+        let last = before.div_ceil(self.interval).min(self.intervals.len());
+        (0..last).rev().filter(|n| self.meets(*n, &range)).find_map(|n| {
+            let hits = self.hits_in(n, &range).take_while(|(e, _)| *e < before);
+            hits.last().map(|(e, _)| e as u64)
+        })
+    }
+
+    /// The first store after event `after` that covers a byte of `range`, 8 bytes at most.
+    #[must_use]
+    pub fn next_store(&self, range: Range<u64>, after: u64) -> Option<u64> {
+        let range = clipped(range);
+        let from = usize::try_from(after).ok()?.checked_add(1)?;
+        (from / self.interval..self.intervals.len())
+            .filter(|n| self.meets(*n, &range))
+            .find_map(|n| self.hits_in(n, &range).find(|(e, _)| *e >= from).map(|(e, _)| e as u64))
+    }
+
+    /// Whether a page of the range was stored to in an interval.
+    fn meets(&self, number: usize, range: &Range<u64>) -> bool {
+        let Some(interval) = self.intervals.get(number).filter(|_| !range.is_empty()) else {
+            return false;
+        };
+        let page = PAGE_SIZE as u64;
+        (range.start / page..=(range.end - 1) / page)
+            .any(|p| u32::try_from(p).is_ok_and(|p| interval.touched.binary_search(&p).is_ok()))
+    }
+
+    fn hits_in(&self, number: usize, range: &Range<u64>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+        let from = number.saturating_mul(self.interval);
+        let to = from.saturating_add(self.interval).min(self.events.len());
+        let range = range.clone();
+        hits(&self.events, self.space, from..to).filter(move |(_, h)| {
+            let at = u64::from(h.offset);
+            at < range.end && range.start < at + u64::from(h.width)
+        })
+    }
+}
+
+fn clipped(range: Range<u64>) -> Range<u64> {
+    range.start..range.end.min(range.start.saturating_add(MOST_BYTES)).max(range.start)
+}
+
+/// Does to the bytes of a range what a store does.
+fn meet(hit: &Hit, range: &Range<u64>, bytes: &mut [u8; 8], known: &mut [Known; 8]) {
+    let stored = hit.value.unwrap_or_default().to_le_bytes();
+    for (i, b) in stored.iter().enumerate().take(usize::from(hit.width)) {
+        let at = u64::from(hit.offset) + i as u64;
+        if range.contains(&at) {
+            let to = (at - range.start) as usize;
+            bytes[to] = *b;
+            known[to] = if hit.value.is_some() { Known::Yes } else { Known::Lost };
+        }
+    }
+}

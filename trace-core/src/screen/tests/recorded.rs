@@ -1,0 +1,62 @@
+//! Pictures from the stores of stock drivers, against what QEMU showed when they had run.
+
+use crate::import;
+use crate::progress::Progress;
+use crate::screen::{Comparison, Display, Drawn, Framebuffer, compare_where, framebuffer_spaces};
+use crate::test_recordings::recordings;
+
+/// The picture at the end of a recording, by its stores and registers alone, against the one that was taken.
+fn end(name: &str) -> Option<(Drawn, Comparison, Display)> {
+    let log = recordings("mmiotrace")?.join(format!("{name}.txt.gz"));
+    let p = Progress::new();
+    let r = import::open(&log, &p).unwrap();
+    let spaces = framebuffer_spaces(&r, &p).unwrap();
+    let fb = Framebuffer::build(&r, spaces[0], &p).unwrap();
+    let display = Display::read(&r, &p).unwrap().unwrap();
+    assert_eq!(display.framebuffer(), Some(spaces[0]));
+    let last = r.events.len() as u64 - 1;
+    let shown = display.after(last);
+    let format = shown.mode.screen.unwrap();
+    format.check(fb.bytes()).unwrap();
+    assert!(!shown.mode.cursor);
+    let drawn = Drawn::new(&fb.after(last), &format, &shown.palette);
+    let truth = r.expected_screen().unwrap().unwrap();
+    let c = compare_where(&drawn.to_picture([255, 0, 255]).unwrap(), &truth, drawn.known()).unwrap();
+    Some((drawn, c, display))
+}
+
+#[test]
+fn the_picture_of_a_rage_128_follows_from_its_stores_in_every_pixel() {
+    let Some((drawn, c, display)) = end("rage128p-aty128fb") else {
+        return;
+    };
+    assert_eq!((drawn.width(), drawn.height()), (640, 480));
+    assert_eq!((c.compared, c.differing), (640 * 480, 0));
+    assert_eq!(display.engine_runs(u64::MAX), 0);
+}
+
+#[test]
+fn the_picture_of_an_rv100_differs_where_its_engine_drew() {
+    let Some((drawn, c, display)) = end("rv100-radeonfb") else {
+        return;
+    };
+    assert_eq!((drawn.width(), drawn.height()), (1280, 800));
+    assert_eq!(c.compared, 1280 * 800);
+    // A line without length while the driver sets the engine up, and at the end a fill of the lowest 16 rows, over text
+    // that the stores had left there.
+    assert_eq!(display.engine_runs(u64::MAX), 2);
+    assert_eq!(c.differing, 922);
+    let [left, top, right, bottom] = c.bounds.unwrap();
+    assert!(top >= 784 && bottom < 800, "{left} {top} {right} {bottom}");
+    assert_eq!(c.worst, 170);
+}
+
+#[test]
+fn stores_that_were_not_decoded_leave_a_picture_that_differs_in_their_rows() {
+    let Some((_, c, _)) = end("rage128p-aty128fb-memcpy") else {
+        return;
+    };
+    let [_, top, _, bottom] = c.bounds.unwrap();
+    assert!(top < 64, "{top}");
+    eprintln!("{} pixels in rows {top} to {bottom}", c.differing);
+}
