@@ -166,6 +166,8 @@ COLUMN_KINDS = {
     0x401: ("submits", "QII", False),
     0x501: ("page-digests", "32s", False),
     0x502: ("page-images", "4096s", False),
+    0x901: ("undecoded", "II", False),
+    0xA01: ("dma-maps", "QQII", False),
 }
 RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks"}
 NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
@@ -320,7 +322,7 @@ FINDING = structure(
     ("kind", choice(
         "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
         "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
-        "assumed damaged-section shader-not-run")),
+        "assumed damaged-section shader-not-run undecoded-access")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(
@@ -406,7 +408,7 @@ DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 2): read_timeline}
 
 # Events.
 
-EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write"}
+EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write", 7: "undecoded", 8: "dma-map"}
 
 
 def events(columns, marks):
@@ -429,6 +431,10 @@ def events(columns, marks):
             event.update(zip(("head_va", "address_space", "slot"), columns[0x401][row]))
         elif kind == 6:
             event.update(zip(("at", "bytes", "image"), columns[0x001][row]))
+        elif kind == 7:
+            event.update(zip(("offset", "code"), columns[0x901][row]))
+        elif kind == 8:
+            event.update(zip(("bus", "bytes", "map_kind"), columns[0xA01][row][:3]))
         yield event
 
 

@@ -25,7 +25,12 @@ const MOST: usize = 4 << 20;
 /// The kinds by the numbers that parts name them by, which inputs that were found earlier keep: a kind with a lower
 /// number in the format that came later is the last.
 fn kinds() -> impl Iterator<Item = SectionKind> {
-    let later = |k: &SectionKind| *k == SectionKind::HostWrites;
+    let later = |k: &SectionKind| {
+        matches!(
+            k,
+            SectionKind::HostWrites | SectionKind::Undecoded | SectionKind::DmaMaps
+        )
+    };
     let first = SectionKind::ALL.into_iter().filter(move |k| !later(k));
     first.chain(SectionKind::ALL.into_iter().filter(later))
 }

@@ -90,6 +90,8 @@ fn read_all(recording: &Recording) {
             events.interrupt(i),
             events.submits.get(payload),
             events.host_write(i).and_then(|w| w.piece()),
+            events.undecoded(i).map(|u| u.describe()),
+            events.dma_map(i).map(|d| d.describe()),
         );
     }
     for id in 0..=memory.pages.len().min(5_000) as u32 {

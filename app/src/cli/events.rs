@@ -5,7 +5,7 @@ use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::ops::Range;
-use trace_core::recording::{EventKind, InterruptLine};
+use trace_core::recording::{DmaMapRow, EventKind, InterruptLine};
 
 pub const VERB: Verb = Verb {
     name: "events",
@@ -164,6 +164,22 @@ fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl 
                 event.kind = "host-write";
                 event.value = Some(hex(row.at));
                 event.means = Some(format!("{} bytes", row.bytes));
+            }
+            Some(EventKind::Undecoded) => {
+                let row = events.undecoded(at)?;
+                event.kind = "undecoded";
+                let space = events.space.get(at).map(usize::from);
+                let space = space.and_then(|s| opened.recording.facts.spaces.get(s));
+                event.space = space.map(|s| s.name.clone());
+                event.offset = Some(hex(u64::from(row.offset)));
+                event.width = row.width();
+                event.means = Some(row.describe());
+            }
+            Some(EventKind::DmaMap) => {
+                let row = events.dma_map(at)?;
+                event.kind = "dma-map";
+                event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| hex(row.bus));
+                event.means = Some(row.describe());
             }
             None => {}
         }

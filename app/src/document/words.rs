@@ -31,6 +31,12 @@ pub fn means(doc: &Document, event: u64) -> String {
                 .map(|w| format!("{} bytes at {:#x}", w.bytes, w.at))
                 .unwrap_or_default();
         }
+        Some(EventKind::Undecoded) => {
+            return events.undecoded(at).map(|u| u.describe()).unwrap_or_default();
+        }
+        Some(EventKind::DmaMap) => {
+            return events.dma_map(at).map(|d| d.describe()).unwrap_or_default();
+        }
         _ => {}
     }
     let Some(a) = events.access(at) else {
@@ -58,6 +64,18 @@ pub fn means(doc: &Document, event: u64) -> String {
     r.describe(a.value)
 }
 
+/// Where an access without a value goes: `bar0+0x1000`.
+#[must_use]
+pub fn undecoded_place(doc: &Document, at: usize) -> String {
+    let events = &doc.recording.events;
+    let space = events
+        .space
+        .get(at)
+        .and_then(|s| doc.recording.facts.spaces.get(usize::from(s)));
+    let offset = events.undecoded(at).map_or(0, |u| u.offset);
+    format!("{}+{offset:#x}", space.map_or("", |s| s.name.as_str()))
+}
+
 /// An event on one line.
 #[must_use]
 pub fn line(doc: &Document, event: u64) -> String {
@@ -74,6 +92,8 @@ pub fn line(doc: &Document, event: u64) -> String {
             Some(EventKind::Mark) => "note of the recorder".into(),
             Some(EventKind::Submit) => "submit".into(),
             Some(EventKind::HostWrite) => "write of the CPU to memory".into(),
+            Some(EventKind::Undecoded) => undecoded_place(doc, at),
+            Some(EventKind::DmaMap) => "memory for the device".into(),
             _ => "event of an unknown kind".into(),
         },
     };

@@ -12,7 +12,7 @@ use egui::{
     Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
 };
 use std::sync::Arc;
-use trace_core::recording::EventKind;
+use trace_core::recording::{EventKind, Events};
 
 mod columns;
 pub mod view;
@@ -350,10 +350,22 @@ fn draw_row(
                 Some(EventKind::Submit) => ("submit", p.job),
                 Some(EventKind::Mark) => ("note", p.quiet),
                 Some(EventKind::HostWrite) => ("CPU write", p.write),
+                Some(EventKind::Undecoded) => (undecoded_word(&doc.recording.events, at), p.warning),
+                Some(EventKind::DmaMap) => ("DMA memory", p.job),
                 _ => ("unknown", p.warning),
             };
             ui.painter().rect_filled(mark, 4.0, colour);
-            word_to(word, c.name.of(rect).right(), colour);
+            if doc.recording.events.undecoded(at).is_some() {
+                if c.words {
+                    word_to(word, access.right(), colour);
+                }
+                let place = words::undecoded_place(doc, at);
+                if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &place, mono(), p.text) {
+                    cut = Some(place);
+                }
+            } else {
+                word_to(word, c.name.of(rect).right(), colour);
+            }
         }
     }
     if doc.facts.interrupt_at(event).is_some() {
@@ -417,4 +429,13 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     }
     asks.menu_item(ui, "add-note");
     asks.menu_item(ui, "pin-register");
+}
+
+/// What an access without a value is called in the column of accesses.
+fn undecoded_word(events: &Events, at: usize) -> &'static str {
+    match events.undecoded(at).and_then(|u| u.write()) {
+        Some(true) => "undecoded write",
+        Some(false) => "undecoded read",
+        None => "undecoded access",
+    }
 }

@@ -4,8 +4,8 @@ use super::Add;
 use crate::{chains, parts};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AddressSpace, EventsBuilder, Facts, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, MmuFormat, Space,
-    SpaceKind, SubmitRow,
+    Access, AddressSpace, DmaKind, DmaMapRow, EventsBuilder, Facts, FrameRole, HostWriteRow, InterruptRow,
+    MemoryBuilder, MmuFormat, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::timeline::Pyramid;
 use trace_core::{PhysAddr, Recording, container, mmu};
@@ -205,6 +205,14 @@ pub fn recording() -> Recording {
         page: 1,
     };
     events.host_write(50, 1, row);
+    events.undecoded(60, 1, 0, UndecodedRow::of_instruction(0x3ff0, 0xf3_a5f6));
+    let given = DmaMapRow {
+        bus: PAGE,
+        bytes: 4096,
+        kind: DmaKind::Allocated as u32,
+        reserved: 0,
+    };
+    events.dma_map(70, 1, given);
     let mut memory = MemoryBuilder::new();
     let mut frames = Vec::new();
     let page_of = |bytes: &[u8]| {

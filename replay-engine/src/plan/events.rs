@@ -109,8 +109,9 @@ impl<'a, 'm> Translation<'a, 'm> {
                         .ok_or(CompileError::EventKind { event: at as u64 })?;
                     self.access(at, access)?;
                 }
-                // What interrupts were is told by the reads of their handlers; marks are for people.
-                Some(EventKind::Interrupt | EventKind::Mark) => {}
+                // What interrupts were is told by the reads of their handlers; marks are for people. An access without a
+                // value cannot be made again, as a finding of the recording says.
+                Some(EventKind::Interrupt | EventKind::Mark | EventKind::Undecoded | EventKind::DmaMap) => {}
                 // Those that follow one another are taken together.
                 Some(EventKind::HostWrite) if at < done => {}
                 Some(EventKind::HostWrite) => done = self.host_writes(at)?,

@@ -7,7 +7,7 @@ use std::ops::{ControlFlow, Range};
 use trace_core::jobs::{self, JobType};
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{EventKind, InterruptLine, Recording};
+use trace_core::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
@@ -175,6 +175,23 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
                 if let Some(row) = events.host_writes.get(payload) {
                     value = Some(row.at);
                     meaning = Some(format!("{} bytes", row.bytes));
+                }
+            }
+            Some(EventKind::Undecoded) => {
+                kind = "undecoded";
+                if let Some(row) = events.undecoded(at) {
+                    let index = events.space.get(at).map(usize::from);
+                    let of = index.and_then(|i| recording.facts.spaces.get(i));
+                    (space, offset) = (of.map(|s| s.name.as_str()), Some(row.offset));
+                    width = row.width().map(u32::from);
+                    meaning = Some(row.describe());
+                }
+            }
+            Some(EventKind::DmaMap) => {
+                kind = "dma-map";
+                if let Some(row) = events.dma_map(at) {
+                    value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus);
+                    meaning = Some(row.describe());
                 }
             }
             None => {}

@@ -6,6 +6,7 @@ mod memory;
 mod structure;
 #[cfg(test)]
 mod tests;
+mod undecoded;
 
 pub use file::file;
 
@@ -31,6 +32,7 @@ pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Find
     structure::lost(recording, &mut findings);
     structure::time(recording, progress, &mut findings)?;
     structure::registers(recording, progress, &mut findings)?;
+    undecoded::undecoded(recording, progress, &mut findings)?;
     progress.set_total(recording.facts.address_spaces.len() as u64 + 1);
     memory::regions(recording, &mut findings);
     progress.advance(1)?;
@@ -126,6 +128,8 @@ pub enum FindingKind {
     DamagedSection,
     /// In a replay, a job's shader did not run, or did not come to its end, and why.
     ShaderNotRun,
+    /// Accesses of which the recorder saw the address and not the value.
+    UndecodedAccess,
 }
 
 impl FindingKind {
@@ -136,9 +140,11 @@ impl FindingKind {
             Self::UndecodedJobHead | Self::ForeignData | Self::TruncatedSection | Self::DamagedSection => {
                 Severity::Error
             }
-            Self::LostEvents | Self::OverlappingRegions | Self::TimeBackwards | Self::UnknownRegister => {
-                Severity::Warning
-            }
+            Self::LostEvents
+            | Self::OverlappingRegions
+            | Self::TimeBackwards
+            | Self::UnknownRegister
+            | Self::UndecodedAccess => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording

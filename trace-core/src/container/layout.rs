@@ -95,11 +95,15 @@ pub enum SectionKind {
     Extra = 0x701,
     /// Named bytes computed from the recording, which may be ignored or made again. The last one of a name counts.
     Derived = 0x801,
+    /// Accesses whose value is not known: offset in the space, what is known, four bytes each. Never constant.
+    Undecoded = 0x901,
+    /// Memory that was given to the device: address, bytes (eight each), kind, reserved (four each). Never constant.
+    DmaMaps = 0xa01,
 }
 
 impl SectionKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::HostWrites,
         Self::EventKind,
         Self::EventSpace,
@@ -118,6 +122,8 @@ impl SectionKind {
         Self::Marks,
         Self::Extra,
         Self::Derived,
+        Self::Undecoded,
+        Self::DmaMaps,
     ];
 
     /// The kind with this number.
@@ -148,6 +154,8 @@ impl SectionKind {
             Self::Marks => "marks",
             Self::Extra => "extra",
             Self::Derived => "derived",
+            Self::Undecoded => "undecoded",
+            Self::DmaMaps => "dma-maps",
         }
     }
 
@@ -157,8 +165,9 @@ impl SectionKind {
         Some(match self {
             Self::EventKind | Self::EventSpace | Self::AccessWidth => 1,
             Self::EventThread | Self::EventPayload | Self::AccessOffset => 4,
-            Self::EventTime | Self::AccessValue | Self::Interrupts => 8,
+            Self::EventTime | Self::AccessValue | Self::Interrupts | Self::Undecoded => 8,
             Self::Submits | Self::HostWrites => 16,
+            Self::DmaMaps => 24,
             Self::PageDigests => 32,
             Self::PageImages => 4096,
             Self::Facts | Self::Snapshots | Self::Marks | Self::Extra | Self::Derived => return None,
@@ -186,7 +195,7 @@ impl SectionKind {
 
     /// Whether the sections of this kind make up what a recording is, rather than something beside it.
     pub(super) fn is_content(self) -> bool {
-        self.group() <= 6
+        !matches!(self, Self::Extra | Self::Derived)
     }
 }
 
@@ -423,7 +432,7 @@ mod tests {
             numbers,
             [
                 0x001, 0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601,
-                0x602, 0x603, 0x701, 0x801
+                0x602, 0x603, 0x701, 0x801, 0x901, 0xa01
             ]
         );
         for k in SectionKind::ALL {

@@ -332,6 +332,8 @@ impl KineFile {
             interrupts: self.column(K::Interrupts, bytes)?,
             submits: self.column(K::Submits, bytes)?,
             host_writes: self.column(K::HostWrites, bytes)?,
+            undecoded: self.column(K::Undecoded, bytes)?,
+            dma_maps: self.column(K::DmaMaps, bytes)?,
             marks: Vec::new(),
         })
     }

@@ -144,6 +144,8 @@ impl<S: Sink> Writer<S> {
         self.column(K::Interrupts, &e.interrupts)?;
         self.column(K::Submits, &e.submits)?;
         self.column(K::HostWrites, &e.host_writes)?;
+        self.column(K::Undecoded, &e.undecoded)?;
+        self.column(K::DmaMaps, &e.dma_maps)?;
         let marks = usize::try_from(self.rows(K::Marks)).unwrap_or(usize::MAX);
         self.marks(e.marks.get(marks..).ok_or_else(|| fewer(K::Marks))?)?;
         self.new_pages(recording)?;
@@ -179,6 +181,8 @@ impl<S: Sink> Writer<S> {
         self.rest(K::Interrupts, &e.interrupts)?;
         self.rest(K::Submits, &e.submits)?;
         self.rest(K::HostWrites, &e.host_writes)?;
+        self.rest(K::Undecoded, &e.undecoded)?;
+        self.rest(K::DmaMaps, &e.dma_maps)?;
         let marks = beyond(K::Marks, &e.marks, self.rows(K::Marks))?;
         self.marks(marks)?;
         let have = self.rows(K::PageImages);

@@ -96,6 +96,8 @@ fn rows(
         marks,
         events.submits.len() as u64,
         events.host_writes.len() as u64,
+        events.undecoded.len() as u64,
+        events.dma_maps.len() as u64,
     ];
     let kinds = events.kind.iter().zip(events.payload.iter()).zip(events.space.iter());
     for (row, ((raw, payload), space)) in kinds.enumerate() {
@@ -118,7 +120,7 @@ fn rows(
                 (byte_of(file, SectionKind::EventPayload, row), what)
             });
         }
-        if matches!(kind, EventKind::Read | EventKind::Write) && u64::from(space) >= spaces {
+        if matches!(kind, EventKind::Read | EventKind::Write | EventKind::Undecoded) && u64::from(space) >= spaces {
             report.add_with(|| {
                 let what = format!("event {row} goes to space {space}, there are {spaces}");
                 (byte_of(file, SectionKind::EventSpace, row), what)

@@ -1,7 +1,7 @@
 //! Events as text, one line each, written as they are read: nothing is held in memory.
 
 use crate::progress::Progress;
-use crate::recording::{Access, EventKind, Recording};
+use crate::recording::{Access, EventKind, Recording, UndecodedRow};
 use crate::registers::RegisterMap;
 use std::io::{self, Write};
 
@@ -17,6 +17,8 @@ struct Row<'a> {
     access: Option<Access>,
     name: &'a str,
     means: String,
+    /// Offset of an access without a value.
+    undecoded: Option<UndecodedRow>,
 }
 
 fn rows<'a>(
@@ -34,6 +36,7 @@ fn rows<'a>(
                 .map_err(|c| io::Error::new(io::ErrorKind::Interrupted, c))?;
         }
         let access = events.access(event);
+        let undecoded = events.undecoded(event);
         let register = access.and_then(|a| map?.at(a.offset));
         let payload = events.payload.get(event).unwrap_or(0) as usize;
         let (kind, means) = match events.kind(event) {
@@ -61,6 +64,8 @@ fn rows<'a>(
                     .get(payload)
                     .map(|w| format!("{} bytes at {:#x}", w.bytes, w.at)),
             ),
+            Some(EventKind::Undecoded) => ("undecoded", undecoded.map(|u| u.describe())),
+            Some(EventKind::DmaMap) => ("dma-map", events.dma_map(event).map(|d| d.describe())),
             None => ("unknown", None),
         };
         let described = || register.zip(access).map(|(r, a)| r.describe(a.value));
@@ -71,12 +76,16 @@ fn rows<'a>(
                 time: events.time.get(event).unwrap_or(0),
                 thread: events.thread.get(event).unwrap_or(0),
                 kind,
-                space: access
-                    .and_then(|_| recording.facts.spaces.get(space))
+                space: recording
+                    .facts
+                    .spaces
+                    .get(space)
+                    .filter(|_| access.is_some() || undecoded.is_some())
                     .map_or("", |s| s.name.as_str()),
                 access,
                 name: register.map_or("", |r| r.name.as_str()),
                 means: means.or_else(described).unwrap_or_default(),
+                undecoded,
             },
         )?;
     }
@@ -94,9 +103,13 @@ pub fn csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> 
     writeln!(out, "event,time_ns,thread,kind,space,offset,width,value,register,means")?;
     rows(recording, progress, |event, r| {
         write!(out, "{event},{},{},{},{},", r.time, r.thread, r.kind, quoted(r.space))?;
-        match r.access {
-            Some(a) => write!(out, "{:#x},{},{:#x},", a.offset, a.width, a.value)?,
-            None => write!(out, ",,,")?,
+        match (r.access, r.undecoded) {
+            (Some(a), _) => write!(out, "{:#x},{},{:#x},", a.offset, a.width, a.value)?,
+            (None, Some(u)) => match u.width() {
+                Some(width) => write!(out, "{:#x},{width},,", u.offset)?,
+                None => write!(out, "{:#x},,,", u.offset)?,
+            },
+            (None, None) => write!(out, ",,,")?,
         }
         writeln!(out, "{},{}", quoted(r.name), quoted(&r.means))
     })
@@ -131,6 +144,13 @@ pub fn json_lines(recording: &Recording, out: &mut impl Write, progress: &Progre
             put("offset", format!("{:#x}", a.offset).into());
             put("width", a.width.into());
             put("value", format!("{:#x}", a.value).into());
+        }
+        if let Some(u) = r.undecoded {
+            put("space", r.space.into());
+            put("offset", format!("{:#x}", u.offset).into());
+            if let Some(width) = u.width() {
+                put("width", width.into());
+            }
         }
         for (key, text) in [("register", r.name), ("means", r.means.as_str())] {
             if !text.is_empty() {
@@ -180,7 +200,7 @@ pub fn io_history(recording: &Recording, out: &mut impl Write, progress: &Progre
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{EventsBuilder, InterruptRow, Space, SpaceKind};
+    use crate::recording::{DmaKind, DmaMapRow, EventsBuilder, InterruptRow, Space, SpaceKind};
 
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
@@ -196,6 +216,15 @@ mod tests {
         b.interrupt(95, InterruptRow { line: 0, status: 2 });
         b.mark(96, "one, \"two\"");
         b.access(120, 7, access(false, 0x3ff0, 0));
+        b.undecoded(130, 7, 0, UndecodedRow::of_access(0x3ff4, true, 4));
+        let bus = 0x1000;
+        let given = DmaMapRow {
+            bus,
+            bytes: 64,
+            kind: DmaKind::Mapped as u32,
+            reserved: 0,
+        };
+        b.dma_map(140, 7, given);
         let mut r = Recording {
             events: b.finish(),
             ..Recording::default()
@@ -215,7 +244,7 @@ mod tests {
         csv(&recording(), &mut out, &Progress::new()).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 6);
+        assert_eq!(lines.len(), 8);
         assert!(
             lines[1].starts_with("0,100,7,read,gpu,0x0,4,0x60a00002,GPU_ID,"),
             "{}",
@@ -229,6 +258,8 @@ mod tests {
         assert_eq!(lines[3], "2,95,0,interrupt,,,,,,line 0 status 0x2");
         assert_eq!(lines[4], "3,96,0,mark,,,,,,\"one, \"\"two\"\"\"");
         assert_eq!(lines[5], "4,120,7,read,gpu,0x3ff0,4,0x0,,");
+        assert_eq!(lines[6], "5,130,7,undecoded,gpu,0x3ff4,4,,,undecoded write of 4 bytes");
+        assert_eq!(lines[7], "6,140,7,dma-map,,,,,,mapped 64 bytes at 0x1000");
     }
 
     #[test]
@@ -240,19 +271,20 @@ mod tests {
             .lines()
             .map(|l| serde_json::from_str(l).unwrap())
             .collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 7);
         assert_eq!(
             (&lines[1]["register"], &lines[1]["value"]),
             (&"JS1_COMMAND_NEXT".into(), &"0x1".into())
         );
         assert_eq!(lines[3]["means"], "one, \"two\"");
         assert!(lines[3].get("offset").is_none());
+        assert_eq!((&lines[5]["offset"], lines[5].get("value")), (&"0x3ff4".into(), None));
     }
 
     #[test]
     fn the_history_says_what_it_left_out() {
         let mut out = Vec::new();
-        assert_eq!(io_history(&recording(), &mut out, &Progress::new()).unwrap(), 2);
+        assert_eq!(io_history(&recording(), &mut out, &Progress::new()).unwrap(), 4);
         let text = "0,R,0x00000000,60a00002\n0,W,0x000018e0,00000001\n20,R,0x00003ff0,00000000\n";
         assert_eq!(String::from_utf8(out).unwrap(), text);
     }

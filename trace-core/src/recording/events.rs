@@ -21,6 +21,10 @@ pub enum EventKind {
     Submit = 5,
     /// The CPU wrote memory, a piece of one page; a row of [`Events::host_writes`].
     HostWrite = 6,
+    /// An access to a space of which the recorder saw the address and not the value; a row of [`Events::undecoded`].
+    Undecoded = 7,
+    /// The driver gave the device memory to reach; a row of [`Events::dma_maps`].
+    DmaMap = 8,
 }
 
 impl EventKind {
@@ -34,6 +38,8 @@ impl EventKind {
             4 => Self::Mark,
             5 => Self::Submit,
             6 => Self::HostWrite,
+            7 => Self::Undecoded,
+            8 => Self::DmaMap,
             _ => return None,
         })
     }
@@ -90,6 +96,143 @@ impl HostWriteRow {
     }
 }
 
+/// A row of the table of accesses whose value is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct UndecodedRow {
+    /// Byte offset in the space.
+    pub offset: u32,
+    /// What is known of the access. Bits 0 to 23: the first three bytes of the instruction, the first of them highest, or
+    /// 0. Bits 24 to 27: width in bytes, or 0. Bits 28 and 29: 1 when it reads, 2 when it writes, otherwise 0.
+    pub code: u32,
+}
+
+impl UndecodedRow {
+    /// An access by an x86 instruction that begins with these bytes, the first of them in bits 16 to 23.
+    #[must_use]
+    pub fn of_instruction(offset: u32, bytes: u32) -> Self {
+        Self {
+            offset,
+            code: bytes & 0xff_ffff,
+        }
+    }
+
+    /// An access of a known way and width in bytes.
+    #[must_use]
+    pub fn of_access(offset: u32, write: bool, width: u8) -> Self {
+        let way = if write { 2 } else { 1 };
+        Self {
+            offset,
+            code: way << 28 | u32::from(width & 0xf) << 24,
+        }
+    }
+
+    /// Whether it writes, where that is known.
+    #[must_use]
+    pub fn write(&self) -> Option<bool> {
+        match self.code >> 28 & 3 {
+            1 => Some(false),
+            2 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Bytes that it moves, where that is told or the instruction is a string move of x86.
+    #[must_use]
+    pub fn width(&self) -> Option<u8> {
+        match (
+            self.code >> 24 & 0xf,
+            self.code >> 16 & 0xff,
+            self.code >> 8 & 0xff,
+            self.code & 0xff,
+        ) {
+            (told @ (1 | 2 | 4 | 8), ..) => Some(told as u8),
+            // A repeated move (prefix f3): of bytes, of words with the prefix 66, of eight bytes with the prefix 48.
+            (0, 0xf3, 0xa4, _) => Some(1),
+            (0, 0xf3, 0x66, 0xa5) | (0, 0x66, 0xf3, 0xa5) => Some(2),
+            (0, 0xf3, 0xa5, _) => Some(4),
+            (0, 0xf3, 0x48, 0xa5) => Some(8),
+            _ => None,
+        }
+    }
+
+    /// What is known of it, in words: `undecoded write of 4 bytes`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let way = self.write().map_or("access", |w| if w { "write" } else { "read" });
+        let of = match self.width() {
+            Some(1) => " of a byte".to_owned(),
+            Some(n) => format!(" of {n} bytes"),
+            None => String::new(),
+        };
+        let by = match self.code & 0xff_ffff {
+            0 => String::new(),
+            c => format!(
+                " by the instruction {:02x} {:02x} {:02x} …",
+                c >> 16,
+                c >> 8 & 0xff,
+                c & 0xff
+            ),
+        };
+        format!("undecoded {way}{of}{by}")
+    }
+}
+
+/// How memory was given to the device. The numbers are part of the `.kine` format and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum DmaKind {
+    /// Memory that the driver and the device share as long as the driver runs.
+    Allocated = 1,
+    /// Memory that is the device's for a time.
+    Mapped = 2,
+}
+
+impl DmaKind {
+    /// The kind with this number in a file.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Allocated,
+            2 => Self::Mapped,
+            _ => return None,
+        })
+    }
+}
+
+/// A row of the table of memory that was given to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct DmaMapRow {
+    /// Address by which the device reaches it; [`DmaMapRow::UNKNOWN`] when the recorder did not see it.
+    pub bus: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// [`DmaKind`] as its number.
+    pub kind: u32,
+    /// Not used: 0.
+    pub reserved: u32,
+}
+
+impl DmaMapRow {
+    /// The address of memory whose address is not known.
+    pub const UNKNOWN: u64 = u64::MAX;
+
+    /// What was given, in words: `allocated 4096 bytes at 0x1000`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let how = match DmaKind::from_raw(self.kind) {
+            Some(DmaKind::Allocated) => "allocated",
+            Some(DmaKind::Mapped) => "mapped",
+            None => "given",
+        };
+        match self.bus {
+            Self::UNKNOWN => format!("{how} {} bytes at an address that is not known", self.bytes),
+            bus => format!("{how} {} bytes at {bus:#x}", self.bytes),
+        }
+    }
+}
+
 /// An access, put together from its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -130,6 +273,10 @@ pub struct Events {
     pub submits: Column<SubmitRow>,
     /// Pieces of memory that the CPU wrote.
     pub host_writes: Column<HostWriteRow>,
+    /// Accesses whose value is not known.
+    pub undecoded: Column<UndecodedRow>,
+    /// Memory that was given to the device.
+    pub dma_maps: Column<DmaMapRow>,
     /// Texts of marks.
     pub marks: Vec<String>,
 }
@@ -235,6 +382,24 @@ impl Events {
             _ => None,
         }
     }
+
+    /// The access without a value that an event is, if it is one.
+    #[must_use]
+    pub fn undecoded(&self, event: usize) -> Option<UndecodedRow> {
+        match self.kind(event)? {
+            EventKind::Undecoded => self.undecoded.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+
+    /// The memory that was given to the device at an event, if it is one at which some was.
+    #[must_use]
+    pub fn dma_map(&self, event: usize) -> Option<DmaMapRow> {
+        match self.kind(event)? {
+            EventKind::DmaMap => self.dma_maps.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
 }
 
 /// Collects events one by one, in memory. For millions of events give whole columns to [`Events`] instead.
@@ -251,6 +416,8 @@ pub struct EventsBuilder {
     pub(crate) interrupts: Vec<InterruptRow>,
     pub(crate) submits: Vec<SubmitRow>,
     pub(crate) host_writes: Vec<HostWriteRow>,
+    pub(crate) undecoded: Vec<UndecodedRow>,
+    pub(crate) dma_maps: Vec<DmaMapRow>,
     pub(crate) marks: Vec<String>,
 }
 
@@ -312,6 +479,18 @@ impl EventsBuilder {
         self.host_writes.push(row);
     }
 
+    /// Adds an access whose value is not known.
+    pub fn undecoded(&mut self, time: u64, thread: u32, space: u8, row: UndecodedRow) {
+        self.row(EventKind::Undecoded, space, time, thread, self.undecoded.len());
+        self.undecoded.push(row);
+    }
+
+    /// Adds memory that was given to the device.
+    pub fn dma_map(&mut self, time: u64, thread: u32, row: DmaMapRow) {
+        self.row(EventKind::DmaMap, 0, time, thread, self.dma_maps.len());
+        self.dma_maps.push(row);
+    }
+
     /// Adds a note.
     pub fn mark(&mut self, time: u64, text: impl Into<String>) {
         self.row(EventKind::Mark, 0, time, 0, self.marks.len());
@@ -343,7 +522,48 @@ impl EventsBuilder {
             interrupts: self.interrupts.into(),
             submits: self.submits.into(),
             host_writes: self.host_writes.into(),
+            undecoded: self.undecoded.into(),
+            dma_maps: self.dma_maps.into(),
             marks: self.marks,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_undecoded_access_tells_what_is_known_of_it() {
+        let of = |code| UndecodedRow::of_instruction(8, code);
+        for (code, width, words) in [
+            (
+                0xf3_a5f6,
+                Some(4),
+                "undecoded access of 4 bytes by the instruction f3 a5 f6 …",
+            ),
+            (
+                0xf3_48a5,
+                Some(8),
+                "undecoded access of 8 bytes by the instruction f3 48 a5 …",
+            ),
+            (
+                0xf3_a4c3,
+                Some(1),
+                "undecoded access of a byte by the instruction f3 a4 c3 …",
+            ),
+            (0x0f_6f07, None, "undecoded access by the instruction 0f 6f 07 …"),
+            (0, None, "undecoded access"),
+        ] {
+            assert_eq!((of(code).width(), of(code).write()), (width, None), "{code:#x}");
+            assert_eq!(of(code).describe(), words);
+        }
+        let read = UndecodedRow::of_access(4, false, 2);
+        assert_eq!((read.width(), read.write()), (Some(2), Some(false)));
+        assert_eq!(read.describe(), "undecoded read of 2 bytes");
+        assert_eq!(
+            UndecodedRow::of_access(4, true, 8).describe(),
+            "undecoded write of 8 bytes"
+        );
     }
 }

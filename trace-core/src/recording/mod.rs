@@ -11,7 +11,9 @@ mod runs;
 
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
-pub use events::{Access, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow};
+pub use events::{
+    Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
+};
 pub use hardware::{Bar, EXPANSION_ROM, HARDWARE, Hardware, PciFunction, PlatformDevice, PlatformWindow};
 pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,

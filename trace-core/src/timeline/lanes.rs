@@ -141,6 +141,9 @@ impl Lanes {
             let lane = if !write && kind != EventKind::Read as u8 {
                 match EventKind::from_raw(kind) {
                     Some(EventKind::Interrupt | EventKind::Submit) => continue,
+                    // Without its value it says little of a register: it stands with those that are not known.
+                    Some(EventKind::Undecoded) if space == self.space => self.unknown,
+                    Some(EventKind::Undecoded) => self.elsewhere,
                     _ => self.marks,
                 }
             } else if space != self.space {

@@ -40,6 +40,11 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
             EventKind::Interrupt => b.interrupt(time, e.interrupts.get(row).unwrap()),
             EventKind::Submit => b.submit(time, e.submits.get(row).unwrap()),
             EventKind::HostWrite => b.host_write(time, e.thread.get(i).unwrap(), e.host_writes.get(row).unwrap()),
+            EventKind::Undecoded => {
+                let (thread, space) = (e.thread.get(i).unwrap(), e.space.get(i).unwrap());
+                b.undecoded(time, thread, space, e.undecoded(i).unwrap());
+            }
+            EventKind::DmaMap => b.dma_map(time, e.thread.get(i).unwrap(), e.dma_map(i).unwrap()),
             EventKind::Mark => b.mark(time, e.marks[row].clone()),
         }
     }

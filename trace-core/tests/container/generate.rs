@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    Access, AddressSpace, Buffer, BufferRole, Clock, ElementType, EventsBuilder, Facts, FrameRole, HostWriteRow,
-    Identity, InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space, SpaceKind,
-    SubmitRow,
+    Access, AddressSpace, Buffer, BufferRole, Clock, DmaKind, DmaMapRow, ElementType, EventsBuilder, Facts, FrameRole,
+    HostWriteRow, Identity, InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space,
+    SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
@@ -112,6 +112,21 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 };
                 b.host_write(time, 77, row);
             }
+            4 => b.undecoded(
+                time,
+                77,
+                0,
+                UndecodedRow::of_instruction(n.below(0x4000) as u32, 0xf3_a5f6),
+            ),
+            5 => {
+                let row = DmaMapRow {
+                    bus: n.next(),
+                    bytes: n.below(1 << 20),
+                    kind: DmaKind::Mapped as u32,
+                    reserved: 0,
+                };
+                b.dma_map(time, 77, row);
+            }
             _ => {
                 let access = Access {
                     space: 0,
@@ -187,7 +202,9 @@ pub fn assert_same(a: &Recording, b: &Recording) {
         value,
         interrupts,
         submits,
-        host_writes
+        host_writes,
+        undecoded,
+        dma_maps
     );
     for i in 0..a.events.len() {
         assert_eq!(a.events.access(i), b.events.access(i), "event {i}");

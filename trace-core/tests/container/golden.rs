@@ -13,7 +13,8 @@ use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, S
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, EventKind, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, SubmitRow, ZERO_PAGE,
+    Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder,
+    SubmitRow, UndecodedRow, ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
@@ -167,6 +168,81 @@ fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
         "today's writer makes other bytes than the frozen file"
     );
     compare_with_python(&golden_host_writes());
+}
+
+/// The frozen file of accesses without a value and of memory for the device, which came later still: two tables of
+/// their own, behind those of named sections.
+fn golden_undecoded() -> PathBuf {
+    golden().with_file_name("v1-undecoded.kine")
+}
+
+/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read of
+/// configuration space of which the value was not seen.
+fn undecoded_recording() -> Recording {
+    let mut b = EventsBuilder::new();
+    let store = Access {
+        space: 0,
+        write: true,
+        offset: 0x10,
+        width: 8,
+        value: 0x0102_0304_0506_0708,
+    };
+    b.access(100, 1, store);
+    for offset in [0x18, 0x20] {
+        b.undecoded(200, 1, 0, UndecodedRow::of_instruction(offset, 0x00f3_48a5));
+    }
+    let given = DmaMapRow {
+        bus: 0x12_3456_7000,
+        bytes: 0x1_0000_0000,
+        kind: DmaKind::Allocated as u32,
+        reserved: 0,
+    };
+    b.dma_map(300, 1, given);
+    b.undecoded(400, 1, 1, UndecodedRow::of_access(4, false, 2));
+    let mut facts = facts();
+    facts.spaces.push(facts.spaces[0].clone());
+    Recording {
+        facts,
+        events: b.finish(),
+        ..Recording::default()
+    }
+}
+
+#[test]
+fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_byte() {
+    let made = container::to_bytes(&undecoded_recording()).unwrap();
+    if bless() {
+        std::fs::write(golden_undecoded(), &made).unwrap();
+    }
+    let read = container::open(&golden_undecoded()).unwrap();
+    assert_same(&undecoded_recording(), &read);
+    assert_eq!(read.events.undecoded(2).and_then(|u| u.width()), Some(8));
+    assert_eq!(read.events.dma_map(3).map(|d| d.bus), Some(0x12_3456_7000));
+    assert_eq!((read.events.undecoded(0), read.events.dma_map(4)), (None, None));
+    assert_eq!(container::verify(&golden_undecoded()).unwrap().problems, vec![]);
+    assert!(
+        std::fs::read(golden_undecoded()).unwrap() == made,
+        "today's writer makes other bytes than the frozen file"
+    );
+    compare_with_python(&golden_undecoded());
+}
+
+#[test]
+fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
+    let mut r = undecoded_recording();
+    let mut spaces: Vec<u8> = r.events.space.iter().collect();
+    spaces[1] = 9;
+    r.events.space = spaces.into();
+    let rows: Vec<UndecodedRow> = r.events.undecoded.iter().take(2).collect();
+    r.events.undecoded = rows.into();
+    let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    let told: Vec<_> = report.problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().any(|m| m.contains("event 1 goes to space 9")), "{told:?}");
+    assert!(
+        told.iter().any(|m| m.contains("event 4 names row 2, its table has 2")),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -358,6 +434,8 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Mark => "mark",
         EventKind::Submit => "submit",
         EventKind::HostWrite => "host-write",
+        EventKind::Undecoded => "undecoded",
+        EventKind::DmaMap => "dma-map",
     }
 }
 
@@ -390,6 +468,14 @@ fn event_as_json(r: &Recording, i: usize) -> Value {
         EventKind::HostWrite => {
             let w = e.host_writes.get(row).unwrap();
             serde_json::json!({ "at": w.at, "bytes": w.bytes, "image": w.page })
+        }
+        EventKind::Undecoded => {
+            let u = e.undecoded.get(row).unwrap();
+            serde_json::json!({ "offset": u.offset, "code": u.code })
+        }
+        EventKind::DmaMap => {
+            let d = e.dma_maps.get(row).unwrap();
+            serde_json::json!({ "bus": d.bus, "bytes": d.bytes, "map_kind": d.kind })
         }
     };
     v.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

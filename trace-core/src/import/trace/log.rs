@@ -10,7 +10,8 @@ use super::windows::{NOWHERE, Owner, Windows};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{
-    Clock, Column, ColumnBuilder, EventKind, Events, Facts, Hardware, Identity, LostEvents, Recording,
+    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Facts, Hardware, Identity, InterruptRow, LostEvents,
+    Recording, UndecodedRow,
 };
 use bytemuck::Pod;
 use rayon::prelude::*;
@@ -116,7 +117,11 @@ impl Log {
 
     fn recording(mut self, path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
         let events: usize = self.pieces.iter().map(Rows::len).sum();
-        if self.pieces.iter().all(|p| p.offset.is_empty()) {
+        if self
+            .pieces
+            .iter()
+            .all(|p| p.offset.is_empty() && p.undecoded.is_empty())
+        {
             let first = self.unusable.first.first().copied();
             let (place, what) = match first {
                 Some(line) => (
@@ -251,10 +256,10 @@ impl<T: PartialEq> AllSame<T> for Vec<Vec<T>> {
 fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
     // Rows of each side table before each piece.
     let mut bases = Vec::with_capacity(pieces.len());
-    let mut next = [0u32; 3];
+    let mut next = [0u32; 5];
     for p in &pieces {
         bases.push(next);
-        for (n, rows) in next.iter_mut().zip([p.offset.len(), p.interrupts.len(), p.marks.len()]) {
+        for (n, rows) in next.iter_mut().zip(p.tables()) {
             // All events together are fewer than 32 bits count.
             *n += rows as u32;
         }
@@ -268,6 +273,8 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
                 let slot = match EventKind::from_raw(*kind) {
                     Some(EventKind::Interrupt) => &mut next[1],
                     Some(EventKind::Mark) => &mut next[2],
+                    Some(EventKind::Undecoded) => &mut next[3],
+                    Some(EventKind::DmaMap) => &mut next[4],
                     _ => &mut next[0],
                 };
                 let row = *slot;
@@ -295,6 +302,8 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
         parts.width.push(p.width);
         parts.value.push(p.value);
         parts.interrupts.push(p.interrupts);
+        parts.undecoded.push(p.undecoded);
+        parts.dma_maps.push(p.dma_maps);
         events.marks.extend(p.marks);
     }
     events.kind = column(parts.kind);
@@ -304,6 +313,8 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
     events.width = column(parts.width);
     events.value = column(parts.value);
     events.interrupts = column(parts.interrupts);
+    events.undecoded = column(parts.undecoded);
+    events.dma_maps = column(parts.dma_maps);
     events
 }
 
@@ -316,5 +327,7 @@ struct Parts {
     offset: Vec<Vec<u32>>,
     width: Vec<Vec<u8>>,
     value: Vec<Vec<u64>>,
-    interrupts: Vec<Vec<crate::recording::InterruptRow>>,
+    interrupts: Vec<Vec<InterruptRow>>,
+    undecoded: Vec<Vec<UndecodedRow>>,
+    dma_maps: Vec<Vec<DmaMapRow>>,
 }

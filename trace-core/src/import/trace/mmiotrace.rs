@@ -20,8 +20,7 @@ use super::log::{Format, Log};
 use super::rows::{At, Rows};
 use super::text::{self, Line};
 use super::windows::{Finder, Owner, Windows};
-use crate::check::{Finding, FindingKind};
-use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
+use crate::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
 
 /// What [`crate::recording::Identity::source`] says.
 pub(super) const SOURCE: &str = "mmiotrace";
@@ -75,16 +74,27 @@ fn access(mut l: Line<'_>) -> Option<AccessLine> {
     })
 }
 
-/// Reads the line of an access that was not decoded.
-fn undecoded(mut l: Line<'_>) -> Option<()> {
-    l.time()?;
+struct UndecodedLine {
+    time: u64,
+    address: u64,
+    /// The instruction's first three bytes, the first in bits 16 to 23.
+    code: u32,
+}
+
+fn undecoded(mut l: Line<'_>) -> Option<UndecodedLine> {
+    let time = l.time()?;
     l.decimal()?;
-    l.hex()?;
+    let address = l.hex()?;
+    let mut code = 0;
     for byte in l.word()?.split(|b| *b == b',') {
-        text::hex(byte).filter(|b| *b < 256)?;
+        code = code << 8 | u32::try_from(text::hex(byte).filter(|b| *b < 256)?).ok()?;
     }
     l.hex()?;
-    Some(())
+    Some(UndecodedLine {
+        time,
+        address,
+        code: code & 0xff_ffff,
+    })
 }
 
 struct MapLine {
@@ -153,7 +163,6 @@ pub(super) struct Parsed {
     maps: Vec<(u64, u64)>,
     functions: Vec<Function>,
     version: Option<u32>,
-    undecoded: u64,
 }
 
 /// The format, with what the log told so far.
@@ -163,7 +172,6 @@ pub(super) struct Mmiotrace {
     functions: Vec<Function>,
     maps: Vec<(u64, u64)>,
     version: Option<u32>,
-    undecoded: u64,
 }
 
 /// The range that a mapping of the log gives an address; where none does, the 64 KiB around it.
@@ -192,8 +200,9 @@ impl Parsed {
             }
             [b'U', b'N', b'K', ..] => {
                 l.tag(b"UNKNOWN ")?;
-                undecoded(l)?;
-                self.undecoded += 1;
+                let u = undecoded(l)?;
+                let row = UndecodedRow::of_instruction(0, u.code);
+                self.rows.undecoded(u.time, at(finder, u.address), row);
             }
             _ => self.rare(l)?,
         }
@@ -257,7 +266,6 @@ impl Format for Mmiotrace {
             maps: Vec::new(),
             functions: Vec::new(),
             version: None,
-            undecoded: 0,
         };
         let mut finder = Finder::new(&self.windows);
         parsed.rows.reserve(block.len() / 36);
@@ -276,7 +284,6 @@ impl Format for Mmiotrace {
             maps,
             functions,
             version,
-            undecoded,
         } = parsed;
         self.version = self.version.or(version);
         for f in functions {
@@ -298,19 +305,10 @@ impl Format for Mmiotrace {
         self.maps.extend(maps);
         let Self { windows, maps, .. } = self;
         rows.settle(windows, |address| mapped(maps, address));
-        self.undecoded += undecoded;
         log.push(rows);
     }
 
     fn finish(self, log: &mut Log) {
-        if self.undecoded > 0 {
-            let message = format!(
-                "{} accesses whose instruction the tracer did not decode are left out",
-                self.undecoded
-            );
-            log.findings
-                .push(Finding::new(FindingKind::NotUsed, "UNKNOWN lines", message));
-        }
         log.source = SOURCE;
         log.tool = self
             .version

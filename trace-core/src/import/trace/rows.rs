@@ -2,7 +2,7 @@
 //! beside them. Pieces are put together, in order, when all of the log is known.
 
 use super::windows::{NOWHERE, STRAY, Windows};
-use crate::recording::{EventKind, InterruptRow};
+use crate::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
 
 /// Most numbers of unusable lines that are kept to be told.
 const FIRST_LINES: usize = 4;
@@ -61,6 +61,7 @@ pub(super) struct Stray {
     /// The event, and its row in the columns of its kind.
     event: u32,
     row: u32,
+    undecoded: bool,
     address: u64,
 }
 
@@ -86,6 +87,8 @@ pub(super) struct Rows {
     pub(super) width: Vec<u8>,
     pub(super) value: Vec<u64>,
     pub(super) interrupts: Vec<InterruptRow>,
+    pub(super) undecoded: Vec<UndecodedRow>,
+    pub(super) dma_maps: Vec<DmaMapRow>,
     pub(super) marks: Vec<String>,
     pub(super) strays: Vec<Stray>,
     pub(super) lost: Vec<Lost>,
@@ -108,16 +111,23 @@ impl Rows {
 
     /// Adds an access.
     pub(super) fn access(&mut self, write: bool, time: u64, at: At, width: u8, value: u64) {
-        let (window, offset) = self.place(at, self.offset.len());
+        let (window, offset) = self.place(at, self.offset.len(), false);
         self.row(if write { EventKind::Write } else { EventKind::Read }, window, time);
         self.offset.push(offset);
         self.width.push(width);
         self.value.push(value);
     }
 
+    /// Adds an access without a value; the row's offset is that in a window, if it goes to one that is known.
+    pub(super) fn undecoded(&mut self, time: u64, at: At, row: UndecodedRow) {
+        let (window, offset) = self.place(at, self.undecoded.len(), true);
+        self.row(EventKind::Undecoded, window, time);
+        self.undecoded.push(UndecodedRow { offset, ..row });
+    }
+
     /// The window and offset of what goes `at` an address, noted where they are to be found later. `row` is that which
     /// it will have in the columns of its kind.
-    fn place(&mut self, at: At, row: usize) -> (u16, u32) {
+    fn place(&mut self, at: At, row: usize, undecoded: bool) -> (u16, u32) {
         match at {
             At::Window(window, offset) => (window, offset),
             At::Address(address) => {
@@ -125,6 +135,7 @@ impl Rows {
                 self.strays.push(Stray {
                     event: self.len() as u32,
                     row: row as u32,
+                    undecoded,
                     address,
                 });
                 (STRAY, 0)
@@ -141,13 +152,26 @@ impl Rows {
                 windows.find_or_add(stray.address, first, last)
             });
             let (event, row) = (stray.event as usize, stray.row as usize);
-            if let (Some((number, at)), Some(window), Some(offset)) =
-                (found, self.window.get_mut(event), self.offset.get_mut(row))
-            {
+            let offset = match stray.undecoded {
+                true => self.undecoded.get_mut(row).map(|u| &mut u.offset),
+                false => self.offset.get_mut(row),
+            };
+            if let (Some((number, at)), Some(window), Some(offset)) = (found, self.window.get_mut(event), offset) {
                 (*window, *offset) = (number, at);
             }
         }
         windows.count(&self.window);
+    }
+
+    /// Rows of the tables of its kinds: accesses, interrupts, marks, undecoded accesses, memory for the device.
+    pub(super) fn tables(&self) -> [usize; 5] {
+        [
+            self.offset.len(),
+            self.interrupts.len(),
+            self.marks.len(),
+            self.undecoded.len(),
+            self.dma_maps.len(),
+        ]
     }
 
     /// Makes room for this many accesses.
@@ -184,16 +208,16 @@ impl Rows {
         for lost in &mut self.lost {
             lost.before = kept.iter().take(lost.before).filter(|k| **k).count();
         }
-        let rows: Vec<bool> = self
-            .kind
-            .iter()
-            .zip(&kept)
-            .filter(|(k, _)| is_access(**k))
-            .map(|(_, k)| *k)
-            .collect();
-        filter(&mut self.offset, &rows);
-        filter(&mut self.width, &rows);
-        filter(&mut self.value, &rows);
+        let of = |fits: &dyn Fn(u8) -> bool| -> Vec<bool> {
+            let all = self.kind.iter().zip(&kept);
+            all.filter(|(k, _)| fits(**k)).map(|(_, k)| *k).collect()
+        };
+        let accesses = of(&is_access);
+        let undecoded = of(&|k| k == EventKind::Undecoded as u8);
+        filter(&mut self.offset, &accesses);
+        filter(&mut self.width, &accesses);
+        filter(&mut self.value, &accesses);
+        filter(&mut self.undecoded, &undecoded);
         filter(&mut self.kind, &kept);
         filter(&mut self.window, &kept);
         filter(&mut self.time, &kept);
