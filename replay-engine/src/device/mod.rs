@@ -219,6 +219,22 @@ pub trait Board: replay_core::Device + Send {
         Ok(None)
     }
 
+    /// Lets the device read and write memory by itself (bus mastering), or stops it. It is off after
+    /// [`Board::reset`], and goes on only for a plan whose every address was proved; a device that has no such switch
+    /// does nothing.
+    ///
+    /// # Errors
+    /// When the device or the way to it failed.
+    fn set_bus_mastering(&mut self, _on: bool) -> Result<(), BoardError> {
+        Ok(())
+    }
+
+    /// Why the last access ended with [`replay_core::DeviceError::Gone`], in words for a person; `None` where there is
+    /// no more to say.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Jobs that ended since the last call, in order.
     fn take_job_reports(&mut self) -> Vec<JobReport>;
 }
