@@ -1,5 +1,7 @@
 //! What the agent needs of a device beyond registers: identity, containment, memory, reset.
 
+pub mod qemu;
+
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;

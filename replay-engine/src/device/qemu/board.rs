@@ -1,0 +1,439 @@
+//! The device in QEMU as a board.
+
+use super::error::QemuError;
+use super::machine::{MEMORY_MIB, Machine, Mapped};
+use super::name::Name;
+use super::process;
+use super::qtest::Place;
+use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
+use replay_core::{Device, DeviceError, WaitResult};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
+use trace_core::screen::Picture;
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// Memory for plans: 64 MiB of the machine's from 32 MiB on.
+const ARENA: Arena = Arena {
+    base: PhysAddr(32 << 20),
+    pages: (64 << 20) / PAGE_SIZE as u64,
+};
+const _: () = assert!((96 << 20) <= MEMORY_MIB << 20, "the arena lies in memory");
+
+/// The only interrupt line: the function's.
+const LINE: u32 = 1;
+
+/// Makes a board, and makes it anew.
+type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+
+/// Whether QEMU is in this process's PATH.
+#[must_use]
+pub fn is_installed() -> bool {
+    process::find(&search_path()).is_ok()
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
+/// A window with its number in plans.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    number: u8,
+    at: Mapped,
+}
+
+/// A device in QEMU. It needs no guest, no kernel and no rights; it takes about a tenth of a second to start.
+///
+/// What a device model does at once, it does at an access. What takes it time happens while somebody waits: the
+/// machine's clock runs from a wait or a pause to the next write, at the pace of real time ([`DeviceInfo::virtual_time`]
+/// is false), and [`Device::now_ns`] is that clock.
+///
+/// A QEMU that ends or refuses an access makes the board say [`DeviceError::Gone`] until it is reset;
+/// [`Board::trouble`] tells why.
+pub struct QemuBoard {
+    name: Name,
+    /// Where programs are looked for.
+    path: OsString,
+    info: DeviceInfo,
+    windows: Vec<Numbered>,
+    /// `None` when it is gone.
+    machine: Option<Machine>,
+    trouble: Option<String>,
+    /// Whether the machine is as it was when it started.
+    fresh: bool,
+    /// Frames that may differ from zero; `None` when the device may have written by itself.
+    written: Option<BTreeSet<u64>>,
+    /// The frame that was written last.
+    last: u64,
+    answer_limit: Option<Duration>,
+}
+
+impl std::fmt::Debug for QemuBoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QemuBoard({})", self.name.text())
+    }
+}
+
+impl QemuBoard {
+    /// Starts QEMU with the device.
+    ///
+    /// # Errors
+    /// When QEMU is not installed, does not start, does not know the device or a property, or the device is no PCI
+    /// function with a window.
+    pub fn new(name: &Name) -> Result<Self, QemuError> {
+        Self::with_path(name, &search_path())
+    }
+
+    /// The same with QEMU from one of the folders of `path`.
+    ///
+    /// # Errors
+    /// As [`QemuBoard::new`].
+    pub fn with_path(name: &Name, path: &OsString) -> Result<Self, QemuError> {
+        let machine = Machine::start(name, path)?;
+        let windows = windows(&machine, name)?;
+        Ok(Self {
+            name: name.clone(),
+            path: path.clone(),
+            info: info(&machine, name, &windows),
+            windows,
+            machine: Some(machine),
+            trouble: None,
+            fresh: true,
+            written: Some(BTreeSet::new()),
+            last: u64::MAX,
+            answer_limit: None,
+        })
+    }
+
+    /// The same board, which waits at most `limit` for an answer of QEMU's. It is 20 s otherwise, for a busy host.
+    #[must_use]
+    pub fn with_answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = Some(limit);
+        self.set_answer_limit();
+        self
+    }
+
+    fn set_answer_limit(&mut self) {
+        if let (Some(limit), Some(machine)) = (self.answer_limit, &mut self.machine) {
+            machine.set_answer_limit(limit);
+        }
+    }
+
+    /// A factory of such boards. The first one is made now.
+    ///
+    /// # Errors
+    /// As [`QemuBoard::new`].
+    pub fn factory(name: &Name) -> Result<Made, QemuError> {
+        let first = Mutex::new(Some(Self::new(name)?));
+        let name = name.clone();
+        Ok(Arc::new(move || {
+            let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let board = first.map_or_else(|| Self::new(&name), Ok)?;
+            Ok(Box::new(board))
+        }))
+    }
+
+    /// Number of QEMU's process; `None` when it has ended.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        self.machine.as_ref().and_then(Machine::process)
+    }
+
+    /// Does something with the machine. One that fails is over.
+    fn with<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, DeviceError> {
+        let machine = self.machine.as_mut().ok_or(DeviceError::Gone)?;
+        self.fresh = false;
+        match act(machine) {
+            Ok(done) => Ok(done),
+            Err(e) => {
+                self.trouble = Some(machine.explain(e).to_string());
+                self.machine = None;
+                Err(DeviceError::Gone)
+            }
+        }
+    }
+
+    /// The same for what is not an access.
+    fn with_board<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, BoardError> {
+        self.with(act).map_err(|_| BoardError::Failed(self.told()))
+    }
+
+    fn told(&self) -> String {
+        self.trouble.clone().unwrap_or_else(|| "QEMU is gone".to_owned())
+    }
+
+    /// Where an access goes.
+    fn find(&self, space: u8, offset: u64, width: u8) -> Result<Target, DeviceError> {
+        let target = if space == space::ARENA {
+            Target {
+                at: ARENA.base.0,
+                bytes: ARENA.end() - ARENA.base.0,
+                window: Place {
+                    window: "memory",
+                    offset,
+                },
+                ports: false,
+                plain: true,
+            }
+        } else {
+            let window = self.windows.iter().find(|w| w.number == space);
+            let at = window.ok_or(DeviceError::NoSpace)?.at;
+            Target {
+                at: at.base,
+                bytes: at.bytes,
+                window: Machine::place(&at, offset),
+                ports: at.ports,
+                plain: at.plain,
+            }
+        };
+        // Ports are at most 4 bytes wide.
+        if !matches!((width, target.ports), (1 | 2 | 4, _) | (8, false)) {
+            return Err(DeviceError::OutOfRange);
+        }
+        let end = offset.checked_add(u64::from(width));
+        if end.is_none_or(|end| end > target.bytes) {
+            return Err(DeviceError::OutOfRange);
+        }
+        if !offset.is_multiple_of(u64::from(width)) {
+            return Err(DeviceError::Misaligned);
+        }
+        Ok(Target {
+            at: target.at.saturating_add(offset),
+            ..target
+        })
+    }
+
+    /// Remembers that a frame was written.
+    fn note(&mut self, frame: u64) {
+        if self.last != frame {
+            self.last = frame;
+            if let Some(written) = &mut self.written {
+                written.insert(frame);
+            }
+        }
+    }
+
+    fn in_arena(frame: u64) -> Result<PhysAddr, BoardError> {
+        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
+        at.filter(|at| ARENA.contains(*at))
+            .ok_or(BoardError::OutsideArena { frame })
+    }
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy)]
+struct Target {
+    /// Bus address, or port.
+    at: u64,
+    /// Bytes of the window.
+    bytes: u64,
+    window: Place,
+    ports: bool,
+    plain: bool,
+}
+
+/// The function's windows with their numbers: that of the registers is [`space::REGISTERS`].
+fn windows(machine: &Machine, name: &Name) -> Result<Vec<Numbered>, QemuError> {
+    let registers = register_window(&machine.windows).ok_or_else(|| QemuError::NoWindow {
+        device: name.text().to_owned(),
+    })?;
+    let mut next = space::FIRST_OTHER;
+    let mut all = Vec::new();
+    for at in &machine.windows {
+        let number = if at.bar == registers.bar {
+            space::REGISTERS
+        } else {
+            next = next.saturating_add(1);
+            next - 1
+        };
+        all.push(Numbered { number, at: *at });
+    }
+    all.sort_by_key(|w| w.number);
+    Ok(all)
+}
+
+/// The window of the registers, where no register map tells it: the largest that is not plain memory, of memory before
+/// ports; tables of message-signalled interrupts and the like are smaller.
+fn register_window(windows: &[Mapped]) -> Option<&Mapped> {
+    let rank = |w: &&Mapped| (!w.plain && !w.ports, !w.plain, w.bytes, std::cmp::Reverse(w.bar));
+    windows.iter().max_by_key(rank)
+}
+
+fn info(machine: &Machine, name: &Name, windows: &[Numbered]) -> DeviceInfo {
+    let window = |w: &Numbered| Window {
+        number: w.number,
+        name: w.at.name().to_owned(),
+        kind: match (w.at.plain, w.at.ports) {
+            (true, _) => SpaceKind::Framebuffer,
+            (_, true) => SpaceKind::Ports,
+            _ => SpaceKind::Registers,
+        },
+        bytes: w.at.bytes,
+    };
+    let f = &machine.function;
+    DeviceInfo {
+        name: name.text().to_owned(),
+        description: format!(
+            "{} ({:04x}:{:04x}) as QEMU {} emulates it",
+            name.device(),
+            f.vendor,
+            f.device,
+            machine.version()
+        ),
+        gpu_id: 0,
+        gpu_name: name.device().to_owned(),
+        register_map: String::new(),
+        containment: Containment::Software,
+        hardware: Some(Hardware::Pci(f.clone())),
+        windows: windows.iter().map(window).collect(),
+        arena: ARENA,
+        virtual_time: false,
+        computes: false,
+    }
+}
+
+impl Device for QemuBoard {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        let t = self.find(space, offset, width)?;
+        let value = self.with(|m| match t.ports {
+            true => m.qtest.port_in(t.at, width, t.window),
+            false => m.qtest.read(t.at, width, t.window),
+        })?;
+        Ok(value & replay_core::width_mask(width))
+    }
+
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        let t = self.find(space, offset, width)?;
+        if space == space::ARENA {
+            self.note(PhysAddr(t.at).frame());
+        }
+        let value = value & replay_core::width_mask(width);
+        self.with(|m| {
+            m.stop_clock()?;
+            if t.ports {
+                m.qtest.port_out(t.at, width, value, t.window)
+            } else if t.plain {
+                let bytes = value.to_le_bytes();
+                m.qtest
+                    .store(t.at, bytes.get(..usize::from(width)).unwrap_or_default(), t.window)
+            } else {
+                m.qtest.write(t.at, width, value, t.window)
+            }
+        })
+    }
+
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        let limit = Duration::from_nanos(limit_ns);
+        if lines & LINE == 0 {
+            self.pause(limit_ns)?;
+            return Ok(WaitResult::TimedOut);
+        }
+        Ok(match self.with(|m| m.wait_interrupt(limit))? {
+            true => WaitResult::Raised { lines: LINE },
+            false => WaitResult::TimedOut,
+        })
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        self.with(Machine::run_clock)?;
+        std::thread::sleep(Duration::from_nanos(ns));
+        Ok(())
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.machine.as_ref().map_or(0, Machine::now_ns)
+    }
+}
+
+impl Board for QemuBoard {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    /// Starts QEMU anew: a device model's own reset leaves memory and some registers as they were.
+    fn reset(&mut self) -> Result<(), BoardError> {
+        let alive = self.process().is_some();
+        if self.fresh && alive {
+            return Ok(());
+        }
+        // The old one ends first: two at a time would be two devices' memory.
+        self.machine = None;
+        self.written = Some(BTreeSet::new());
+        self.last = u64::MAX;
+        match Machine::start(&self.name, &self.path) {
+            Ok(machine) => {
+                self.machine = Some(machine);
+                self.set_answer_limit();
+                self.fresh = true;
+                self.trouble = None;
+                Ok(())
+            }
+            Err(e) => {
+                self.trouble = Some(e.to_string());
+                Err(e.into())
+            }
+        }
+    }
+
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.store_bytes(Self::in_arena(frame)?, page)
+    }
+
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        let frame = at.frame();
+        Self::in_arena(frame)?;
+        if at.in_page().saturating_add(bytes.len()) > PAGE_SIZE {
+            return Err(BoardError::OutsideArena {
+                frame: frame.saturating_add(1),
+            });
+        }
+        self.note(frame);
+        let place = Place {
+            window: "memory",
+            offset: at.0.saturating_sub(ARENA.base.0),
+        };
+        self.with_board(|m| {
+            m.stop_clock()?;
+            m.qtest.store(at.0, bytes, place)
+        })
+    }
+
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        let at = Self::in_arena(frame)?;
+        if self.machine.is_some() && self.written.as_ref().is_some_and(|w| !w.contains(&frame)) {
+            *page = ZERO_PAGE;
+            return Ok(());
+        }
+        let place = Place {
+            window: "memory",
+            offset: at.0.saturating_sub(ARENA.base.0),
+        };
+        self.with_board(|m| m.qtest.load(at.0, page, place))
+    }
+
+    fn content_frames(&mut self) -> Option<Vec<u64>> {
+        self.written.as_ref().map(|w| w.iter().copied().collect())
+    }
+
+    fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
+        self.with_board(Machine::screen)
+    }
+
+    fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
+        if on {
+            self.written = None;
+        }
+        self.with_board(|m| m.set_bus_mastering(on))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone()
+    }
+
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        Vec::new()
+    }
+}

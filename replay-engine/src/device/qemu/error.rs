@@ -1,0 +1,120 @@
+//! What can go wrong with a device in QEMU.
+
+use super::PACKAGE;
+use crate::device::BoardError;
+use std::io;
+use std::time::Duration;
+use trace_core::screen::PictureError;
+
+/// Why a device in QEMU cannot be had, or is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum QemuError {
+    /// The text after `qemu:` names no device that may be made.
+    #[error("`qemu:{text}`: {reason}")]
+    Name {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// QEMU is not installed.
+    #[error("QEMU is not installed: there is no `{program}` in PATH; on Debian it is in the package {PACKAGE}")]
+    Absent {
+        /// The program that was looked for.
+        program: &'static str,
+    },
+    /// The operating system refused something around QEMU's process.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried, `QEMU could not be started`.
+        doing: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// QEMU's process ended.
+    #[error("QEMU ended ({status}){}", said(.words))]
+    Ended {
+        /// How it ended.
+        status: String,
+        /// The last lines that it wrote to standard error.
+        words: String,
+    },
+    /// QEMU did not answer in time.
+    #[error("QEMU did not answer within {:?}", .limit)]
+    Silent {
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// QEMU refused a request on the qtest socket.
+    #[error("QEMU refused the {what}: {answer}")]
+    Refused {
+        /// The request: `write at 0x14 of bar2`.
+        what: String,
+        /// Its answer.
+        answer: String,
+    },
+    /// An answer has no form of the protocol.
+    #[error("QEMU answered the {what} with `{line}`, which is no answer to it")]
+    Odd {
+        /// The request.
+        what: String,
+        /// The answer, shortened.
+        line: String,
+    },
+    /// QEMU's monitor refused a command.
+    #[error("QEMU's monitor refused {command}: {reason}")]
+    Monitor {
+        /// The command.
+        command: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing answers in the slot that the device was put into.
+    #[error("QEMU made `{device}`, but no PCI function answers for it")]
+    NoFunction {
+        /// The device.
+        device: String,
+    },
+    /// The function has no window.
+    #[error("`{device}` has no window that registers could be in")]
+    NoWindow {
+        /// The device.
+        device: String,
+    },
+    /// The function's windows do not fit the address space that is given out.
+    #[error("bar{bar} of `{device}` asks for {bytes} bytes, which do not fit")]
+    Room {
+        /// The device.
+        device: String,
+        /// Number of the base address register.
+        bar: u8,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The picture of the screen cannot be read.
+    #[error("the picture of the screen: {0}")]
+    Picture(#[from] PictureError),
+}
+
+impl QemuError {
+    /// The end of a conversation; whoever has the process knows more.
+    pub(super) fn closed() -> Self {
+        Self::Ended {
+            status: "it closed its socket".to_owned(),
+            words: String::new(),
+        }
+    }
+}
+
+fn said(words: &str) -> String {
+    match words {
+        "" => String::new(),
+        w => format!(", and said: {w}"),
+    }
+}
+
+impl From<QemuError> for BoardError {
+    fn from(e: QemuError) -> Self {
+        Self::Failed(e.to_string())
+    }
+}

@@ -1,0 +1,224 @@
+//! Lines from a socket, whole and of bounded length, with a limit of time; and bytes to it.
+
+use super::error::QemuError;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long QEMU may take to answer.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+
+/// How a wait for a line ended.
+pub(super) enum Got {
+    /// A line is there; its range is that of [`Lines::line`].
+    Line,
+    /// The time is over.
+    Nothing,
+    /// The other end closed the socket.
+    Closed,
+}
+
+/// A socket that speaks in lines.
+pub(super) struct Lines {
+    stream: UnixStream,
+    /// Bytes up to `filled` were read; those behind are room.
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Where the part begins that was not taken yet.
+    from: usize,
+    /// Up to where it was searched for the end of a line.
+    searched: usize,
+    /// The line that was taken last.
+    line: Range<usize>,
+    longest: usize,
+    /// The limit that the socket has now.
+    limit: Duration,
+    /// How long an answer is waited for.
+    pub answer_limit: Duration,
+}
+
+impl Lines {
+    /// Takes over a socket. A line of more than `longest` bytes is an error.
+    pub fn new(stream: UnixStream, longest: usize) -> Result<Self, QemuError> {
+        let limited = stream.set_write_timeout(Some(ANSWER_LIMIT));
+        limited.map_err(|source| QemuError::System {
+            doing: "the socket to QEMU could not be set up",
+            source,
+        })?;
+        Ok(Self {
+            stream,
+            buffer: vec![0; CHUNK],
+            filled: 0,
+            from: 0,
+            searched: 0,
+            line: 0..0,
+            longest,
+            limit: Duration::ZERO,
+            answer_limit: ANSWER_LIMIT,
+        })
+    }
+
+    /// The line that was taken last, without its end.
+    pub fn line(&self) -> &[u8] {
+        self.buffer.get(self.line.clone()).unwrap_or_default()
+    }
+
+    /// Sends bytes; waits at most [`ANSWER_LIMIT`] for the other end to take any of them.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), QemuError> {
+        self.stream.write_all(bytes).map_err(|source| match source.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => QemuError::closed(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => QemuError::Silent { limit: ANSWER_LIMIT },
+            _ => QemuError::System {
+                doing: "QEMU could not be told",
+                source,
+            },
+        })
+    }
+
+    /// Takes the next line, which must come.
+    pub fn answer(&mut self) -> Result<(), QemuError> {
+        match self.next(self.answer_limit)? {
+            Got::Line => Ok(()),
+            Got::Nothing => Err(QemuError::Silent {
+                limit: self.answer_limit,
+            }),
+            Got::Closed => Err(QemuError::closed()),
+        }
+    }
+
+    /// Takes the next line; waits at most `limit` for it, not at all for a limit of 0.
+    pub fn next(&mut self, limit: Duration) -> Result<Got, QemuError> {
+        let mut started = None;
+        loop {
+            if let Some(end) = self.end() {
+                self.line = self.from..end;
+                self.from = end.saturating_add(1);
+                self.searched = self.from;
+                return Ok(Got::Line);
+            }
+            // The clock is asked only when the first bytes were not enough.
+            let left = limit.saturating_sub(started.map_or(Duration::ZERO, |s: Instant| s.elapsed()));
+            if started.is_some() && left.is_zero() {
+                return Ok(Got::Nothing);
+            }
+            match self.fill(left) {
+                Ok(Some(0)) => return Ok(Got::Closed),
+                Ok(Some(_)) => started = started.or_else(|| Some(Instant::now())),
+                Ok(None) => return Ok(Got::Nothing),
+                Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Got::Closed),
+                Err(source) => {
+                    return Err(QemuError::System {
+                        doing: "QEMU's answer could not be read",
+                        source,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Where the next line ends.
+    fn end(&mut self) -> Option<usize> {
+        let rest = self.buffer.get(self.searched..self.filled)?;
+        let at = rest.iter().position(|b| *b == b'\n');
+        if at.is_none() {
+            self.searched = self.filled;
+        }
+        self.searched.checked_add(at?)
+    }
+
+    /// Makes room behind what was read and not taken.
+    fn make_room(&mut self) -> io::Result<()> {
+        self.buffer.copy_within(self.from..self.filled, 0);
+        self.filled = self.filled.saturating_sub(self.from);
+        self.searched = self.searched.saturating_sub(self.from);
+        (self.from, self.line) = (0, 0..0);
+        if self.filled > self.longest {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a line without an end"));
+        }
+        if self.buffer.len().saturating_sub(self.filled) < CHUNK / 2 {
+            self.buffer.resize(self.filled.saturating_add(CHUNK), 0);
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; `None` when nothing came in time.
+    fn fill(&mut self, limit: Duration) -> io::Result<Option<usize>> {
+        self.make_room()?;
+        // A socket has no limit of 0; it can be told not to wait.
+        let wait = !limit.is_zero();
+        if !wait {
+            self.stream.set_nonblocking(true)?;
+        } else if self.limit != limit {
+            self.stream.set_read_timeout(Some(limit))?;
+            self.limit = limit;
+        }
+        let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+        let got = loop {
+            match self.stream.read(room) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                got => break got,
+            }
+        };
+        if !wait {
+            self.stream.set_nonblocking(false)?;
+        }
+        match got {
+            Ok(n) => {
+                self.filled = self.filled.saturating_add(n);
+                Ok(Some(n))
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Shutdown;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    fn next(lines: &mut Lines, limit: Duration) -> Option<String> {
+        match lines.next(limit).unwrap() {
+            Got::Line => Some(String::from_utf8(lines.line().to_vec()).unwrap()),
+            Got::Nothing => None,
+            Got::Closed => Some("(closed)".to_owned()),
+        }
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_sent() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let mut lines = Lines::new(here, 1 << 20).unwrap();
+        assert_eq!(next(&mut lines, Duration::ZERO), None);
+        there.write_all(b"one\n\ntw").unwrap();
+        assert_eq!(next(&mut lines, SOON).as_deref(), Some("one"));
+        assert_eq!(next(&mut lines, SOON).as_deref(), Some(""));
+        assert_eq!(next(&mut lines, Duration::ZERO), None);
+        assert_eq!(next(&mut lines, Duration::from_millis(1)), None);
+        let long = "x".repeat(200_000);
+        let text = format!("o\n{long}\nend");
+        let sender = std::thread::spawn(move || {
+            there.write_all(text.as_bytes()).unwrap();
+            there.shutdown(Shutdown::Write).unwrap();
+            there
+        });
+        assert_eq!(next(&mut lines, SOON).as_deref(), Some("two"));
+        assert_eq!(next(&mut lines, SOON).as_deref(), Some(long.as_str()));
+        assert_eq!(next(&mut lines, SOON).as_deref(), Some("(closed)"));
+        drop(sender.join().unwrap());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let mut lines = Lines::new(here, 100).unwrap();
+        there.write_all(&[b'x'; 101]).unwrap();
+        assert!(matches!(lines.next(SOON), Err(QemuError::System { .. })));
+    }
+}

@@ -1,0 +1,285 @@
+//! A machine of QEMU's with the device in it: started, its windows in place, its clock standing still.
+//!
+//! The processor has a memory of 64 KiB to start from that holds one loop around `hlt`; it touches nothing. QEMU starts
+//! stopped, and then its clock stands still: device models carry out accesses at once, and what takes time (a timer, a
+//! transfer) waits. The clock runs from a wait or a pause to the next write, at the pace of real time. So the same
+//! writes and reads meet the same device, however long the host takes for them.
+
+use super::error::QemuError;
+use super::monitor::Monitor;
+use super::name::Name;
+use super::process::{Process, pair};
+use super::qtest::{Place, Qtest};
+use super::{answer, pci};
+use serde_json::json;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use trace_core::recording::{Bar, PciFunction};
+use trace_core::screen::Picture;
+
+/// Mebibytes of the machine's memory.
+pub(super) const MEMORY_MIB: u64 = 128;
+/// Bytes of what the processor starts from: what QEMU takes at least.
+const START_BYTES: usize = 64 << 10;
+/// Most bytes of a picture's file.
+const PICTURE_BYTES: u64 = 512 << 20;
+/// Where in it the processor's first instruction is, and the loop: no interrupts, halt, again.
+const START_AT: usize = 0xfff0;
+const HALT: [u8; 4] = [0xfa, 0xf4, 0xeb, 0xfc];
+
+/// A window of the function.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mapped {
+    /// Number of its base address register.
+    pub bar: u8,
+    pub base: u64,
+    pub bytes: u64,
+    pub ports: bool,
+    /// Whether it is plain memory.
+    pub plain: bool,
+}
+
+impl Mapped {
+    /// Its name, `bar2`.
+    pub fn name(&self) -> &'static str {
+        pci::BAR_NAMES.get(usize::from(self.bar)).copied().unwrap_or("bar")
+    }
+}
+
+/// A running QEMU.
+pub(super) struct Machine {
+    pub qtest: Qtest,
+    monitor: Monitor,
+    process: Process,
+    pub function: PciFunction,
+    pub windows: Vec<Mapped>,
+    /// Since when the clock runs; `None` while it stands.
+    running: Option<Instant>,
+    /// How long it ran before.
+    ran: Duration,
+}
+
+/// A folder that only this user can look into, gone when it is dropped.
+fn private_folder() -> Result<TempDir, QemuError> {
+    let made = tempfile::Builder::new()
+        .prefix("kinescope-qemu-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
+    made.map_err(|source| QemuError::System {
+        doing: "no temporary folder could be made",
+        source,
+    })
+}
+
+fn arguments(name: &Name, start: &OsStr) -> Vec<OsString> {
+    let memory = MEMORY_MIB.to_string();
+    let device = format!("{},id=device,addr={:02x}.0", name.text(), pci::SLOT);
+    let mut all: Vec<OsString> = [
+        "-no-user-config",
+        "-nodefaults",
+        "-no-reboot",
+        "-S",
+        "-machine",
+        "pc,pit=off,hpet=off,usb=off",
+        "-accel",
+        "tcg,thread=single",
+        "-cpu",
+        "qemu64",
+        "-smp",
+        "1",
+        "-m",
+        &memory,
+        "-vga",
+        "none",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        // A device model that a plan finds a hole in can start no program and gain no rights.
+        "-sandbox",
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        "-chardev",
+        "socket,id=qtest,fd=0",
+        "-qtest",
+        "chardev:qtest",
+        "-qtest-log",
+        "none",
+        "-chardev",
+        "socket,id=monitor,fd=1",
+        "-mon",
+        "chardev=monitor,mode=control",
+        "-device",
+        &device,
+        "-bios",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    all.push(start.to_owned());
+    all
+}
+
+impl Machine {
+    /// Starts QEMU with the device; `path` is where programs are looked for.
+    pub fn start(name: &Name, path: &OsStr) -> Result<Self, QemuError> {
+        let folder = private_folder()?;
+        let start = folder.path().join("halt.bin");
+        let mut bytes = vec![0; START_BYTES];
+        if let Some(at) = bytes.get_mut(START_AT..START_AT + HALT.len()) {
+            at.copy_from_slice(&HALT);
+        }
+        std::fs::write(&start, &bytes).map_err(|source| QemuError::System {
+            doing: "what QEMU's processor starts from could not be written",
+            source,
+        })?;
+        let (qtest, theirs) = pair()?;
+        let (monitor, theirs_too) = pair()?;
+        let arguments = arguments(name, start.as_os_str());
+        let process = Process::start(path, name.text(), arguments, folder.path(), theirs, theirs_too)?;
+        // QEMU has read its files when its monitor answers; the folder goes with the end of this function.
+        let met = || -> Result<_, QemuError> {
+            let monitor = Monitor::new(monitor)?;
+            let mut qtest = Qtest::new(qtest)?;
+            qtest.intercept()?;
+            let function = pci::set_up(&mut qtest, name.text())?;
+            Ok((monitor, qtest, function))
+        };
+        let (monitor, qtest, function) = met().map_err(|e| explained(e, &process))?;
+        let mut machine = Self {
+            qtest,
+            monitor,
+            process,
+            function,
+            windows: Vec::new(),
+            running: None,
+            ran: Duration::ZERO,
+        };
+        let listing = machine
+            .monitor
+            .execute("human-monitor-command", &json!({ "command-line": "info mtree -f" }))
+            .map_err(|e| machine.explain(e))?;
+        let plain = answer::plain_memory(listing.as_str().unwrap_or_default());
+        let inside = |b: &Bar| !b.ports && plain.iter().any(|p| p.start <= b.base && b.end() <= p.end);
+        let mapped = |b: &Bar| Mapped {
+            bar: b.number,
+            base: b.base,
+            bytes: b.bytes,
+            ports: b.ports,
+            plain: inside(b),
+        };
+        machine.windows = machine.function.bars.iter().map(mapped).collect();
+        Ok(machine)
+    }
+
+    /// Sets how long an answer is waited for.
+    pub fn set_answer_limit(&mut self, limit: Duration) {
+        self.qtest.set_answer_limit(limit);
+        self.monitor.set_answer_limit(limit);
+    }
+
+    /// QEMU's version, `10.0.2`.
+    pub fn version(&self) -> &str {
+        self.monitor.version()
+    }
+
+    /// Number of QEMU's process; `None` when it has ended.
+    pub fn process(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// An error with what the process itself told of its end.
+    pub fn explain(&self, e: QemuError) -> QemuError {
+        explained(e, &self.process)
+    }
+
+    /// Nanoseconds that the clock has run.
+    pub fn now_ns(&self) -> u64 {
+        let now = self.running.map_or(Duration::ZERO, |since| since.elapsed());
+        u64::try_from(self.ran.saturating_add(now).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Lets the clock run, behind everything that was asked for.
+    pub fn run_clock(&mut self) -> Result<(), QemuError> {
+        if self.running.is_none() {
+            self.qtest.settle()?;
+            self.monitor.execute("cont", &json!({}))?;
+            self.running = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Stops the clock, and takes what QEMU told of interrupts while it ran.
+    pub fn stop_clock(&mut self) -> Result<(), QemuError> {
+        if let Some(since) = self.running.take() {
+            self.monitor.execute("stop", &json!({}))?;
+            self.ran = self.ran.saturating_add(since.elapsed());
+            self.qtest.settle()?;
+            self.qtest.wait(pci::LINE, Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the function's interrupt is raised, at most `limit`. The clock runs for as long, and on after a
+    /// limit that passed.
+    pub fn wait_interrupt(&mut self, limit: Duration) -> Result<bool, QemuError> {
+        self.qtest.settle()?;
+        if self.qtest.wait(pci::LINE, Duration::ZERO)? {
+            return Ok(true);
+        }
+        self.run_clock()?;
+        let raised = self.qtest.wait(pci::LINE, limit)?;
+        if raised {
+            self.stop_clock()?;
+        }
+        Ok(raised)
+    }
+
+    /// Switches bus mastering on or off.
+    pub fn set_bus_mastering(&mut self, on: bool) -> Result<(), QemuError> {
+        self.stop_clock()?;
+        pci::set_bus_mastering(&mut self.qtest, on)
+    }
+
+    /// The picture that the device shows; `None` for one without a screen.
+    pub fn screen(&mut self) -> Result<Option<Picture>, QemuError> {
+        self.stop_clock()?;
+        self.qtest.settle()?;
+        let folder = private_folder()?;
+        let file = folder.path().join("screen.ppm");
+        // The monitor speaks JSON, whose texts are Unicode.
+        let name = file.to_str().ok_or_else(|| QemuError::System {
+            doing: "the temporary folder's name",
+            source: std::io::Error::new(ErrorKind::InvalidInput, "it is not Unicode"),
+        })?;
+        match self.monitor.execute("screendump", &json!({ "filename": name })) {
+            Ok(_) => {}
+            Err(QemuError::Monitor { reason, .. }) if reason.contains("no console") => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        let mut bytes = Vec::new();
+        let read = File::open(&file).and_then(|f| f.take(PICTURE_BYTES).read_to_end(&mut bytes));
+        read.map_err(|source| QemuError::System {
+            doing: "the picture of the screen could not be read",
+            source,
+        })?;
+        Ok(Some(Picture::from_ppm(&bytes)?))
+    }
+
+    /// The place of an access, to name it.
+    pub fn place(window: &Mapped, offset: u64) -> Place {
+        Place {
+            window: window.name(),
+            offset,
+        }
+    }
+}
+
+fn explained(e: QemuError, process: &Process) -> QemuError {
+    match e {
+        QemuError::Ended { .. } => process.end(),
+        e => e,
+    }
+}

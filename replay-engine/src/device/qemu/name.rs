@@ -1,0 +1,139 @@
+//! The text after `qemu:` in a board's name: a device of QEMU's and its properties, checked before they reach a process.
+
+use super::error::QemuError;
+
+/// Longest text.
+const MAX_TEXT: usize = 256;
+
+/// Properties that say where the device is; the board says it itself.
+const OURS: [&str; 6] = ["id", "bus", "addr", "multifunction", "driver", "help"];
+
+/// Beginnings of names of devices that pass on one of this machine instead of emulating one.
+const PASSED_ON: [&str; 5] = ["vfio", "vhost", "x-pci-proxy", "xen", "usb-host"];
+
+/// A device and its properties: `ati-vga,model=rv100`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    text: String,
+    device: String,
+}
+
+impl Name {
+    /// Reads `DEVICE[,PROPERTY=VALUE…]`. Names are made of letters, digits, `-`, `_` and `.`; values may hold `:` and `+`
+    /// besides. No part can so end an option, begin another or name a file by its path.
+    ///
+    /// # Errors
+    /// [`QemuError::Name`], when a part is missing, too long, holds another character, or is not the caller's to set.
+    pub fn parse(text: &str) -> Result<Self, QemuError> {
+        let bad = |reason: String| QemuError::Name {
+            text: text.chars().take(MAX_TEXT).collect(),
+            reason,
+        };
+        if text.len() > MAX_TEXT {
+            return Err(bad(format!("longer than {MAX_TEXT} bytes")));
+        }
+        let mut parts = text.split(',');
+        let device = parts.next().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !device.starts_with(|c: char| c.is_ascii_alphanumeric()) || !device.chars().all(plain) {
+            return Err(bad("no device's name at its beginning".to_owned()));
+        }
+        if PASSED_ON.iter().any(|p| device.starts_with(p)) {
+            let reason = format!("{device} passes on a device of this machine, and is none that QEMU emulates");
+            return Err(bad(reason));
+        }
+        if device == "help" {
+            return Err(bad("`help` is no device".to_owned()));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for part in parts {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| bad(format!("`{part}` is no PROPERTY=VALUE")))?;
+            if key.is_empty() || !key.chars().all(plain) {
+                return Err(bad(format!("`{key}` is no property's name")));
+            }
+            if OURS.contains(&key) {
+                return Err(bad(format!("the property `{key}` is not yours to set")));
+            }
+            if seen.contains(&key) {
+                return Err(bad(format!("the property `{key}` is given twice")));
+            }
+            if let Some(c) = value.chars().find(|c| !plain(*c) && !":+".contains(*c)) {
+                return Err(bad(format!("the value of `{key}` holds the character {c:?}")));
+            }
+            seen.push(key);
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            device: device.to_owned(),
+        })
+    }
+
+    /// All of it, `ati-vga,model=rv100`.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The device alone, `ati-vga`.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_taken_with_their_properties() {
+        for good in [
+            "edu",
+            "ati-vga,model=rv100",
+            "edu,dma_mask=0xffffffffffff",
+            "virtio-gpu-pci,vectors=0,romfile=",
+            "e1000,mac=52:54:00:12:34:56",
+        ] {
+            let name = Name::parse(good).unwrap();
+            assert_eq!(name.text(), good);
+            assert_eq!(Some(name.device()), good.split(',').next());
+        }
+    }
+
+    #[test]
+    fn what_could_reach_beyond_the_device_is_refused() {
+        let long = "a".repeat(MAX_TEXT + 1);
+        for (bad, word) in [
+            ("", "no device's name"),
+            ("-S", "no device's name"),
+            ("{\"driver\":\"edu\"}", "no device's name"),
+            ("edu -S", "no device's name"),
+            ("edu\n", "no device's name"),
+            ("help", "help"),
+            ("edu,help", "PROPERTY=VALUE"),
+            ("edu,", "PROPERTY=VALUE"),
+            ("edu,,id=x", "PROPERTY=VALUE"),
+            ("edu,=1", "no property's name"),
+            ("edu,a b=1", "no property's name"),
+            ("edu,id=x", "not yours"),
+            ("edu,addr=4", "not yours"),
+            ("edu,bus=pci.0", "not yours"),
+            ("edu,driver=vfio-pci", "not yours"),
+            ("edu,dma_mask=1,dma_mask=2", "twice"),
+            ("edu,romfile=/etc/passwd", "'/'"),
+            ("edu,x=$(id)", "'$'"),
+            ("edu,x=a;b", "';'"),
+            ("edu,x=é", "'é'"),
+            ("vfio-pci,host=01:00.0", "passes on"),
+            ("vhost-vsock-pci", "passes on"),
+            (long.as_str(), "longer"),
+        ] {
+            match Name::parse(bad) {
+                Err(QemuError::Name { reason, .. }) => assert!(reason.contains(word), "{bad}: {reason}"),
+                other => panic!("{bad}: {other:?}"),
+            }
+        }
+    }
+}

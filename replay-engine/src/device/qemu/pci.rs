@@ -1,0 +1,234 @@
+//! The function's side of PCI: configuration space, its windows and where they are put, its interrupt.
+//!
+//! Nothing boots in this QEMU, so what firmware does is done here: windows are sized, given addresses by one rule, and
+//! decoding is switched on. Facts: PCI Local Bus Specification 3.0, section 6; the chipset's interrupt routing, Intel
+//! 82371SB (PIIX3), registers PIRQRC at 0x60.
+
+use super::error::QemuError;
+use super::qtest::{Place, Qtest};
+use trace_core::recording::{Bar, PciFunction};
+
+/// The slot on bus 0 that the device is put into.
+pub(super) const SLOT: u32 = 3;
+/// The slot of the chipset's bridge that routes interrupts, function 0.
+const BRIDGE: u32 = 1;
+/// Line of the I/O APIC that the function's interrupt is routed to.
+pub(super) const LINE: u32 = 11;
+
+/// Where 32-bit windows may be: above all memory, below the chipset's own.
+const MEMORY: (u64, u64) = (0x8000_0000, 0xfe00_0000);
+/// Where 64-bit windows go that have no room there.
+const HIGH: (u64, u64) = (0x40_0000_0000, 0x80_0000_0000);
+/// Where port windows may be.
+const PORTS: (u64, u64) = (0xc000, 0xffff);
+
+const COMMAND: u32 = 0x04;
+const COMMAND_PORTS: u64 = 1 << 0;
+const COMMAND_MEMORY: u64 = 1 << 1;
+const COMMAND_MASTER: u64 = 1 << 2;
+
+/// Names of windows, by the number of their base address register.
+pub(super) const BAR_NAMES: [&str; 6] = ["bar0", "bar1", "bar2", "bar3", "bar4", "bar5"];
+
+fn place(offset: u32) -> Place {
+    Place {
+        window: "configuration space",
+        offset: u64::from(offset),
+    }
+}
+
+/// Reads 1, 2 or 4 bytes of configuration space, by the mechanism of ports 0xcf8 and 0xcfc.
+fn read(q: &mut Qtest, slot: u32, offset: u32, width: u8) -> Result<u64, QemuError> {
+    let address = 0x8000_0000 | slot << 11 | offset & 0xfc;
+    q.port_out(0xcf8, 4, u64::from(address), place(offset))?;
+    q.port_in(0xcfc + u64::from(offset & 3), width, place(offset))
+}
+
+fn write(q: &mut Qtest, slot: u32, offset: u32, width: u8, value: u64) -> Result<(), QemuError> {
+    let address = 0x8000_0000 | slot << 11 | offset & 0xfc;
+    q.port_out(0xcf8, 4, u64::from(address), place(offset))?;
+    q.port_out(0xcfc + u64::from(offset & 3), width, value, place(offset))
+}
+
+/// Finds the function, puts its windows where they belong and switches their decoding on. Bus mastering stays off.
+///
+/// # Errors
+/// When there is no function, its windows have no room, or QEMU fails.
+pub(super) fn set_up(q: &mut Qtest, device: &str) -> Result<PciFunction, QemuError> {
+    let id = read(q, SLOT, 0, 4)?;
+    if id & 0xffff == 0xffff || id == 0 {
+        return Err(QemuError::NoFunction {
+            device: device.to_owned(),
+        });
+    }
+    let class = read(q, SLOT, 0x08, 4)?;
+    let subsystem = read(q, SLOT, 0x2c, 4)?;
+    // A bridge or a CardBus controller has another header, with fewer windows and no subsystem there.
+    let ordinary = read(q, SLOT, 0x0e, 1)? & 0x7f == 0;
+    write(q, SLOT, COMMAND, 2, 0)?;
+    let bars = assign(if ordinary { sizes(q)? } else { Vec::new() }, device)?;
+    for bar in &bars {
+        let register = 0x10 + 4 * u32::from(bar.number);
+        write(q, SLOT, register, 4, bar.base & 0xffff_ffff)?;
+        if bar.base > 0xffff_ffff {
+            write(q, SLOT, register + 4, 4, bar.base >> 32)?;
+        }
+    }
+    let pin = read(q, SLOT, 0x3d, 1)?;
+    if (1..=4).contains(&pin) {
+        // Each slot's pins are rotated by one against the slot's before it.
+        let route = 0x60 + ((SLOT - 1 + pin as u32 - 1) & 3);
+        write(q, BRIDGE, route, 1, u64::from(LINE))?;
+        write(q, SLOT, 0x3c, 1, u64::from(LINE))?;
+    }
+    let has = |ports: bool| bars.iter().any(|b| b.ports == ports);
+    let decoding = if has(true) { COMMAND_PORTS } else { 0 } | if has(false) { COMMAND_MEMORY } else { 0 };
+    write(q, SLOT, COMMAND, 2, decoding)?;
+    q.settle()?;
+    let halves = |v: u64| ((v & 0xffff) as u16, (v >> 16 & 0xffff) as u16);
+    let (vendor, device) = halves(id);
+    let (subsystem_vendor, subsystem_device) = halves(subsystem);
+    Ok(PciFunction {
+        address: format!("0000:00:{SLOT:02x}.0"),
+        vendor,
+        device,
+        subsystem_vendor: ordinary.then_some(subsystem_vendor),
+        subsystem_device: ordinary.then_some(subsystem_device),
+        class: Some((class >> 8) as u32),
+        revision: Some((class & 0xff) as u8),
+        irq: (1..=4).contains(&pin).then_some(LINE),
+        bars,
+    })
+}
+
+/// Switches bus mastering on or off.
+pub(super) fn set_bus_mastering(q: &mut Qtest, on: bool) -> Result<(), QemuError> {
+    let command = read(q, SLOT, COMMAND, 2)?;
+    let wanted = if on {
+        command | COMMAND_MASTER
+    } else {
+        command & !COMMAND_MASTER
+    };
+    write(q, SLOT, COMMAND, 2, wanted)?;
+    q.settle()
+}
+
+/// A window that has no address yet.
+struct Asked {
+    bar: Bar,
+    /// Whether it may be above 4 GiB.
+    wide: bool,
+}
+
+/// The windows and their sizes: of ones written to a base address register those stay that are part of an address.
+fn sizes(q: &mut Qtest) -> Result<Vec<Asked>, QemuError> {
+    let mut bars = Vec::new();
+    let mut number = 0u8;
+    while number < 6 {
+        let register = 0x10 + 4 * u32::from(number);
+        let mut mask = ask(q, register)?;
+        let flags = mask & 0xf;
+        let ports = flags & 1 != 0;
+        let wide = !ports && flags >> 1 & 3 == 2;
+        mask &= if ports { 0xffff_fffc } else { 0xffff_fff0 };
+        if wide && number < 5 {
+            mask |= ask(q, register + 4)? << 32;
+        } else if mask != 0 {
+            // Bits above those that a register has count as set.
+            mask |= if ports { !0xffff } else { !0xffff_ffff };
+        }
+        if mask != 0 {
+            let bar = Bar {
+                number,
+                base: 0,
+                bytes: mask & mask.wrapping_neg(),
+                ports,
+                prefetchable: !ports && flags & 8 != 0,
+            };
+            bars.push(Asked { bar, wide });
+        }
+        number = number.saturating_add(if wide { 2 } else { 1 });
+    }
+    Ok(bars)
+}
+
+fn ask(q: &mut Qtest, register: u32) -> Result<u64, QemuError> {
+    write(q, SLOT, register, 4, 0xffff_ffff)?;
+    let mask = read(q, SLOT, register, 4)?;
+    write(q, SLOT, register, 4, 0)?;
+    Ok(mask)
+}
+
+/// Gives each window an address that is a multiple of its size: the largest first, so that none leaves a gap.
+fn assign(mut asked: Vec<Asked>, device: &str) -> Result<Vec<Bar>, QemuError> {
+    asked.sort_by_key(|a| (std::cmp::Reverse(a.bar.bytes), a.bar.number));
+    let (mut memory, mut high, mut ports) = (MEMORY, HIGH, PORTS);
+    let mut bars = Vec::new();
+    for Asked { bar, wide } in asked {
+        let base = match (bar.ports, wide) {
+            (true, _) => take(&mut ports, bar.bytes),
+            (false, false) => take(&mut memory, bar.bytes),
+            (false, true) => take(&mut memory, bar.bytes).or_else(|| take(&mut high, bar.bytes)),
+        };
+        let base = base.ok_or_else(|| QemuError::Room {
+            device: device.to_owned(),
+            bar: bar.number,
+            bytes: bar.bytes,
+        })?;
+        bars.push(Bar { base, ..bar });
+    }
+    bars.sort_by_key(|b| b.number);
+    Ok(bars)
+}
+
+/// Takes a piece from the beginning of a range.
+fn take(from: &mut (u64, u64), bytes: u64) -> Option<u64> {
+    let base = from.0.checked_next_multiple_of(bytes)?;
+    let end = base.checked_add(bytes).filter(|end| *end <= from.1)?;
+    from.0 = end;
+    Some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(number: u8, bytes: u64, ports: bool, wide: bool) -> Asked {
+        let bar = Bar {
+            number,
+            bytes,
+            ports,
+            ..Bar::default()
+        };
+        Asked { bar, wide }
+    }
+
+    fn bases(asked: Vec<Asked>) -> Vec<u64> {
+        assign(asked, "d").unwrap().iter().map(|b| b.base).collect()
+    }
+
+    #[test]
+    fn windows_lie_on_multiples_of_their_size_and_do_not_overlap() {
+        let ati = vec![
+            asked(0, 16 << 20, false, false),
+            asked(1, 256, true, false),
+            asked(2, 0x4000, false, false),
+        ];
+        assert_eq!(bases(ati), [0x8000_0000, 0xc000, 0x8100_0000]);
+        let mixed = vec![
+            asked(0, 0x1000, false, false),
+            asked(1, 1 << 20, false, false),
+            asked(2, 0x4000, false, true),
+        ];
+        assert_eq!(bases(mixed), [0x8010_4000, 0x8000_0000, 0x8010_0000]);
+    }
+
+    #[test]
+    fn what_has_no_room_below_4_gib_goes_above_when_it_may() {
+        assert_eq!(bases(vec![asked(0, 8 << 30, false, true)]), [0x40_0000_0000]);
+        for (bytes, ports) in [(1 << 31, false), (0x1_0000, true)] {
+            let e = assign(vec![asked(0, bytes, ports, false)], "d").unwrap_err();
+            assert!(matches!(e, QemuError::Room { bar: 0, .. }), "{e}");
+        }
+    }
+}
