@@ -68,10 +68,58 @@ install_packages() {
     rm -f "$log"
 }
 
+# QEMU for the boards `qemu:…`. Where the machine's own suites cannot give it (bookworm's conflicts with the tools of a
+# newer QEMU that are installed already), it comes from backports, through a source list and indexes that are gone
+# afterwards. Tests on such boards are skipped where there is none.
+install_qemu() {
+    ! command -v qemu-system-x86_64 >/dev/null 2>&1 || return 0
+    say "missing, for devices in QEMU: $QEMU_PACKAGES"
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say "this machine has no apt-get: install QEMU for x86 machines by its own means"
+        return 0
+    fi
+    as_root=""
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null 2>&1 || { say "install it as root: apt-get install --no-install-recommends $QEMU_PACKAGES"; return 0; }
+        as_root="sudo"
+    fi
+    how="$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends"
+    from="this machine's suites"
+    lists=$(mktemp -d)
+    # shellcheck disable=SC2086 # lists of words
+    {
+        $as_root apt-get update -q >"$lists/log" 2>&1
+        if apt-get install -s -q --no-install-recommends $QEMU_PACKAGES >>"$lists/log" 2>&1; then
+            $how $QEMU_PACKAGES >>"$lists/log" 2>&1
+        else
+            # shellcheck disable=SC1091 # the system's own
+            suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+            from="$suite-backports, for this call only"
+            archive=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$')
+            mkdir -p "$lists/lists/partial"
+            for part in "$suite" "$suite-updates" "$suite-backports"; do
+                echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${archive:-http://deb.debian.org/debian} $part main"
+            done >"$lists/sources.list"
+            with="-o Dir::Etc::sourcelist=$lists/sources.list -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists=$lists/lists
+                -o APT::Sandbox::User=root"
+            $as_root apt-get $with update -q >>"$lists/log" 2>&1 &&
+                $how $with -t "$suite-backports" $QEMU_PACKAGES >>"$lists/log" 2>&1
+        fi
+    }
+    if command -v qemu-system-x86_64 >/dev/null 2>&1; then
+        say "installed $QEMU_PACKAGES with ${as_root:+sudo }apt-get from $from"
+    else
+        tail -n 5 "$lists/log" >&2
+        say "QEMU could not be installed: tests of its devices are skipped"
+    fi
+    $as_root rm -rf "$lists"
+}
+
 # Packages by purpose. A C compiler links and builds a few crates' C and assembly; certificates let cargo download.
 BUILD_PACKAGES="gcc libc6-dev ca-certificates"
 WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers"
 OFFSCREEN_PACKAGES="mesa-vulkan-drivers"
+QEMU_PACKAGES="qemu-system-x86"
 TEST_PACKAGES="xvfb xdotool imagemagick python3 git libegl1"
 # Mesa's own build: generators of parsers, the libraries that its loader and its driver link.
 MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zlib1g-dev libzstd-dev libudev-dev libelf-dev

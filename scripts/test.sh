@@ -17,6 +17,7 @@ need_cargo
     need_packages "to test with a real window and other languages' readers" $TEST_PACKAGES
 }
 install_packages
+install_qemu
 
 passed=0
 failed=0

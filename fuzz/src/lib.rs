@@ -17,6 +17,7 @@ pub mod machine;
 pub mod messages;
 pub mod parts;
 pub mod plans;
+pub mod qemu;
 pub mod recordings;
 pub mod seeds;
 pub mod shader_code;
@@ -49,6 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("plan_text", plans::plan_text),
     ("plan_verified", plans::plan_verified),
     ("ppm", files::ppm),
+    ("qemu", qemu::qemu),
     ("raw_memory", recordings::raw_memory),
     ("register_map", machine::register_map),
     ("shader_code", shader_code::shader_code),

@@ -48,8 +48,9 @@ impl Keys {
             })
         };
         match boards::parse(name).map_err(failed)? {
-            // It needs no keys, and is there even where none can be kept.
+            // These need no keys, and are there even where none can be kept.
             Named::Software(model) => factories().open(&model),
+            Named::Qemu(device) => factories().open_qemu(&device),
             _ => boards::open(name, &factories(), &self.open()?),
         }
         .map_err(failed)
@@ -122,8 +123,8 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:MODEL, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; the verb
-    /// `boards` lists those there are
+    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
     #[arg(long, value_name = "BOARD")]
     on: String,
     #[command(flatten)]

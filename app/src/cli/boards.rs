@@ -1,4 +1,4 @@
-//! `boards`: the boards that can be replayed on.
+//! `boards`: the boards that can be replayed on, and the forms of those that are too many to list.
 
 use super::agents::forget;
 use super::board::Keys;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "boards",
-    about: "Boards to replay on: software ones and those of paired agents; --forget removes an agent",
+    about: "Boards to replay on: software ones, QEMU's and those of paired agents; --forget removes an agent",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -65,6 +65,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
         vec![b.board.to_owned(), gpu, state, b.description.to_owned()]
     }));
+    let form = |(form, what): (&str, &str)| [form, "-", "here", what].map(str::to_owned).to_vec();
+    rows.extend(boards::forms().into_iter().map(form));
     out.table(&rows)?;
     Ok(Exit::Good)
 }

@@ -1,7 +1,7 @@
-//! The boards that this program can reach: the software ones that it brings along, and those of paired agents.
+//! The boards that this program can reach: the software ones that it brings along, QEMU's, and those of paired agents.
 
 use device_mali::{Model, ModelData, SoftwareMali};
-use replay_engine::client::boards::{self, Board, Factories};
+use replay_engine::client::boards::{self, Board, Factories, Named};
 use replay_engine::client::{ClientError, Endpoint, Lease};
 use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
@@ -74,10 +74,11 @@ impl Boards {
     /// # Errors
     /// When the name has no known form, or the board cannot be reached or had.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
-        // The software boards need no keys, and are there even where none can be kept.
-        match name.strip_prefix("software:") {
-            Some(model) => self.factories.open(model),
-            None => boards::open(name, &self.factories, &self.keys()?),
+        // Boards in this process need no keys, and are there even where none can be kept.
+        match boards::parse(name)? {
+            Named::Software(model) => self.factories.open(&model),
+            Named::Qemu(device) => self.factories.open_qemu(&device),
+            _ => boards::open(name, &self.factories, &self.keys()?),
         }
     }
 

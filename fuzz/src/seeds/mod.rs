@@ -4,6 +4,7 @@ mod files;
 mod machine;
 mod messages;
 mod plans;
+mod qemu;
 mod recordings;
 mod shader_code;
 mod shader_job;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Seed> {
     machine::add(&mut add);
     messages::add(&mut add);
     plans::add(&mut add);
+    qemu::add(&mut add);
     recordings::add(&mut add);
     shader_code::add(&mut add);
     shader_job::add(&mut add);

@@ -1,9 +1,10 @@
-//! Boards by name: software ones in this process, those of paired agents, and agents by address.
+//! Boards by name: software ones and QEMU's in this process, those of paired agents, and agents by address.
 
 use super::error::ClientError;
 use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::DeviceInfo;
+use crate::device::qemu::{self, QemuBoard};
 use crate::serve::{Factory, Options, Server};
 use crate::wire::{KeyStore, Peer};
 use std::collections::BTreeMap;
@@ -53,21 +54,32 @@ impl Factories {
 
     /// The server in this process that has the board.
     fn server(&self, model: &str) -> Result<Server, ClientError> {
+        let name = format!("software:{model}");
+        self.server_with(&name, || {
+            let made = self.made.iter().find(|(m, _)| m == model).map(|(_, f)| Arc::clone(f));
+            made.ok_or_else(|| ClientError::NoBoard {
+                name: name.clone(),
+                known: self.names().join(", "),
+            })
+        })
+    }
+
+    /// The server of this name; its factory is asked for when there is none yet.
+    fn server_with(
+        &self,
+        name: &str,
+        factory: impl FnOnce() -> Result<Factory, ClientError>,
+    ) -> Result<Server, ClientError> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = servers.get(model) {
+        if let Some(server) = servers.get(name) {
             return Ok(server.clone());
         }
-        let made = self.made.iter().find(|(m, _)| m == model).map(|(_, f)| f);
-        let factory = made.ok_or_else(|| ClientError::NoBoard {
-            name: format!("software:{model}"),
-            known: self.names().join(", "),
+        let server = Server::new(&[factory()?], None, Options::default());
+        let server = server.map_err(|e| ClientError::OutOfOrder {
+            device: name.split_once(':').map_or(name, |(_, device)| device).to_owned(),
+            reason: e.to_string(),
         })?;
-        let server =
-            Server::new(&[Arc::clone(factory)], None, Options::default()).map_err(|e| ClientError::OutOfOrder {
-                device: model.to_owned(),
-                reason: e.to_string(),
-            })?;
-        servers.insert(model.to_owned(), server.clone());
+        servers.insert(name.to_owned(), server.clone());
         Ok(server)
     }
 
@@ -103,8 +115,20 @@ impl Factories {
     /// # Errors
     /// When there is no such board or this process holds it already.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
-        let server = self.server(name.strip_prefix("software:").unwrap_or(name))?;
-        let client = Client::in_process(&server)?;
+        Self::lease(&self.server(name.strip_prefix("software:").unwrap_or(name))?)
+    }
+
+    /// Opens a device in QEMU, in this process; it needs no key store. QEMU starts when this is called first with a name.
+    ///
+    /// # Errors
+    /// When QEMU is not installed or does not make the device, or this process holds it already.
+    pub fn open_qemu(&self, name: &qemu::Name) -> Result<Lease, ClientError> {
+        let factory = || Ok(QemuBoard::factory(name)?);
+        Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
+    }
+
+    fn lease(server: &Server) -> Result<Lease, ClientError> {
+        let client = Client::in_process(server)?;
         let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
         client.lease(&device)
     }
@@ -141,6 +165,8 @@ pub struct Board {
 pub enum Named {
     /// `software:MODEL`.
     Software(String),
+    /// `qemu:DEVICE[,PROPERTY=VALUE…]`.
+    Qemu(qemu::Name),
     /// `agent:NAME/DEVICE`.
     Paired {
         /// The agent's name in the key store.
@@ -180,12 +206,19 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
             Ok(Named::Software(model.to_owned()))
         };
     }
+    if let Some(device) = name.strip_prefix("qemu:") {
+        return match qemu::Name::parse(device) {
+            Ok(name) => Ok(Named::Qemu(name)),
+            Err(qemu::QemuError::Name { reason, .. }) => Err(bad(&reason)),
+            Err(e) => Err(e.into()),
+        };
+    }
     let rest = name.strip_prefix("agent:").ok_or_else(|| {
         let kind = name.split(':').next().unwrap_or_default();
-        bad(if matches!(kind, "qemu" | "cuda") {
+        bad(if kind == "cuda" {
             "this version has no boards of that kind"
         } else {
-            "it begins with neither `software:` nor `agent:`"
+            "it begins with none of `software:`, `qemu:` and `agent:`"
         })
     })?;
     let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
@@ -211,13 +244,14 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
     }
 }
 
-/// Opens a board: `software:MODEL`, `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE`, `agent:///PATH.sock/DEVICE`.
+/// Opens a board: `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE`, `agent:///PATH.sock/DEVICE`.
 ///
 /// # Errors
 /// When the name has no known form, or the board cannot be reached or had.
 pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
     match parse(name)? {
         Named::Software(model) => factories.open(&model),
+        Named::Qemu(name) => factories.open_qemu(&name),
         Named::Paired { agent, device } => {
             let peer = match keys.by_name(&agent)?.filter(|p| !p.address.is_empty()) {
                 Some(peer) => peer,
@@ -246,6 +280,13 @@ pub fn here(factories: &Factories) -> Vec<Board> {
         .iter()
         .map(|(model, _)| software(factories, model))
         .collect()
+}
+
+/// Forms of names that stand for more boards than can be listed, with what such boards are; those that can be had here.
+#[must_use]
+pub fn forms() -> Vec<(&'static str, &'static str)> {
+    let told = "a PCI device that QEMU emulates, such as qemu:ati-vga,model=rv100 or qemu:edu";
+    qemu::installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, told)])
 }
 
 /// The boards of paired agents. Asks the agents at the same time, for about two seconds.
@@ -336,6 +377,8 @@ mod tests {
                 device: device()
             }
         );
+        let edu = qemu::Name::parse("edu,dma_mask=1").unwrap();
+        assert_eq!(parse("qemu:edu,dma_mask=1").unwrap(), Named::Qemu(edu));
         let path = PathBuf::from("/run/a.sock");
         assert_eq!(
             parse("agent:///run/a.sock/d").unwrap(),
@@ -345,6 +388,10 @@ mod tests {
             "",
             "x",
             "software:",
+            "qemu:",
+            "qemu:edu,addr=4",
+            "qemu:edu;id",
+            "cuda:0",
             "agent:",
             "agent:b",
             "agent:b/",

@@ -1,5 +1,6 @@
 //! What can go wrong between a client and an agent, with what to do about it.
 
+use crate::device::qemu::QemuError;
 use crate::verify::Refusal;
 use crate::wire::{HOW_TO_PAIR, KeyStoreError};
 
@@ -49,8 +50,8 @@ impl Stage {
 pub enum ClientError {
     /// The board's name has no known form.
     #[error(
-        "`{name}` is not a board's name ({reason}); boards are `software:MODEL`, `agent:NAME/DEVICE`, \
-         `agent://HOST:PORT/DEVICE` and `agent:///PATH.sock/DEVICE`"
+        "`{name}` is not a board's name ({reason}); boards are `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, \
+         `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE` and `agent:///PATH.sock/DEVICE`"
     )]
     BoardName {
         /// What was given.
@@ -58,6 +59,9 @@ pub enum ClientError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The device in QEMU cannot be had.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
     /// This program has no such software board.
     #[error("there is no board `{name}`; known here: {known}")]
     NoBoard {
@@ -228,7 +232,7 @@ impl ClientError {
             | Self::Refused(_)
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
-            Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } => Stage::Lease,
+            Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
             Self::OtherGpu { .. } | Self::PlanRefused(_) | Self::PageMissing { .. } | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
             Self::Device(_) | Self::Cancelled => Stage::Run,

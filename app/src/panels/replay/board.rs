@@ -13,7 +13,7 @@ use replay_engine::client::boards::{Board, Reach};
 const NAME: f32 = 16.0;
 
 /// What an address of a board must hold.
-const WANTED: &str = "give the address with its device: HOST:PORT/DEVICE";
+const WANTED: &str = "give the address with its device: HOST:PORT/DEVICE; or a device of QEMU's: qemu:DEVICE";
 
 /// What to do on the board first.
 const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pair --listen ADDRESS:PORT\n\
@@ -131,11 +131,14 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             .desired_width(f32::INFINITY)
             .hint_text(hint)
     });
-    let how = "agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out";
+    let how = "agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out; \
+               qemu:DEVICE,PROPERTY=VALUE for a device that QEMU emulates here";
     field.response.clone().on_hover_text(how);
     let typed = doc.replay.board_field.trim().to_owned();
     let named = match typed.as_str() {
-        t if t.contains(':') && !t.starts_with("agent:") && !t.starts_with("software:") => format!("agent://{t}"),
+        t if t.contains(':') && !["agent:", "software:", "qemu:"].iter().any(|k| t.starts_with(k)) => {
+            format!("agent://{t}")
+        }
         t => t.to_owned(),
     };
     let device = replay_engine::client::boards::parse(&named).is_ok();

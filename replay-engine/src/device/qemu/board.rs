@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
+use trace_core::registers::RegisterMap;
 use trace_core::screen::Picture;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
@@ -29,9 +30,11 @@ const LINE: u32 = 1;
 type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
 /// Whether QEMU is in this process's PATH.
-#[must_use]
-pub fn is_installed() -> bool {
-    process::find(&search_path()).is_ok()
+///
+/// # Errors
+/// [`QemuError::Absent`], when it is not.
+pub fn installed() -> Result<(), QemuError> {
+    process::find(&search_path()).map(|_| ())
 }
 
 fn search_path() -> OsString {
@@ -59,8 +62,9 @@ pub struct QemuBoard {
     path: OsString,
     info: DeviceInfo,
     windows: Vec<Numbered>,
-    /// `None` when it is gone.
+    /// `None` when it is gone, or was reset and not used since.
     machine: Option<Machine>,
+    /// Why it is gone.
     trouble: Option<String>,
     /// Whether the machine is as it was when it started.
     fresh: bool,
@@ -93,11 +97,12 @@ impl QemuBoard {
     /// As [`QemuBoard::new`].
     pub fn with_path(name: &Name, path: &OsString) -> Result<Self, QemuError> {
         let machine = Machine::start(name, path)?;
-        let windows = windows(&machine, name)?;
+        let map = RegisterMap::for_hardware(&Hardware::Pci(machine.function.clone()));
+        let windows = windows(&machine, name, map)?;
         Ok(Self {
             name: name.clone(),
             path: path.clone(),
-            info: info(&machine, name, &windows),
+            info: info(&machine, name, &windows, map),
             windows,
             machine: Some(machine),
             trouble: None,
@@ -112,14 +117,7 @@ impl QemuBoard {
     #[must_use]
     pub fn with_answer_limit(mut self, limit: Duration) -> Self {
         self.answer_limit = Some(limit);
-        self.set_answer_limit();
         self
-    }
-
-    fn set_answer_limit(&mut self) {
-        if let (Some(limit), Some(machine)) = (self.answer_limit, &mut self.machine) {
-            machine.set_answer_limit(limit);
-        }
     }
 
     /// A factory of such boards. The first one is made now.
@@ -136,24 +134,36 @@ impl QemuBoard {
         }))
     }
 
-    /// Number of QEMU's process; `None` when it has ended.
+    /// Number of QEMU's process; `None` when it has ended, and after a reset until the device is used.
     #[must_use]
     pub fn process(&self) -> Option<u32> {
         self.machine.as_ref().and_then(Machine::process)
     }
 
+    /// The machine, started where a reset ended it.
+    fn started(&mut self) -> Result<&mut Machine, QemuError> {
+        let mut machine = match self.machine.take() {
+            Some(machine) => machine,
+            None => Machine::start(&self.name, &self.path)?,
+        };
+        if let Some(limit) = self.answer_limit {
+            machine.set_answer_limit(limit);
+        }
+        Ok(self.machine.insert(machine))
+    }
+
     /// Does something with the machine. One that fails is over.
     fn with<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, DeviceError> {
-        let machine = self.machine.as_mut().ok_or(DeviceError::Gone)?;
-        self.fresh = false;
-        match act(machine) {
-            Ok(done) => Ok(done),
-            Err(e) => {
-                self.trouble = Some(machine.explain(e).to_string());
-                self.machine = None;
-                Err(DeviceError::Gone)
-            }
+        if self.trouble.is_some() {
+            return Err(DeviceError::Gone);
         }
+        self.fresh = false;
+        let done = self.started().and_then(|m| act(m).map_err(|e| m.explain(e)));
+        done.map_err(|e| {
+            self.trouble = Some(e.to_string());
+            self.machine = None;
+            DeviceError::Gone
+        })
     }
 
     /// The same for what is not an access.
@@ -236,8 +246,13 @@ struct Target {
 }
 
 /// The function's windows with their numbers: that of the registers is [`space::REGISTERS`].
-fn windows(machine: &Machine, name: &Name) -> Result<Vec<Numbered>, QemuError> {
-    let registers = register_window(&machine.windows).ok_or_else(|| QemuError::NoWindow {
+fn windows(machine: &Machine, name: &Name, map: Option<&RegisterMap>) -> Result<Vec<Numbered>, QemuError> {
+    let told = machine
+        .windows
+        .iter()
+        .find(|w| map.is_some_and(|m| m.space() == w.name()));
+    let registers = told.or_else(|| register_window(&machine.windows));
+    let registers = registers.ok_or_else(|| QemuError::NoWindow {
         device: name.text().to_owned(),
     })?;
     let mut next = space::FIRST_OTHER;
@@ -262,7 +277,7 @@ fn register_window(windows: &[Mapped]) -> Option<&Mapped> {
     windows.iter().max_by_key(rank)
 }
 
-fn info(machine: &Machine, name: &Name, windows: &[Numbered]) -> DeviceInfo {
+fn info(machine: &Machine, name: &Name, windows: &[Numbered], map: Option<&RegisterMap>) -> DeviceInfo {
     let window = |w: &Numbered| Window {
         number: w.number,
         name: w.at.name().to_owned(),
@@ -285,7 +300,7 @@ fn info(machine: &Machine, name: &Name, windows: &[Numbered]) -> DeviceInfo {
         ),
         gpu_id: 0,
         gpu_name: name.device().to_owned(),
-        register_map: String::new(),
+        register_map: map.map_or_else(String::new, |m| m.name().to_owned()),
         containment: Containment::Software,
         hardware: Some(Hardware::Pci(f.clone())),
         windows: windows.iter().map(window).collect(),
@@ -353,29 +368,18 @@ impl Board for QemuBoard {
         self.info.clone()
     }
 
-    /// Starts QEMU anew: a device model's own reset leaves memory and some registers as they were.
+    /// Ends QEMU; it starts anew with the next use. A device model's own reset leaves memory and some registers as they
+    /// were. What nobody used since it started stays as it is.
     fn reset(&mut self) -> Result<(), BoardError> {
         let alive = self.process().is_some();
         if self.fresh && alive {
             return Ok(());
         }
-        // The old one ends first: two at a time would be two devices' memory.
         self.machine = None;
+        self.trouble = None;
         self.written = Some(BTreeSet::new());
         self.last = u64::MAX;
-        match Machine::start(&self.name, &self.path) {
-            Ok(machine) => {
-                self.machine = Some(machine);
-                self.set_answer_limit();
-                self.fresh = true;
-                self.trouble = None;
-                Ok(())
-            }
-            Err(e) => {
-                self.trouble = Some(e.to_string());
-                Err(e.into())
-            }
-        }
+        Ok(())
     }
 
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
@@ -403,7 +407,7 @@ impl Board for QemuBoard {
 
     fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
         let at = Self::in_arena(frame)?;
-        if self.machine.is_some() && self.written.as_ref().is_some_and(|w| !w.contains(&frame)) {
+        if self.trouble.is_none() && self.written.as_ref().is_some_and(|w| !w.contains(&frame)) {
             *page = ZERO_PAGE;
             return Ok(());
         }

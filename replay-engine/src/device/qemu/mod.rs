@@ -15,7 +15,7 @@ mod pci;
 mod process;
 mod qtest;
 
-pub use board::{QemuBoard, is_installed};
+pub use board::{QemuBoard, installed};
 pub use error::QemuError;
 pub use name::Name;
 

@@ -1,0 +1,35 @@
+//! The target for what QEMU says to a board that drives it, and for the names of such boards.
+
+use replay_engine::device::qemu::Name;
+use replay_engine::device::qemu::answer::{Answer, number, plain_memory};
+
+/// The first byte says what the rest is: a line of the qtest socket, a listing of memory, the text after `qemu:`.
+pub fn qemu(data: &[u8]) -> bool {
+    let Some((kind, rest)) = data.split_first() else {
+        return false;
+    };
+    match kind % 3 {
+        0 => match Answer::parse(rest) {
+            Answer::Done { value } => {
+                let _ = number(value);
+                true
+            }
+            Answer::Refused { .. } | Answer::Interrupt { .. } => true,
+            Answer::Odd => false,
+        },
+        1 => {
+            let ranges = plain_memory(&String::from_utf8_lossy(rest));
+            assert!(ranges.iter().all(|r| r.start < r.end), "an empty range");
+            !ranges.is_empty()
+        }
+        _ => {
+            let Some(name) = std::str::from_utf8(rest).ok().and_then(|t| Name::parse(t).ok()) else {
+                return false;
+            };
+            let sound = |c: char| c.is_ascii_alphanumeric() || "-_.,=:+".contains(c);
+            assert!(name.text().chars().all(sound), "another character in {:?}", name.text());
+            assert!(!name.text().starts_with('-') && !name.device().is_empty());
+            true
+        }
+    }
+}
