@@ -23,6 +23,7 @@ pub mod seeds;
 pub mod shader_code;
 pub mod shader_job;
 pub mod textures;
+pub mod trace_log;
 
 /// A fuzz target. It tells whether the input was taken for what the target reads, and not refused.
 pub type Target = fn(&[u8]) -> bool;
@@ -56,6 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("shader_code", shader_code::shader_code),
     ("shader_job", shader_job::shader_job),
     ("textures", textures::textures),
+    ("trace_log", trace_log::trace_log),
     ("wire", messages::wire),
     ("workspace", files::workspace),
 ];

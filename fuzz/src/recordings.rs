@@ -50,7 +50,7 @@ fn ask_everything(recording: &Recording) {
 }
 
 /// What an importer made can be kept.
-fn survives(recording: &Recording) {
+pub(crate) fn survives(recording: &Recording) {
     ask_everything(recording);
     comes_back(recording);
 }

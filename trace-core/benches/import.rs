@@ -1,4 +1,5 @@
-//! How fast a text history becomes a committed `.kine`, beside `wc -l` and a memory copy of the same bytes.
+//! How fast text becomes a committed `.kine`, beside `wc -l` and a memory copy of the same bytes: a history of GPUReplay,
+//! and an mmiotrace log.
 //!
 //! The history is made up: ten million lines of a driver that boots once and then submits jobs, in the spelling and
 //! with the mix of the published ones. Every round runs all three, so that the ratios are of one run. The figures
@@ -21,6 +22,8 @@ use trace_core::import;
 use trace_core::progress::Progress;
 
 const LINES: usize = 10_000_000;
+/// Lines of the mmiotrace log: 200 MB of them.
+const LOG_LINES: usize = 5_000_000;
 const ROUNDS: usize = 5;
 
 /// The history's text.
@@ -69,59 +72,94 @@ fn history(lines: usize) -> String {
     }
 }
 
+/// An mmiotrace log in the mix of a frame-buffer console: long runs of stores of 4 and of 8 bytes to display memory,
+/// between them registers read and written.
+fn mmiotrace(lines: usize) -> String {
+    let mut text = String::with_capacity(lines * 38);
+    text.push_str("VERSION 20070824\n");
+    text.push_str("PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000 radeonfb\n");
+    text.push_str("MAP 4.863207 1 0xfebf0000 0xffffcc9ec05b0000 0x4000 0x0 0\n");
+    let mut now = 4_863_300u64;
+    for n in 0..lines as u64 {
+        now += 15 + n % 37;
+        let (seconds, micros) = (now / 1_000_000, now % 1_000_000);
+        let (way, width, address, value) = match n % 64 {
+            0 => ('R', 4, 0xfebf_0140 + (n / 64 % 64) * 4, n & 0xffff),
+            1 => ('W', 4, 0xfebf_0200 + (n / 64 % 512) * 4, n & 0xffff_ffff),
+            2 => ('R', 1, 0xfebf_0008, 3),
+            k if k < 60 => (
+                'W',
+                4,
+                0xfd00_0000 + ((n * 4) & 0xff_fffc),
+                if k % 5 == 0 { 0xaa_aaaa } else { 0 },
+            ),
+            _ => ('W', 8, 0xfd00_0000 + ((n * 8) & 0xff_fff8), 0xaa_aaaa_00aa_aaaa),
+        };
+        let id = if address >= 0xfebf_0000 { 1 } else { 2 };
+        writeln!(
+            text,
+            "{way} {width} {seconds}.{micros:06} {id} {address:#x} {value:#x} 0x0 0"
+        )
+        .unwrap();
+    }
+    text
+}
+
 fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
 }
 
-/// Runs the three once, and gives their times.
-fn round(folder: &Path, text: &str, copy: &mut [u8]) -> [Duration; 3] {
-    let source = folder.join("gr_io_history");
-    let dest = folder.join("out.kine");
+/// Runs the three once, and gives their times. The fourth is that of reading the source into memory alone.
+fn round(source: &Path, file: &Path, text: &str, copy: &mut [u8]) -> [Duration; 4] {
+    let dest = file.with_file_name("out.kine");
     let imported = time(|| {
-        let r = import::import_file_to_kine(folder, &dest, &Progress::new()).expect("the history is sound");
+        let r = import::import_file_to_kine(source, &dest, &Progress::new()).expect("the text is sound");
         black_box(r.events.len());
     });
     std::fs::remove_file(&dest).unwrap();
     let counted = time(|| {
-        let out = Command::new("wc").arg("-l").arg(&source).output().expect("wc runs");
+        let out = Command::new("wc").arg("-l").arg(file).output().expect("wc runs");
         black_box(out.stdout);
     });
     let copied = time(|| {
         copy.copy_from_slice(text.as_bytes());
         black_box(&*copy);
     });
-    [imported, counted, copied]
+    let opened = time(|| {
+        let r = import::open(source, &Progress::new()).expect("the text is sound");
+        black_box(r.events.len());
+    });
+    [imported, counted, copied, opened]
 }
 
-fn main() {
-    // `cargo test --benches` asks only whether it runs.
-    let lines = if std::env::args().any(|a| a == "--bench") {
-        LINES
-    } else {
-        10_000
-    };
-    let rounds = if lines == LINES { ROUNDS } else { 1 };
-    let text = history(lines);
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    std::fs::write(folder.path().join("gr_io_history"), &text).unwrap();
+/// Measures one text: `source` is what is imported, `file` where its text lies.
+fn measure(name: &str, source: &Path, file: &Path, text: &str, rounds: usize) {
+    std::fs::write(file, text).unwrap();
     let mut copy = vec![1u8; text.len()];
     let megabytes = text.len() as f64 / 1e6;
     println!(
-        "{} lines, {megabytes:.0} MB, {} threads",
+        "{name}: {} lines, {megabytes:.0} MB, {} threads",
         text.lines().count(),
         rayon::current_num_threads()
     );
-    let mut all: Vec<[Duration; 3]> = (0..rounds).map(|_| round(folder.path(), &text, &mut copy)).collect();
+    let mut all: Vec<[Duration; 4]> = (0..rounds).map(|_| round(source, file, text, &mut copy)).collect();
     all.sort();
     let median = all[all.len() / 2][0].as_secs_f64();
     let best = all[0][0].as_secs_f64();
+    let mut opened: Vec<f64> = all.iter().map(|t| t[3].as_secs_f64()).collect();
+    opened.sort_by(f64::total_cmp);
     let other = |i: usize| all.iter().map(|t| t[i].as_secs_f64()).fold(f64::INFINITY, f64::min);
     println!(
         "import to committed .kine   median {:6.0} MB/s, best {:6.0} MB/s",
         megabytes / median,
         megabytes / best
+    );
+    println!(
+        "import into memory          median {:6.0} MB/s, best {:6.0} MB/s",
+        megabytes / opened[opened.len() / 2],
+        megabytes / opened[0]
     );
     println!("wc -l                       best   {:6.0} MB/s", megabytes / other(1));
     println!("memory copy                 best   {:6.0} MB/s", megabytes / other(2));
@@ -130,4 +168,20 @@ fn main() {
         median / other(1),
         median / other(2)
     );
+}
+
+fn main() {
+    // `cargo test --benches` asks only whether it runs.
+    let whole = std::env::args().any(|a| a == "--bench");
+    let (lines, log_lines, rounds) = if whole {
+        (LINES, LOG_LINES, ROUNDS)
+    } else {
+        (10_000, 10_000, 1)
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let log = folder.path().join("log.txt");
+    measure("mmiotrace", &log, &log, &mmiotrace(log_lines), rounds);
+    std::fs::remove_file(&log).unwrap();
+    let history_file = folder.path().join("gr_io_history");
+    measure("history", folder.path(), &history_file, &history(lines), rounds);
 }

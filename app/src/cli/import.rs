@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::check::Severity;
 use trace_core::container::ContainerError;
+use trace_core::import::trace::{self, DeviceName};
 use trace_core::import::{self, raw_memory};
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
@@ -50,6 +51,10 @@ struct Arguments {
     /// The GPU's id register, where it is known
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
     gpu_id: u64,
+    /// Of a log of register accesses: the device to import, where it is not the one whose registers are accessed most,
+    /// or what it is where the log does not tell: VENDOR:DEVICE, an address as 00:03.0, or what it is compatible with
+    #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
+    device: Option<DeviceName>,
 }
 
 fn format(text: &str) -> Result<MmuFormat, String> {
@@ -146,7 +151,17 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing)
             Ok(Imported::of(ran))
         }
         _ => {
-            let recording = import::open(from, progress).map_err(|e| Failure::file(from, e))?;
+            let recording = match &arguments.device {
+                Some(_) if !trace::fits(from) => {
+                    return Err(Failure::usage("--device: the source is no log of register accesses"));
+                }
+                Some(device) => {
+                    let device = Some(device.clone());
+                    trace::import(from, &trace::Options { device }, progress)
+                }
+                None => import::open(from, progress),
+            };
+            let recording = recording.map_err(|e| Failure::file(from, e))?;
             timeline::write(&recording, at, progress).map_err(unwritten)?;
             Ok(recording.into())
         }

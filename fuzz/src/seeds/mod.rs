@@ -9,6 +9,7 @@ mod recordings;
 mod shader_code;
 mod shader_job;
 mod textures;
+mod trace_log;
 
 pub use recordings::{gpureplay, recording};
 
@@ -39,5 +40,6 @@ pub fn all() -> Vec<Seed> {
     shader_code::add(&mut add);
     shader_job::add(&mut add);
     textures::add(&mut add);
+    trace_log::add(&mut add);
     seeds
 }

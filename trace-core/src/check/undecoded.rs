@@ -95,7 +95,7 @@ impl Found {
         let lost = if self.reads == self.count {
             "what they gave is not known"
         } else {
-            "what was stored there is not known, and a replay cannot store it"
+            "what was read or stored there is not known, and a replay cannot do it again"
         };
         let name = space.map_or_else(|| format!("space {number}"), |s| s.name.clone());
         let message = format!("{what} seen without the value, at {}{more}: {lost}", told.join(", "));
@@ -151,7 +151,7 @@ mod tests {
                 (
                     "bar0",
                     "300 accesses were seen without the value, at 0x0–0x31f, 0x1000–0x131f, 0x2000–0x231f: what was \
-                     stored there is not known, and a replay cannot store it",
+                     read or stored there is not known, and a replay cannot do it again",
                     Some(0)
                 ),
             ]

@@ -63,7 +63,7 @@ pub const IMPORTERS: &[Importer] = &[
     },
     Importer {
         name: "trace",
-        takes: "a text log of mmiotrace, plain or packed by gzip",
+        takes: "a text log of register accesses, plain or packed by gzip: mmiotrace, ftrace (rwmmio events, probes of a driver's accessors), QEMU's memory_region_ops trace",
         fits: trace::fits,
         parts: trace::parts,
         reads: Reads::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),

@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// Most spaces of a recording: an event names its space in a byte.
 const MOST_SPACES: usize = 255;
+/// What a port of x86 is told from an address of memory by: its number above this.
+pub(super) const PORTS: u64 = 1 << 63;
 /// Fewest bytes of a prefetchable window that is taken for a framebuffer.
 const FRAMEBUFFER_BYTES: u64 = 1 << 20;
 
@@ -15,6 +17,14 @@ const FRAMEBUFFER_BYTES: u64 = 1 << 20;
 pub(super) struct Function {
     pub(super) pci: PciFunction,
     pub(super) driver: String,
+    /// Segment, bus, device and function as one number: that of its configuration space.
+    pub(super) place: u32,
+}
+
+/// Where a function is, as people write it.
+pub(super) fn address(place: u32) -> String {
+    let (bus, slot, function) = (place >> 8 & 0xff, place >> 3 & 0x1f, place & 7);
+    format!("{:04x}:{bus:02x}:{slot:02x}.{function}", place >> 16)
 }
 
 /// What the accesses to a window of a device are to.
@@ -37,13 +47,16 @@ pub(super) fn space_kind(bar: &Bar) -> SpaceKind {
     }
 }
 
-/// The device that a person named: `1002:5159`, or where it is, `0000:00:03.0` or `00:03.0`.
+/// The device that a person named: `1002:5159`, where it is, `0000:00:03.0` or `00:03.0`, or for a device of the device
+/// tree what it is compatible with, `arm,mali-t860`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceName {
     /// Vendor and device id.
     Id(u16, u16),
     /// Where it is.
     Address(String),
+    /// What it is compatible with.
+    Compatible(String),
 }
 
 impl std::str::FromStr for DeviceName {
@@ -70,8 +83,12 @@ impl std::str::FromStr for DeviceName {
         if shape && full.len() == 12 {
             return Ok(Self::Address(full.to_ascii_lowercase()));
         }
+        if text.contains(',') && !text.contains(char::is_whitespace) {
+            return Ok(Self::Compatible(text.to_owned()));
+        }
         Err(format!(
-            "'{text}' names no PCI device (expected VENDOR:DEVICE as in 1002:5159, or an address as in 00:03.0)"
+            "'{text}' names no device (expected VENDOR:DEVICE as in 1002:5159, an address as in 00:03.0, or what it is \
+             compatible with as in arm,mali-t860)"
         ))
     }
 }
@@ -81,11 +98,13 @@ impl DeviceName {
         match self {
             Self::Id(vendor, device) => (f.vendor, f.device) == (*vendor, *device),
             Self::Address(address) => f.address == *address,
+            Self::Compatible(_) => false,
         }
     }
 }
 
-/// The functions of a log and the accesses to each: the named one, or the one whose registers are accessed most.
+/// The function that a log is of: the named one, or the one whose registers are accessed most. Names of devices that no
+/// bus tells of ([`DeviceName::Compatible`], and ids where the only function of the log has none) choose nothing.
 ///
 /// # Errors
 /// When a device was named and is not there.
@@ -97,15 +116,19 @@ pub(super) fn choose(
 ) -> Result<Option<usize>, ImportError> {
     let mut scores = vec![(0u64, 0u64); functions.len()];
     for w in windows {
-        let Owner::Bar { function, bar } = w.owner else {
-            continue;
+        let (function, registers) = match w.owner {
+            Owner::Bar { function, bar } => {
+                let kind = functions
+                    .get(function)
+                    .and_then(|f| bar_of(&f.pci, bar))
+                    .map(space_kind);
+                (Some(function), kind == Some(SpaceKind::Registers))
+            }
+            Owner::Config { place } => (functions.iter().position(|f| f.place == place), false),
+            _ => (None, false),
         };
-        let kind = functions
-            .get(function)
-            .and_then(|f| bar_of(&f.pci, bar))
-            .map(space_kind);
-        if let (Some(score), Some(kind)) = (scores.get_mut(function), kind) {
-            score.0 += if kind == SpaceKind::Registers { w.accesses } else { 0 };
+        if let Some(score) = function.and_then(|f| scores.get_mut(f)) {
+            score.0 += if registers { w.accesses } else { 0 };
             score.1 += w.accesses;
         }
     }
@@ -114,23 +137,23 @@ pub(super) fn choose(
         // The first of those that are alike.
         all.rev().max_by_key(|(_, s)| **s).map(|(i, _)| i)
     };
-    let Some(named) = named else {
-        return Ok(best(&|i| scores.get(i).is_some_and(|s| s.1 > 0)));
-    };
-    let found = best(&|i| functions.get(i).is_some_and(|f| named.names(&f.pci)));
-    found.map(Some).ok_or_else(|| {
-        let all: Vec<String> = functions.iter().map(name_of).collect();
-        let told = if all.is_empty() {
-            "tells of none".to_owned()
-        } else {
-            format!("tells of {}", all.join(", "))
-        };
-        ImportError::malformed(
-            path,
-            Place::Whole,
-            format!("the device that was asked for is not in the log, which {told}"),
-        )
-    })
+    let unnamed = functions.iter().all(|f| (f.pci.vendor, f.pci.device) == (0, 0));
+    match named {
+        None => Ok(best(&|i| scores.get(i).is_some_and(|s| s.1 > 0))),
+        Some(DeviceName::Id(..) | DeviceName::Compatible(_)) if unnamed => Ok((!functions.is_empty()).then_some(0)),
+        Some(named) => {
+            let found = best(&|i| functions.get(i).is_some_and(|f| named.names(&f.pci)));
+            found.map(Some).ok_or_else(|| {
+                let all: Vec<String> = functions.iter().map(name_of).collect();
+                let told = match all.is_empty() {
+                    true => "tells of none".to_owned(),
+                    false => format!("tells of {}", all.join(", ")),
+                };
+                let message = format!("the device that was asked for is not in the log, which {told}");
+                ImportError::malformed(path, Place::Whole, message)
+            })
+        }
+    }
 }
 
 /// A function, for a person: `0000:00:03.0 (1002:5159)`.
@@ -159,36 +182,64 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
         window: usize,
         space: Space,
     }
+    let function = chosen.and_then(|c| functions.get(c));
+    let busiest = |fits: &dyn Fn(&Owner) -> bool| {
+        let all = windows
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| fits(&w.owner) && w.accesses > 0);
+        all.rev().max_by_key(|(_, w)| w.accesses).map(|(n, _)| n)
+    };
+    // Accessors of one device alone, and configuration space of the one that is not known by its function.
+    let accessors = busiest(&|o| *o == Owner::Accessors);
+    let config = match function {
+        Some(f) => busiest(&|o| *o == Owner::Config { place: f.place }),
+        None => busiest(&|o| matches!(o, Owner::Config { .. })),
+    };
     let mut made = Vec::new();
     for (number, w) in windows.iter().enumerate() {
         let bytes = (w.last - w.first).saturating_add(1);
         let space = |name: String, kind| Space { name, kind, bytes };
+        let used = w.accesses > 0;
         let space = match w.owner {
-            Owner::Bar { function, bar } if Some(function) == chosen => {
-                let Some(bar) = functions.get(function).and_then(|f| bar_of(&f.pci, bar)) else {
+            Owner::Bar { function: f, bar } if Some(f) == chosen => {
+                let Some(bar) = function.and_then(|f| bar_of(&f.pci, bar)) else {
                     continue;
                 };
-                let first = w.first == bar.base;
-                if w.accesses == 0 && !(first && bar.number != EXPANSION_ROM && !bar.ports) {
+                let base = if bar.ports { bar.base | PORTS } else { bar.base };
+                let first = w.first == base;
+                let always = first && bar.number != EXPANSION_ROM && !bar.ports;
+                if !used && !always {
                     continue;
                 }
-                // What offsets do not reach is a space of its own.
-                let name = if first {
-                    bar.space_name()
-                } else {
-                    format!("{}+{:#x}", bar.space_name(), w.first - bar.base)
+                // What offsets do not reach, and where it was before it was moved, is a space of its own.
+                let name = match w.first.checked_sub(base) {
+                    Some(0) => bar.space_name(),
+                    Some(more) if more < bar.bytes => format!("{}+{more:#x}", bar.space_name()),
+                    _ => format!("{}@{:#x}", bar.space_name(), w.first & !PORTS),
                 };
                 space(name, space_kind(bar))
             }
-            Owner::Bar { .. } => continue,
-            Owner::Memory if w.accesses > 0 => {
-                let kind = match chosen {
+            Owner::Accessors if Some(number) == accessors => {
+                let bytes = bytes.next_power_of_two().max(0x1000);
+                Space {
+                    bytes,
+                    ..space("registers".to_owned(), SpaceKind::Registers)
+                }
+            }
+            Owner::Config { .. } if Some(number) == config => space("config".to_owned(), SpaceKind::Config),
+            Owner::Legacy if used && function.is_some_and(is_display) => match w.first.checked_sub(PORTS) {
+                Some(port) => space(format!("ports@{port:#x}"), SpaceKind::Ports),
+                None => space(format!("memory@{:#x}", w.first), SpaceKind::Memory),
+            },
+            Owner::Memory if used => {
+                let kind = match function {
                     None if w.first >= 1 << 20 => SpaceKind::Registers,
                     _ => SpaceKind::Memory,
                 };
                 space(format!("memory@{:#x}", w.first), kind)
             }
-            Owner::Memory => continue,
+            _ => continue,
         };
         let class = match space.kind {
             SpaceKind::Registers => 0,
@@ -197,9 +248,9 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
             SpaceKind::Config => 3,
             SpaceKind::Ports => 4,
         };
-        let used = if class == 0 { w.accesses } else { 0 };
+        let most = if class == 0 { w.accesses } else { 0 };
         made.push(Made {
-            order: (class, std::cmp::Reverse(used), number),
+            order: (class, std::cmp::Reverse(most), number),
             window: number,
             space,
         });
@@ -215,4 +266,59 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
         all.push(m.space);
     }
     Spaces { spaces: all, of_window }
+}
+
+/// Whether a function shows pictures, by its class.
+fn is_display(f: &Function) -> bool {
+    f.pci.class.is_some_and(|c| c >> 16 == 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_by_id_or_address_or_compatible() {
+        assert_eq!("1002:5159".parse(), Ok(DeviceName::Id(0x1002, 0x5159)));
+        for text in ["00:03.0", "0000:00:03.0"] {
+            assert_eq!(text.parse(), Ok(DeviceName::Address("0000:00:03.0".into())), "{text}");
+        }
+        assert_eq!(
+            "arm,mali-t860".parse(),
+            Ok(DeviceName::Compatible("arm,mali-t860".into()))
+        );
+        for wrong in [
+            "",
+            "1002",
+            "1002:515",
+            "0:3.0",
+            "00:03.8",
+            "0000-00:03.0",
+            "a, b",
+            "0000:00:03.00",
+        ] {
+            assert!(wrong.parse::<DeviceName>().is_err(), "{wrong}");
+        }
+        assert_eq!(address(0x0001_021d), "0001:02:03.5");
+    }
+
+    #[test]
+    fn large_prefetchable_memory_is_for_pictures() {
+        let bar = |number, bytes, ports, prefetchable| Bar {
+            number,
+            base: 0,
+            bytes,
+            ports,
+            prefetchable,
+        };
+        for (bar, kind) in [
+            (bar(0, 0x100_0000, false, true), SpaceKind::Framebuffer),
+            (bar(0, 0x100_0000, false, false), SpaceKind::Registers),
+            (bar(4, 0x4000, false, true), SpaceKind::Registers),
+            (bar(1, 0x100, true, false), SpaceKind::Ports),
+            (bar(EXPANSION_ROM, 0x2_0000, false, false), SpaceKind::Memory),
+        ] {
+            assert_eq!(space_kind(&bar), kind, "{bar:?}");
+        }
+    }
 }

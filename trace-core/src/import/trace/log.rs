@@ -4,14 +4,14 @@ use super::super::error::{ImportError, Place};
 use super::Options;
 use super::device::{self, Function, name_of};
 use super::rows::{Rows, Unusable};
-use super::screen;
 use super::source::{self, End};
-use super::windows::{NOWHERE, Owner, Windows};
+use super::windows::{NOWHERE, Owner, STRAY, Windows};
+use super::{hardware, interrupts, merge};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{
-    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Facts, Hardware, Identity, InterruptRow, LostEvents,
-    Recording, UndecodedRow,
+    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Facts, Identity, InterruptRow, LostEvents, Recording,
+    UndecodedRow,
 };
 use bytemuck::Pod;
 use rayon::prelude::*;
@@ -45,6 +45,11 @@ pub(super) struct Log {
     pub(super) source: &'static str,
     pub(super) tool: String,
     pub(super) clock: Clock,
+    /// The driver, where the function does not tell it.
+    pub(super) driver: String,
+    /// Interrupts that the driver asked for, in order, and all that there were: number, handler's name, count.
+    pub(super) requested: Vec<u32>,
+    pub(super) irqs: Vec<(u32, String, u64)>,
 }
 
 impl Log {
@@ -58,17 +63,11 @@ impl Log {
     }
 }
 
-/// Imports a log of a format.
+/// Reads a log of a format.
 ///
 /// # Errors
-/// When the file cannot be read, holds nothing of the format, a device was named that it does not tell of, or the
-/// work was cancelled.
-pub(super) fn import<F: Format>(
-    mut format: F,
-    path: &Path,
-    options: &Options,
-    progress: &Progress,
-) -> Result<Recording, ImportError> {
+/// When the file cannot be read, or the work was cancelled.
+pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -> Result<Log, ImportError> {
     let mut log = Log {
         clock: Clock::Monotonic,
         ..Log::default()
@@ -82,12 +81,32 @@ pub(super) fn import<F: Format>(
     })?;
     format.finish(&mut log);
     log.ended(end);
-    let mut recording = log.recording(path, options, progress)?;
-    screen::attach(path, &mut recording);
-    Ok(recording)
+    Ok(log)
 }
 
 impl Log {
+    /// Puts what another log of the same clock says between what this one does. `name` is that of its file.
+    pub(super) fn merge(&mut self, other: Self, name: &str) {
+        // The windows of the other log that say something here are those of configuration spaces.
+        let numbers: Vec<u16> = other
+            .windows
+            .all()
+            .iter()
+            .map(|w| self.windows.take_over(w).unwrap_or(STRAY))
+            .collect();
+        let mut pieces = other.pieces;
+        for window in pieces.iter_mut().flat_map(|p| &mut p.window).filter(|w| **w < NOWHERE) {
+            *window = numbers.get(usize::from(*window)).copied().unwrap_or(STRAY);
+        }
+        self.pieces = merge::merge(std::mem::take(&mut self.pieces), &pieces);
+        self.requested.extend(other.requested);
+        self.irqs.extend(other.irqs);
+        self.findings.extend(other.findings.into_iter().map(|f| Finding {
+            place: format!("{name}, {}", f.place),
+            ..f
+        }));
+    }
+
     /// Tells how the file ended, and which lines were of no use.
     fn ended(&mut self, end: End) {
         if self.unusable.count > 0 {
@@ -115,7 +134,12 @@ impl Log {
         }
     }
 
-    fn recording(mut self, path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
+    pub(super) fn recording(
+        mut self,
+        path: &Path,
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<Recording, ImportError> {
         let events: usize = self.pieces.iter().map(Rows::len).sum();
         if self
             .pieces
@@ -140,56 +164,70 @@ impl Log {
             let message = format!("{events} events; a recording holds at most {}", u32::MAX);
             return Err(ImportError::malformed(path, Place::Whole, message));
         }
-        let chosen = device::choose(path, &self.functions, self.windows.all(), options.device.as_ref())?;
+        let named = options.device.as_ref();
+        let chosen = device::choose(path, &self.functions, self.windows.all(), named)?;
         let made = device::spaces(&self.functions, chosen, self.windows.all());
-        self.tell_others(chosen, &made.of_window);
-        progress.check()?;
-
-        let of_window = &made.of_window;
-        let left_out = self
-            .windows
-            .all()
-            .iter()
-            .zip(of_window)
-            .any(|(w, s)| w.accesses > 0 && s.is_none());
-        let keeps = |window: u16| window == NOWHERE || of_window.get(usize::from(window)).is_some_and(Option::is_some);
-        let unsettled = self
+        let stray: usize = self
             .pieces
             .par_iter()
-            .map(|p| p.window.iter().filter(|w| !keeps(**w)).count())
-            .sum::<usize>();
-        if left_out || unsettled > 0 {
-            self.pieces.par_iter_mut().for_each(|p| p.retain(keeps));
-        }
-        let function = chosen.and_then(|i| self.functions.get(i));
+            .map(|p| p.window.iter().filter(|w| **w == STRAY).count())
+            .sum();
+        self.tell_others(chosen, &made.of_window, stray as u64);
+        progress.check()?;
+
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let of_window = &made.of_window;
+        let keeps = |window: u16| window == NOWHERE || of_window.get(usize::from(window)).is_some_and(Option::is_some);
+        pieces
+            .par_iter_mut()
+            .filter(|p| p.window.iter().any(|w| !keeps(*w)))
+            .for_each(|p| {
+                let kept: Vec<bool> = p.window.iter().map(|w| keeps(*w)).collect();
+                p.retain(&kept);
+            });
+        let function = chosen.and_then(|i| self.functions.get(i)).cloned();
+        let driver = function
+            .as_ref()
+            .map(|f| f.driver.clone())
+            .filter(|d| !d.is_empty())
+            .unwrap_or_else(|| self.driver.clone());
+        interrupts::settle(
+            &mut self,
+            &mut pieces,
+            function.as_ref().and_then(|f| f.pci.irq),
+            &driver,
+        );
         let mut recording = Recording {
             facts: Facts {
                 identity: Identity {
-                    driver: function.map(|f| f.driver.clone()).unwrap_or_default(),
-                    tool: self.tool,
+                    driver,
+                    tool: std::mem::take(&mut self.tool),
                     source: self.source.to_owned(),
                     clock: self.clock,
                     ..Identity::default()
                 },
                 spaces: made.spaces,
-                lost: lost(&self.pieces),
-                findings: self.findings,
+                lost: lost(&pieces),
                 ..Facts::default()
             },
             ..Recording::default()
         };
-        if let Some(f) = function {
-            recording.set_hardware(&Hardware::Pci(f.pci.clone()));
-        }
-        recording.events = columns(self.pieces, of_window);
+        hardware::describe(&mut recording, function.map(|f| f.pci), named, &mut self.findings);
+        recording.facts.findings = self.findings;
+        recording.events = columns(pieces, &made.of_window);
+        hardware::identify(&mut recording);
         progress.check()?;
         Ok(recording)
     }
 
     /// Tells of accesses that are no part of the recording, because they are to other devices.
-    fn tell_others(&mut self, chosen: Option<usize>, of_window: &[Option<u8>]) {
+    fn tell_others(&mut self, chosen: Option<usize>, of_window: &[Option<u8>], stray: u64) {
         for (i, f) in self.functions.iter().enumerate().filter(|(i, _)| Some(*i) != chosen) {
-            let of = |owner: &Owner| matches!(owner, Owner::Bar { function, .. } if *function == i);
+            let of = |owner: &Owner| match owner {
+                Owner::Bar { function, .. } => *function == i,
+                Owner::Config { place } => *place == f.place,
+                _ => false,
+            };
             let accesses: u64 = self
                 .windows
                 .all()
@@ -204,14 +242,32 @@ impl Log {
                     .push(Finding::new(FindingKind::NotUsed, name_of(f), message));
             }
         }
-        let beside = self.windows.all().iter().zip(of_window);
-        let beside = beside.filter(|(w, s)| s.is_none() && matches!(w.owner, Owner::Memory));
-        let accesses: u64 = beside.map(|(w, _)| w.accesses).sum();
-        if accesses > 0 {
-            let message =
-                format!("{accesses} accesses lie in more ranges than a recording has spaces and were left out");
+        let known = |place: u32| self.functions.iter().any(|f| f.place == place);
+        let left_out = |fits: &dyn Fn(&Owner) -> bool| -> u64 {
+            let all = self.windows.all().iter().zip(of_window);
+            all.filter(|(w, s)| s.is_none() && fits(&w.owner))
+                .map(|(w, _)| w.accesses)
+                .sum()
+        };
+        let told = [
+            (
+                stray + left_out(&|o| *o == Owner::Memory),
+                "lie in more ranges than a recording has spaces",
+            ),
+            (
+                left_out(&|o| *o == Owner::Accessors),
+                "are to other devices of the same driver",
+            ),
+            (left_out(&|o| *o == Owner::Legacy), "are to another display adapter"),
+            (
+                left_out(&|o| matches!(o, Owner::Config { place } if !known(*place))),
+                "are to configuration spaces of other devices",
+            ),
+        ];
+        for (accesses, why) in told.into_iter().filter(|(n, _)| *n > 0) {
+            let message = format!("{accesses} accesses {why} and were left out");
             self.findings
-                .push(Finding::new(FindingKind::NotUsed, "spaces", message));
+                .push(Finding::new(FindingKind::NotUsed, "other devices", message));
         }
     }
 }
@@ -270,13 +326,8 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
         .map(|(p, mut next)| {
             let space = |w: &u16| of_window.get(usize::from(*w)).copied().flatten().unwrap_or(0);
             let payload = p.kind.iter().map(|kind| {
-                let slot = match EventKind::from_raw(*kind) {
-                    Some(EventKind::Interrupt) => &mut next[1],
-                    Some(EventKind::Mark) => &mut next[2],
-                    Some(EventKind::Undecoded) => &mut next[3],
-                    Some(EventKind::DmaMap) => &mut next[4],
-                    _ => &mut next[0],
-                };
+                let table = EventKind::from_raw(*kind).map_or(0, Rows::table_of);
+                let Some(slot) = next.get_mut(table) else { return 0 };
                 let row = *slot;
                 *slot += 1;
                 row
@@ -295,9 +346,9 @@ fn columns(pieces: Vec<Rows>, of_window: &[Option<u8>]) -> Events {
         let rows = p.len();
         parts.kind.push(p.kind);
         parts.time.push(p.time);
-        parts
-            .thread
-            .push(if p.thread.is_empty() { vec![0; rows] } else { p.thread });
+        let mut thread = p.thread;
+        thread.resize(rows, 0);
+        parts.thread.push(thread);
         parts.offset.push(p.offset);
         parts.width.push(p.width);
         parts.value.push(p.value);

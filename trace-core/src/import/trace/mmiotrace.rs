@@ -15,7 +15,7 @@
 //! Lost events are a mark of time 0 that says `Lost N events.`
 //! From the kernel's `Documentation/trace/mmiotrace.rst` and the logs themselves.
 
-use super::device::Function;
+use super::device::{Function, address};
 use super::log::{Format, Log};
 use super::rows::{At, Rows};
 use super::text::{self, Line};
@@ -147,14 +147,14 @@ fn function(mut l: Line<'_>) -> Option<Function> {
         });
     }
     let pci = PciFunction {
-        address: format!("0000:{:02x}:{:02x}.{}", place >> 8, place >> 3 & 0x1f, place & 7),
+        address: address(place),
         vendor: (id >> 16) as u16,
         device: id as u16,
         irq: (irq != 0).then_some(irq),
         bars,
         ..PciFunction::default()
     };
-    (place <= 0xffff).then_some(Function { pci, driver })
+    (place <= 0xffff).then_some(Function { pci, driver, place })
 }
 
 /// What a block says.
@@ -172,15 +172,6 @@ pub(super) struct Mmiotrace {
     functions: Vec<Function>,
     maps: Vec<(u64, u64)>,
     version: Option<u32>,
-}
-
-/// The range that a mapping of the log gives an address; where none does, the 64 KiB around it.
-fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64) {
-    let of = maps
-        .iter()
-        .rev()
-        .find(|(first, last)| (*first..=*last).contains(&address));
-    of.copied().unwrap_or((address & !0xffff, address | 0xffff))
 }
 
 impl Parsed {
@@ -304,7 +295,7 @@ impl Format for Mmiotrace {
         }
         self.maps.extend(maps);
         let Self { windows, maps, .. } = self;
-        rows.settle(windows, |address| mapped(maps, address));
+        rows.settle(windows, |address| super::mapped(maps, address));
         log.push(rows);
     }
 

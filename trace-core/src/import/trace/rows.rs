@@ -199,36 +199,88 @@ impl Rows {
         self.marks.push(text);
     }
 
-    /// Keeps the events whose windows are kept, with their rows.
-    pub(super) fn retain(&mut self, keeps: impl Fn(u16) -> bool) {
-        let kept: Vec<bool> = self.window.iter().map(|w| keeps(*w)).collect();
+    /// Adds an interrupt.
+    pub(super) fn interrupt(&mut self, time: u64, row: InterruptRow) {
+        self.row(EventKind::Interrupt, NOWHERE, time);
+        self.interrupts.push(row);
+    }
+
+    /// Adds memory for the device.
+    pub(super) fn dma_map(&mut self, time: u64, row: DmaMapRow) {
+        self.row(EventKind::DmaMap, NOWHERE, time);
+        self.dma_maps.push(row);
+    }
+
+    /// Sets the thread of the last event.
+    pub(super) fn thread_of_last(&mut self, thread: u32) {
+        if thread != 0 || !self.thread.is_empty() {
+            self.thread.resize(self.len(), 0);
+            if let Some(last) = self.thread.last_mut() {
+                *last = thread;
+            }
+        }
+    }
+
+    /// The table that an event of a kind has a row in, as [`Rows::tables`] counts them.
+    pub(super) fn table_of(kind: EventKind) -> usize {
+        match kind {
+            EventKind::Interrupt => 1,
+            EventKind::Mark => 2,
+            EventKind::Undecoded => 3,
+            EventKind::DmaMap => 4,
+            _ => 0,
+        }
+    }
+
+    /// Adds the event `at` of another piece, whose row in the table of its kind is `row`.
+    pub(super) fn copy(&mut self, from: &Self, at: usize, kind: EventKind, row: usize) -> Option<()> {
+        let (time, window) = (*from.time.get(at)?, *from.window.get(at)?);
+        match kind {
+            EventKind::Interrupt => self.interrupts.push(*from.interrupts.get(row)?),
+            EventKind::Mark => self.marks.push(from.marks.get(row)?.clone()),
+            EventKind::Undecoded => self.undecoded.push(*from.undecoded.get(row)?),
+            EventKind::DmaMap => self.dma_maps.push(*from.dma_maps.get(row)?),
+            _ => {
+                let (offset, width, value) = (*from.offset.get(row)?, *from.width.get(row)?, *from.value.get(row)?);
+                self.offset.push(offset);
+                self.width.push(width);
+                self.value.push(value);
+            }
+        }
+        self.row(kind, window, time);
+        self.thread_of_last(from.thread.get(at).copied().unwrap_or(0));
+        Some(())
+    }
+
+    /// Keeps the events that `kept` says, with their rows.
+    pub(super) fn retain(&mut self, kept: &[bool]) {
         if kept.iter().all(|k| *k) {
             return;
         }
         for lost in &mut self.lost {
             lost.before = kept.iter().take(lost.before).filter(|k| **k).count();
         }
-        let of = |fits: &dyn Fn(u8) -> bool| -> Vec<bool> {
-            let all = self.kind.iter().zip(&kept);
+        let of = |table: usize| -> Vec<bool> {
+            let all = self.kind.iter().zip(kept);
+            let fits = |k: u8| EventKind::from_raw(k).is_some_and(|k| Self::table_of(k) == table);
             all.filter(|(k, _)| fits(**k)).map(|(_, k)| *k).collect()
         };
-        let accesses = of(&is_access);
-        let undecoded = of(&|k| k == EventKind::Undecoded as u8);
+        let [accesses, interrupts, marks, undecoded, dma_maps] = [0, 1, 2, 3, 4].map(of);
         filter(&mut self.offset, &accesses);
         filter(&mut self.width, &accesses);
         filter(&mut self.value, &accesses);
+        filter(&mut self.interrupts, &interrupts);
+        filter(&mut self.marks, &marks);
         filter(&mut self.undecoded, &undecoded);
-        filter(&mut self.kind, &kept);
-        filter(&mut self.window, &kept);
-        filter(&mut self.time, &kept);
+        filter(&mut self.dma_maps, &dma_maps);
+        filter(&mut self.kind, kept);
+        filter(&mut self.window, kept);
+        filter(&mut self.time, kept);
         if !self.thread.is_empty() {
-            filter(&mut self.thread, &kept);
+            self.thread.resize(kept.len(), 0);
+            filter(&mut self.thread, kept);
         }
     }
-}
-
-fn is_access(kind: u8) -> bool {
-    kind == EventKind::Read as u8 || kind == EventKind::Write as u8
 }
 
 fn filter<T>(values: &mut Vec<T>, kept: &[bool]) {

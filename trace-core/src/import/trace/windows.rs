@@ -18,6 +18,12 @@ const MOST_PARTS: u64 = 16;
 pub(super) enum Owner {
     /// A base address register: the function's index in the log's list, and its number.
     Bar { function: usize, bar: u8 },
+    /// Configuration space of a function, by segment, bus, device and function.
+    Config { place: u32 },
+    /// Registers that the driver reaches by functions of its own; offsets are known, addresses are not.
+    Accessors,
+    /// What every display adapter of a PC answers at besides its own windows.
+    Legacy,
     /// A range that the log says was mapped, or that an access alone tells of.
     Memory,
 }
@@ -60,6 +66,39 @@ impl Windows {
             if let Some(w) = self.all.get_mut(usize::from(window)) {
                 w.accesses += n;
             }
+        }
+    }
+
+    /// A window that is not one of memory addresses.
+    pub(super) fn add_apart(&mut self, owner: Owner, bytes: u64) -> Option<u16> {
+        let window = Window {
+            owner,
+            first: 0,
+            last: bytes.saturating_sub(1),
+            accesses: 0,
+        };
+        self.push(window)
+    }
+
+    /// Makes a window that is not one of memory addresses reach to an offset.
+    pub(super) fn reach(&mut self, number: u16, last: u64) {
+        if let Some(w) = self.all.get_mut(usize::from(number)) {
+            w.last = w.last.max(last);
+        }
+    }
+
+    /// Takes over a window of another log, with what goes to it: `None` where it means nothing here.
+    pub(super) fn take_over(&mut self, other: &Window) -> Option<u16> {
+        match other.owner {
+            Owner::Config { .. } => {
+                let there = self.all.iter().position(|w| w.owner == other.owner);
+                let number = there
+                    .and_then(|n| u16::try_from(n).ok())
+                    .or_else(|| self.push(Window { accesses: 0, ..*other }))?;
+                self.all.get_mut(usize::from(number))?.accesses += other.accesses;
+                Some(number)
+            }
+            _ => None,
         }
     }
 

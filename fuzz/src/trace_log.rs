@@ -1,0 +1,45 @@
+//! Text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's windows, QEMU's trace.
+
+use crate::in_folder;
+use crate::recordings::survives;
+use std::path::Path;
+use trace_core::import::trace;
+use trace_core::progress::Progress;
+
+/// What parts a log from the file beside it.
+pub const BESIDE: &[u8] = b"\n=beside=\n";
+
+/// A log, and what lies beside it behind [`BESIDE`]: for mmiotrace an auxiliary log, otherwise a device's windows.
+pub fn trace_log(data: &[u8]) -> bool {
+    let at = data.windows(BESIDE.len()).position(|w| w == BESIDE);
+    let (log, beside) = match at {
+        Some(at) => (data.get(..at + 1).unwrap_or_default(), data.get(at + BESIDE.len()..)),
+        None => (data, None),
+    };
+    let mut taken = false;
+    in_folder(|folder| {
+        let (path, aux, windows) = (
+            folder.join("log.txt"),
+            folder.join("log.aux.txt"),
+            folder.join("log.resource.txt"),
+        );
+        put(&path, Some(log));
+        let form = trace::form(&path);
+        put(&aux, beside.filter(|_| form == Some(trace::Form::Mmiotrace)));
+        put(&windows, beside.filter(|_| form != Some(trace::Form::Mmiotrace)));
+        if let Ok(recording) = trace::import(&path, &trace::Options::default(), &Progress::new()) {
+            survives(&recording);
+            taken = true;
+        }
+    });
+    taken
+}
+
+fn put(path: &Path, bytes: Option<&[u8]>) {
+    let done = match bytes {
+        Some(bytes) => std::fs::write(path, bytes),
+        // That it was not there is as good.
+        None => std::fs::remove_file(path).or(Ok(())),
+    };
+    done.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}

@@ -1,0 +1,107 @@
+//! What a recording of a log says of its device: what it is on its bus, and what it is called.
+
+use super::device::DeviceName;
+use crate::check::{Finding, FindingKind};
+use crate::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
+
+/// Sets the device of a recording: a PCI function; where the log tells of none and was made by a kernel that traces all
+/// register accesses, a device of the device tree, whose windows are those that the driver mapped.
+pub(super) fn describe(
+    recording: &mut Recording,
+    function: Option<PciFunction>,
+    named: Option<&DeviceName>,
+    findings: &mut Vec<Finding>,
+) {
+    match (function, named) {
+        (Some(mut f), named) => {
+            if (f.vendor, f.device) == (0, 0) {
+                match named {
+                    Some(DeviceName::Id(vendor, device)) => (f.vendor, f.device) = (*vendor, *device),
+                    Some(DeviceName::Address(address)) => f.address.clone_from(address),
+                    _ => {}
+                }
+            }
+            if (f.vendor, f.device) == (0, 0) {
+                let message = "the log does not tell the PCI id of its device; --device VENDOR:DEVICE gives it";
+                findings.push(Finding::new(FindingKind::Assumed, "device", message));
+            }
+            name(recording, f.vendor, f.device);
+            recording.set_hardware(&Hardware::Pci(f));
+        }
+        (None, Some(DeviceName::Id(vendor, device))) => {
+            name(recording, *vendor, *device);
+            recording.set_hardware(&Hardware::Pci(PciFunction {
+                vendor: *vendor,
+                device: *device,
+                ..PciFunction::default()
+            }));
+        }
+        (None, Some(DeviceName::Address(address))) => {
+            recording.set_hardware(&Hardware::Pci(PciFunction {
+                address: address.clone(),
+                ..PciFunction::default()
+            }));
+        }
+        (None, named) => platform(recording, named),
+    }
+}
+
+/// Calls the device what a register map calls it.
+fn name(recording: &mut Recording, vendor: u16, device: u16) {
+    let known = crate::registers::device_name(vendor, device);
+    recording.facts.identity.gpu_name = known.unwrap_or_default().to_owned();
+}
+
+/// A device whose windows are known by their physical addresses alone.
+fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
+    let mut windows = Vec::new();
+    for space in recording
+        .facts
+        .spaces
+        .iter_mut()
+        .filter(|s| s.kind == SpaceKind::Registers)
+    {
+        let base = space
+            .name
+            .strip_prefix("memory@0x")
+            .and_then(|a| u64::from_str_radix(a, 16).ok());
+        if let Some(base) = base {
+            space.name = format!("reg{}", windows.len());
+            windows.push(PlatformWindow {
+                name: space.name.clone(),
+                base,
+                bytes: space.bytes,
+            });
+        }
+    }
+    let compatible = match named {
+        Some(DeviceName::Compatible(name)) => vec![name.clone()],
+        _ => Vec::new(),
+    };
+    if windows.is_empty() && compatible.is_empty() {
+        return;
+    }
+    recording.set_hardware(&Hardware::Platform(PlatformDevice {
+        compatible,
+        windows,
+        ..PlatformDevice::default()
+    }));
+}
+
+/// Drivers of Arm's Mali GPUs with a job manager, whose first register is the GPU's id.
+const MALI_DRIVERS: [&str; 2] = ["panfrost", "mali_kbase"];
+
+/// Sets the GPU's id where the driver is of GPUs that tell it in their first register, and the name where it is known.
+pub(super) fn identify(recording: &mut Recording) {
+    let identity = &recording.facts.identity;
+    if !MALI_DRIVERS.contains(&identity.driver.as_str()) {
+        return;
+    }
+    let events = &recording.events;
+    let first = events.accesses(0..events.len()).find(|(event, a)| {
+        a.space == 0 && a.offset == 0 && a.width == 4 && events.kind(*event) == Some(EventKind::Read)
+    });
+    let id = first.and_then(|(_, a)| u32::try_from(a.value).ok()).unwrap_or(0);
+    recording.facts.identity.gpu_id = id;
+    recording.facts.identity.gpu_name = crate::registers::gpu_name(id).unwrap_or_default().to_owned();
+}

@@ -1,0 +1,410 @@
+//! What an ftrace log says of a driver and its device, line by line: what one line means, before it is put together with
+//! others. The probes are known by the functions that they are of, not by the names that somebody gave them.
+//!
+//! | line | says |
+//! |---|---|
+//! | `irq_handler_entry`, `irq_handler_exit` | an interrupt is handled |
+//! | `rwmmio_write`, `rwmmio_post_read` | a register access of a kernel built with `CONFIG_TRACE_MMIO_ACCESS`, at a virtual address |
+//! | `ioremap*` and its return | which physical addresses the virtual ones are |
+//! | `dma_alloc_attrs`, `dma_map_page_attrs`, `dma_map_sg_attrs` and returns | memory for the device |
+//! | `request_threaded_irq` | which interrupts are the device's |
+//! | `pci_conf1_read`, `pci_conf1_write` | an access to configuration space, a read without its value |
+//! | any other function with an offset | a register accessor of the driver |
+//!
+//! From the kernel's `include/trace/events/rwmmio.h` and `irq.h`, `Documentation/trace/kprobetrace.rst`, and the logs.
+
+use super::ftrace::{self, Event, Head, Probe};
+
+/// What a line means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    IrqEntry {
+        irq: u32,
+        name: Box<str>,
+    },
+    Mmio {
+        write: bool,
+        at: u64,
+        width: u8,
+        value: u64,
+        config: bool,
+        module: u16,
+    },
+    Ioremap {
+        physical: u64,
+        bytes: u64,
+    },
+    IoremapDone {
+        at: u64,
+    },
+    Dma {
+        allocated: bool,
+        bytes: u64,
+    },
+    DmaDone {
+        allocated: bool,
+        bus: Option<u64>,
+    },
+    RequestIrq {
+        irq: u32,
+    },
+    Config {
+        write: bool,
+        place: u32,
+        register: u32,
+        width: u8,
+        value: Option<u64>,
+    },
+    Enter {
+        function: u16,
+        module: u16,
+        instance: u64,
+        offset: u64,
+        value: Option<u64>,
+    },
+    Return {
+        function: u16,
+        value: u64,
+    },
+    Mark(Box<str>),
+    Lost(u64, Box<str>),
+}
+
+/// A line that means something.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) head: Head,
+    pub(super) what: What,
+}
+
+/// Names by number: a log has few of them and many lines with each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    all: Vec<Box<[u8]>>,
+}
+
+impl Names {
+    /// Most names; later ones share the last.
+    const MOST: usize = 1000;
+
+    pub(super) fn number(&mut self, name: &[u8]) -> u16 {
+        let at = self.all.iter().position(|n| **n == *name).unwrap_or_else(|| {
+            if self.all.len() < Self::MOST {
+                self.all.push(name.into());
+            }
+            self.all.len() - 1
+        });
+        at as u16
+    }
+
+    pub(super) fn name(&self, number: u16) -> String {
+        let name = self
+            .all
+            .get(usize::from(number))
+            .map(|n| String::from_utf8_lossy(n).into_owned());
+        name.unwrap_or_default()
+    }
+
+    /// The numbers that these names have among others.
+    pub(super) fn numbers_in(&self, others: &mut Self) -> Vec<u16> {
+        self.all.iter().map(|n| others.number(n)).collect()
+    }
+}
+
+/// What a line is to the importer.
+pub(super) enum Read {
+    /// It means something.
+    Item(Item),
+    /// It means nothing, as it should: a comment, the other half of an access, an event of something else.
+    Nothing,
+    /// It is none of the format, or lacks something.
+    Unusable,
+}
+
+/// Reads a line.
+pub(super) fn line(line: &[u8], names: &mut Names) -> Read {
+    let trimmed = line.trim_ascii();
+    if trimmed.is_empty() || trimmed.starts_with(b"#") {
+        return Read::Nothing;
+    }
+    if let Some(count) = ftrace::lost(trimmed) {
+        let text = String::from_utf8_lossy(trimmed).into();
+        return Read::Item(Item {
+            head: Head {
+                pid: 0,
+                cpu: 0,
+                time: 0,
+            },
+            what: What::Lost(count, text),
+        });
+    }
+    let Some(e) = ftrace::event(line) else {
+        return Read::Unusable;
+    };
+    match what(&e, names) {
+        Some(Some(what)) => Read::Item(Item { head: e.head, what }),
+        Some(None) => Read::Nothing,
+        None => Read::Unusable,
+    }
+}
+
+/// What an event means: `Some(None)` when nothing, `None` when it lacks something.
+fn what(e: &Event<'_>, names: &mut Names) -> Option<Option<What>> {
+    Some(Some(match e.name {
+        b"irq_handler_entry" => {
+            let name = ftrace::fields(e.text).find(|(key, _)| *key == b"name")?.1;
+            What::IrqEntry {
+                irq: u32::try_from(ftrace::field(e.text, b"irq")?).ok()?,
+                name: String::from_utf8_lossy(name).into(),
+            }
+        }
+        b"rwmmio_write" => mmio(e.text, true, names)?,
+        b"rwmmio_post_read" => mmio(e.text, false, names)?,
+        b"irq_handler_exit" | b"rwmmio_read" | b"rwmmio_post_write" => return Some(None),
+        b"tracing_mark_write" => What::Mark(String::from_utf8_lossy(e.text).trim().into()),
+        _ => match ftrace::probe(e.text) {
+            Some(p) => return probe(&p, names),
+            None => return Some(None),
+        },
+    }))
+}
+
+/// A register access; widths are told in bits.
+fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<What> {
+    let at = memchr::memmem::find(text, b"width=")?;
+    let (place, fields) = text.split_at_checked(at)?;
+    let bits = ftrace::field(fields, b"width")?;
+    let width = match bits {
+        8 | 16 | 32 | 64 => (bits / 8) as u8,
+        _ => return None,
+    };
+    let value = ftrace::field(fields, b"val")?;
+    let module = names.number(ftrace::module(place));
+    Some(What::Mmio {
+        write,
+        at: ftrace::field(fields, b"addr")?,
+        width,
+        value: value & mask(width),
+        config: memchr::memmem::find(place, b"pci_generic_config_").is_some(),
+        module,
+    })
+}
+
+/// The bits that a value of a width has.
+pub(super) fn mask(width: u8) -> u64 {
+    match width {
+        8.. => u64::MAX,
+        w => (1 << (8 * u32::from(w))) - 1,
+    }
+}
+
+fn any_field(fields: &[u8], names: &[&[u8]]) -> Option<u64> {
+    ftrace::fields(fields)
+        .find(|(key, _)| names.contains(key))
+        .and_then(|(_, value)| ftrace::number(value))
+}
+
+fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<What>> {
+    let field = |name: &[u8]| ftrace::field(p.fields, name);
+    let result = || any_field(p.fields, &[b"val", b"ret", b"value", b"va", b"dma", b"cpu", b"retval"]);
+    let small = |v: u64| u32::try_from(v).ok();
+    Some(Some(match (p.function, p.returns) {
+        (f, false) if f.starts_with(b"ioremap") => What::Ioremap {
+            physical: any_field(p.fields, &[b"phys", b"addr", b"offset"])?,
+            bytes: any_field(p.fields, &[b"size", b"bytes"])?,
+        },
+        (f, true) if f.starts_with(b"ioremap") => What::IoremapDone { at: result()? },
+        (b"dma_alloc_attrs", false) => What::Dma {
+            allocated: true,
+            bytes: field(b"size")?,
+        },
+        // What it gives back is where the CPU reaches the memory; a recorder that follows the pointer tells the device's.
+        (b"dma_alloc_attrs", true) => What::DmaDone {
+            allocated: true,
+            bus: any_field(p.fields, &[b"dma", b"bus"]),
+        },
+        (b"dma_map_page_attrs" | b"dma_map_sg_attrs", false) => What::Dma {
+            allocated: false,
+            bytes: field(b"size").unwrap_or(0),
+        },
+        (b"dma_map_page_attrs", true) => What::DmaDone {
+            allocated: false,
+            bus: any_field(p.fields, &[b"dma", b"bus"]),
+        },
+        (b"dma_map_sg_attrs", true) => What::DmaDone {
+            allocated: false,
+            bus: None,
+        },
+        (b"request_threaded_irq", false) => What::RequestIrq {
+            irq: small(field(b"irq")?)?,
+        },
+        (f @ (b"pci_conf1_read" | b"pci_conf1_write"), false) => {
+            let (segment, bus, place) = (field(b"seg").unwrap_or(0), field(b"bus")?, field(b"devfn")?);
+            let width = match field(b"len")? {
+                w @ (1 | 2 | 4) => w as u8,
+                _ => return None,
+            };
+            if segment > 0xffff || bus > 0xff || place > 0xff {
+                return None;
+            }
+            let write = f == b"pci_conf1_write";
+            let value = any_field(p.fields, &[b"val", b"value"]).map(|v| v & mask(width));
+            if write && value.is_none() {
+                return None;
+            }
+            What::Config {
+                write,
+                place: (segment << 16 | bus << 8 | place) as u32,
+                register: small(field(b"reg")?).filter(|r| *r < 0x1000)?,
+                width,
+                value,
+            }
+        }
+        (b"request_threaded_irq" | b"pci_conf1_read" | b"pci_conf1_write", true) => return Some(None),
+        (f, true) => What::Return {
+            function: names.number(f),
+            value: result()?,
+        },
+        (f, false) => {
+            let Some(offset) = any_field(p.fields, &[b"off", b"offset", b"reg", b"register", b"addr"]) else {
+                // Some other function: it is of no interest here.
+                return Some(None);
+            };
+            // What is an address tells one device of a driver from another.
+            let instance = ftrace::fields(p.fields)
+                .next()
+                .and_then(|(_, v)| ftrace::number(v))
+                .filter(|v| *v > u64::from(u32::MAX));
+            What::Enter {
+                function: names.number(f),
+                module: names.number(p.module),
+                instance: instance.unwrap_or(0),
+                offset,
+                value: any_field(p.fields, &[b"val", b"value"]),
+            }
+        }
+    }))
+}
+
+/// The width in bytes that the name of a register accessor tells: `rd32`, `readw`. 0: it tells none.
+pub(super) fn width_of(function: &str) -> u8 {
+    let name = function.trim_end_matches('_');
+    for (end, width) in [("64", 8), ("32", 4), ("16", 2), ("8", 1)] {
+        if name.ends_with(end) {
+            return width;
+        }
+    }
+    for (end, width) in [
+        ("readq", 8),
+        ("writeq", 8),
+        ("readl", 4),
+        ("writel", 4),
+        ("readw", 2),
+        ("writew", 2),
+        ("readb", 1),
+        ("writeb", 1),
+    ] {
+        if name.ends_with(end) {
+            return width;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn means(text: &str) -> Option<What> {
+        let whole = format!("sh-92 [000] ..... 4.844024: {text}");
+        match line(whole.as_bytes(), &mut Names::default()) {
+            Read::Item(item) => Some(item.what),
+            Read::Nothing => None,
+            Read::Unusable => panic!("unusable: {text}"),
+        }
+    }
+
+    #[test]
+    fn each_line_says_what_it_should() {
+        let config = What::Config {
+            write: true,
+            place: 0x18,
+            register: 0x9a,
+            width: 2,
+            value: Some(0xc002),
+        };
+        assert_eq!(
+            means("cfgw: (pci_conf1_write+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x9a len=2 val=0xc002"),
+            Some(config)
+        );
+        assert!(matches!(
+            means("cfgr: (pci_conf1_read+0x0/0xf0) seg=0 bus=1 devfn=0x18 reg=0x4 len=2"),
+            Some(What::Config {
+                write: false,
+                place: 0x118,
+                value: None,
+                ..
+            })
+        ));
+        let text = "rwmmio_write: f+0x154/0x1a4 -> g+0xc4/0x170 [radeonfb] width=16 val=0xf01 addr=0xffffffc00800e030";
+        let at = 0xffff_ffc0_0800_e030;
+        let write = What::Mmio {
+            write: true,
+            at,
+            width: 2,
+            value: 0xf01,
+            config: false,
+            module: 0,
+        };
+        assert_eq!(means(text), Some(write));
+        assert_eq!(
+            means("rwmmio_read: f+0x154/0x1a4 width=16 addr=0xffffffc00800e030"),
+            None
+        );
+        assert_eq!(
+            means("dma_map_page: (dma_map_page_attrs+0x0/0x2d0) dev=0xf page=0x1 off=64 size=4096"),
+            Some(What::Dma {
+                allocated: false,
+                bytes: 4096
+            })
+        );
+        assert_eq!(
+            means("r: (f+0x1/0x2 <- dma_map_page_attrs) dma=0x7000"),
+            Some(What::DmaDone {
+                allocated: false,
+                bus: Some(0x7000)
+            })
+        );
+        assert_eq!(means("sched_switch: prev_comm=sh prev_pid=1"), None);
+        assert_eq!(means("p: (some_function+0x0/0x10) a=1"), None);
+        let names = [
+            ("igb_rd32", 4),
+            ("kbase_reg_read64", 8),
+            ("mt76_readw", 2),
+            ("kbase_reg_write", 0),
+            ("x_rr8", 1),
+        ];
+        for (name, width) in names {
+            assert_eq!(width_of(name), width, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_lacks_something_is_unusable() {
+        for text in [
+            "rwmmio_write: f width=24 val=0x1 addr=0x2",
+            "rwmmio_write: f width=32 val=0x1",
+            "rwmmio_write: f width=32 val=0xfffffffffffffffff addr=0x2",
+            "irq_handler_entry: irq=99999999999 name=x",
+            "cfgw: (pci_conf1_write+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x9a len=3 val=0xc002",
+            "cfgw: (pci_conf1_write+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x99999 len=2 val=0xc002",
+            "m: (ioremap+0x0/0x20) phys=0xfebf8000",
+        ] {
+            let whole = format!("sh-92 [000] ..... 4.844024: {text}");
+            assert!(
+                matches!(line(whole.as_bytes(), &mut Names::default()), Read::Unusable),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! An ftrace log put together: virtual addresses made physical, entries of accessors joined with their returns, interrupts
+//! told apart. What it leaves are the rows of a recording and what is known of the device.
+
+use super::device::Function;
+use super::ftrace::Head;
+use super::kernel::{self, Item, Names, Read, What};
+use super::log::{Format, Log};
+use super::rows::{At, Rows};
+use super::text;
+use super::windows::{Owner, Windows};
+use crate::check::{Finding, FindingKind};
+use crate::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
+use std::collections::{BTreeMap, HashMap};
+
+/// Most calls of a thread that are open at once, most windows of accessors, and most names of interrupts.
+const MOST_OPEN: usize = 64;
+const MOST_INSTANCES: usize = 16;
+const MOST_IRQS: usize = 256;
+/// Most ranges of virtual addresses.
+const MOST_RANGES: usize = 1 << 16;
+
+/// What a block says: what its lines mean, each by itself.
+pub(super) struct Parsed {
+    items: Vec<Item>,
+    names: Names,
+    lines: u64,
+    unusable: super::rows::Unusable,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy)]
+struct Open {
+    function: u16,
+    module: u16,
+    instance: u64,
+    offset: u64,
+}
+
+/// The format, with what the log told so far.
+#[derive(Default)]
+pub(super) struct KernelLog {
+    /// The device, as a file beside the log tells it.
+    function: Option<Function>,
+    windows: Windows,
+    names: Names,
+    /// Virtual ranges: last address and physical address by the first.
+    ranges: BTreeMap<u64, (u64, u64)>,
+    /// Physical ranges that were mapped.
+    mapped: Vec<(u64, u64)>,
+    ioremaps: HashMap<u64, Vec<(u64, u64)>>,
+    dmas: HashMap<u64, Vec<(bool, u64)>>,
+    calls: HashMap<u64, Vec<Open>>,
+    /// Window of each instance of a driver's device.
+    instances: HashMap<u64, Option<u16>>,
+    /// Windows of configuration spaces.
+    configs: HashMap<u32, Option<u16>>,
+    /// Interrupts by number: what handles them, and how many there were.
+    irqs: BTreeMap<u32, (Box<str>, u64)>,
+    requested: Vec<u32>,
+    /// Accesses by the module that made them.
+    modules: HashMap<u16, u64>,
+    virtual_accesses: u64,
+    accessor_calls: u64,
+    unmapped: u64,
+    alone: u64,
+    assumed_width: bool,
+    unplaced: u64,
+    last_time: u64,
+}
+
+/// Whose call it is: a thread's, or that of a CPU's idle task.
+fn thread(head: &Head) -> u64 {
+    match head.pid {
+        0 => 1 << 32 | u64::from(head.cpu),
+        pid => u64::from(pid),
+    }
+}
+
+impl KernelLog {
+    /// A log of a device whose windows are known.
+    pub(super) fn new(function: Option<Function>) -> Self {
+        let mut windows = Windows::default();
+        for bar in function.iter().flat_map(|f| &f.pci.bars).filter(|b| !b.ports) {
+            windows.add(
+                Owner::Bar {
+                    function: 0,
+                    bar: bar.number,
+                },
+                bar.base,
+                bar.bytes,
+            );
+        }
+        Self {
+            function,
+            windows,
+            ..Self::default()
+        }
+    }
+
+    fn mapped_to(&self, at: u64) -> Option<u64> {
+        let (first, (last, physical)) = self.ranges.range(..=at).next_back()?;
+        (at <= *last).then(|| physical.checked_add(at - first))?
+    }
+
+    /// Takes a mapping up; what it lies over is no longer mapped as it was.
+    fn map(&mut self, at: u64, physical: u64, bytes: u64) {
+        let (Some(more), true) = (bytes.checked_sub(1), self.ranges.len() < MOST_RANGES) else {
+            return;
+        };
+        let last = at.saturating_add(more);
+        let over: Vec<u64> = self
+            .ranges
+            .range(..=last)
+            .rev()
+            .take_while(|(_, r)| r.0 >= at)
+            .map(|(first, _)| *first)
+            .collect();
+        over.iter().for_each(|first| {
+            self.ranges.remove(first);
+        });
+        self.ranges.insert(at, (last, physical));
+        self.mapped.push((physical, physical.saturating_add(more)));
+    }
+
+    fn config(&mut self, place: u32) -> Option<u16> {
+        let windows = &mut self.windows;
+        *self
+            .configs
+            .entry(place)
+            .or_insert_with(|| windows.add_apart(Owner::Config { place }, 0x1000))
+    }
+
+    fn instance(&mut self, instance: u64) -> Option<u16> {
+        let (windows, room) = (&mut self.windows, self.instances.len() < MOST_INSTANCES);
+        match room {
+            true => *self
+                .instances
+                .entry(instance)
+                .or_insert_with(|| windows.add_apart(Owner::Accessors, 1)),
+            false => self.instances.get(&instance).copied().flatten(),
+        }
+    }
+
+    /// Takes what a line means.
+    fn item(&mut self, item: Item, modules: &[u16], rows: &mut Rows) {
+        let head = item.head;
+        let number = |n: u16| modules.get(usize::from(n)).copied().unwrap_or(0);
+        let from = rows.len();
+        match item.what {
+            What::IrqEntry { irq, name } => {
+                if self.irqs.len() < MOST_IRQS || self.irqs.contains_key(&irq) {
+                    self.irqs.entry(irq).or_insert((name, 0)).1 += 1;
+                }
+                // Which line of the device it is, if any, is known at the end.
+                rows.interrupt(head.time, InterruptRow { line: irq, status: 0 });
+            }
+            What::Mmio {
+                write,
+                at,
+                width,
+                value,
+                config,
+                module,
+            } => {
+                self.virtual_accesses += 1;
+                match (self.mapped_to(at), config) {
+                    (Some(physical), _) => {
+                        *self.modules.entry(number(module)).or_insert(0) += 1;
+                        rows.access(write, head.time, At::Address(physical), width, value);
+                    }
+                    // Configuration spaces of a host bridge lie in a row: 4096 bytes for each function, from a multiple
+                    // of the megabyte that a bus has.
+                    (None, true) => {
+                        let place = (at >> 12 & 0xff) as u32;
+                        if let Some(window) = self.config(place) {
+                            rows.access(write, head.time, At::Window(window, (at & 0xfff) as u32), width, value);
+                        }
+                    }
+                    (None, false) => self.unmapped += 1,
+                }
+            }
+            What::Ioremap { physical, bytes } => {
+                rows.mark(head.time, format!("ioremap {physical:#x}, {bytes:#x} bytes"));
+                open(&mut self.ioremaps, &head, (physical, bytes), &mut self.alone);
+            }
+            What::IoremapDone { at } => match self.ioremaps.get_mut(&thread(&head)).and_then(Vec::pop) {
+                Some((physical, bytes)) if at != 0 => self.map(at, physical, bytes),
+                Some(_) => {}
+                None => self.alone += 1,
+            },
+            What::Dma { allocated, bytes } => open(&mut self.dmas, &head, (allocated, bytes), &mut self.alone),
+            What::DmaDone { allocated, bus } => {
+                let calls = self.dmas.get_mut(&thread(&head));
+                let at = calls.as_ref().and_then(|c| c.iter().rposition(|o| o.0 == allocated));
+                match calls.zip(at).map(|(c, at)| c.remove(at)) {
+                    Some((_, bytes)) => {
+                        let kind = if allocated { DmaKind::Allocated } else { DmaKind::Mapped } as u32;
+                        rows.dma_map(
+                            head.time,
+                            DmaMapRow {
+                                bus: bus.unwrap_or(DmaMapRow::UNKNOWN),
+                                bytes,
+                                kind,
+                                reserved: 0,
+                            },
+                        );
+                    }
+                    None => self.alone += 1,
+                }
+            }
+            What::RequestIrq { irq } => {
+                rows.mark(head.time, format!("request_irq {irq}"));
+                if !self.requested.contains(&irq) && self.requested.len() < MOST_IRQS {
+                    self.requested.push(irq);
+                }
+            }
+            What::Config {
+                write,
+                place,
+                register,
+                width,
+                value,
+            } => {
+                if let Some(window) = self.config(place) {
+                    let at = At::Window(window, register);
+                    match value {
+                        Some(value) => rows.access(write, head.time, at, width, value),
+                        None => rows.undecoded(head.time, at, UndecodedRow::of_access(register, write, width)),
+                    }
+                }
+            }
+            What::Enter {
+                function,
+                module,
+                instance,
+                offset,
+                value,
+            } => {
+                self.accessor_calls += 1;
+                let call = Open {
+                    function: number(function),
+                    module: number(module),
+                    instance,
+                    offset,
+                };
+                match value {
+                    Some(value) => self.accessor(&head, call, true, value, rows),
+                    None => open(&mut self.calls, &head, call, &mut self.alone),
+                }
+            }
+            What::Return { function, value } => {
+                let calls = self.calls.get_mut(&thread(&head));
+                let at = calls
+                    .as_ref()
+                    .and_then(|c| c.iter().rposition(|o| o.function == number(function)));
+                match calls.zip(at).map(|(c, at)| c.remove(at)) {
+                    Some(call) => self.accessor(&head, call, false, value, rows),
+                    None => self.alone += 1,
+                }
+            }
+            What::Mark(text) => rows.mark(head.time, text.into()),
+            What::Lost(count, reason) => rows.lose(Some(count), reason.into()),
+        }
+        if rows.len() > from {
+            rows.thread_of_last(head.pid);
+        }
+    }
+
+    /// An access by a function of the driver, when its value is known.
+    fn accessor(&mut self, head: &Head, call: Open, write: bool, value: u64, rows: &mut Rows) {
+        let name = self.names.name(call.function);
+        let width = match kernel::width_of(&name) {
+            0 => {
+                self.assumed_width = true;
+                4
+            }
+            w => w,
+        };
+        *self.modules.entry(call.module).or_insert(0) += 1;
+        match (self.instance(call.instance), u32::try_from(call.offset)) {
+            (Some(window), Ok(offset)) => {
+                self.windows.reach(window, u64::from(offset) + u64::from(width) - 1);
+                rows.access(
+                    write,
+                    head.time,
+                    At::Window(window, offset),
+                    width,
+                    value & kernel::mask(width),
+                );
+            }
+            _ => self.unplaced += 1,
+        }
+    }
+
+    /// The module that made the most accesses.
+    fn driver(&self) -> String {
+        let named = self
+            .modules
+            .iter()
+            .map(|(m, n)| (*n, self.names.name(*m)))
+            .filter(|(_, name)| !name.is_empty());
+        named.max().map(|(_, name)| name).unwrap_or_default()
+    }
+
+    fn tell(&self, log: &mut Log) {
+        let mut note = |count: u64, place: &str, message: String| {
+            if count > 0 {
+                log.findings.push(Finding::new(FindingKind::NotUsed, place, message));
+            }
+        };
+        let n = self.unmapped;
+        note(
+            n,
+            "rwmmio",
+            format!(
+                "{n} register accesses at addresses that no ioremap of the log tells of, those of other devices, were left out"
+            ),
+        );
+        let open: usize = self.calls.values().map(Vec::len).sum::<usize>()
+            + self.ioremaps.values().map(Vec::len).sum::<usize>()
+            + self.dmas.values().map(Vec::len).sum::<usize>();
+        let n = self.alone + open as u64;
+        note(
+            n,
+            "probes",
+            format!("{n} entries or returns of probed functions have no counterpart and were left out"),
+        );
+        let n = self.unplaced;
+        note(
+            n,
+            "probes",
+            format!(
+                "{n} calls of accessors have offsets beyond 32 bits, or are of more devices than are told apart, and were left out"
+            ),
+        );
+        if self.assumed_width {
+            let message =
+                "the name of an accessor does not tell the width of its accesses, which is taken to be 4 bytes";
+            log.findings.push(Finding::new(FindingKind::Assumed, "probes", message));
+        }
+    }
+}
+
+/// Notes a call that is to return.
+fn open<T>(calls: &mut HashMap<u64, Vec<T>>, head: &Head, call: T, alone: &mut u64) {
+    let of = calls.entry(thread(head)).or_default();
+    if of.len() >= MOST_OPEN {
+        of.remove(0);
+        *alone += 1;
+    }
+    of.push(call);
+}
+
+impl Format for KernelLog {
+    type Parsed = Parsed;
+
+    fn parse(&self, block: &[u8]) -> Parsed {
+        let mut parsed = Parsed {
+            items: Vec::with_capacity(block.len() / 160),
+            names: Names::default(),
+            lines: 0,
+            unusable: super::rows::Unusable::default(),
+        };
+        for line in text::lines(block) {
+            parsed.lines += 1;
+            match kernel::line(line, &mut parsed.names) {
+                Read::Item(item) => parsed.items.push(item),
+                Read::Nothing => {}
+                Read::Unusable => parsed.unusable.add(parsed.lines),
+            }
+        }
+        parsed
+    }
+
+    fn take(&mut self, parsed: Parsed, log: &mut Log) {
+        let numbers = parsed.names.numbers_in(&mut self.names);
+        let mut rows = Rows {
+            lines: parsed.lines,
+            unusable: parsed.unusable,
+            ..Rows::default()
+        };
+        rows.reserve(parsed.items.len());
+        for item in parsed.items {
+            self.last_time = item.head.time;
+            self.item(item, &numbers, &mut rows);
+        }
+        let mapped = &self.mapped;
+        rows.settle(&mut self.windows, |address| super::mapped(mapped, address));
+        log.push(rows);
+    }
+
+    fn finish(self, log: &mut Log) {
+        self.tell(log);
+        log.source = match (self.virtual_accesses, self.accessor_calls) {
+            (0, 0) => "ftrace",
+            (0, _) => "kprobe",
+            _ => "rwmmio",
+        };
+        log.tool = log.source.to_owned();
+        log.driver = self.driver();
+        // Configuration space tells where the device is, where nothing else does.
+        let mut function = self.function;
+        let busiest = self
+            .windows
+            .all()
+            .iter()
+            .filter(|w| matches!(w.owner, Owner::Config { .. }))
+            .max_by_key(|w| w.accesses);
+        if let (Some(f), Some(Owner::Config { place })) = (&mut function, busiest.map(|w| w.owner)) {
+            f.place = place;
+            if f.pci.address.is_empty() && self.virtual_accesses == 0 {
+                f.pci.address = super::device::address(place);
+            }
+        }
+        log.functions.extend(function);
+        log.requested = self.requested;
+        log.irqs = self
+            .irqs
+            .into_iter()
+            .map(|(irq, (name, count))| (irq, name.into_string(), count))
+            .collect();
+        log.windows = self.windows;
+    }
+}

@@ -1,0 +1,316 @@
+//! QEMU's trace of accesses to its devices: `-trace enable=memory_region_ops_*,file=…`. It has every access of the
+//! machine, from the firmware's first on: memory and ports, configuration space by ports 0xcf8 and 0xcfc, but no times
+//! unless asked for. The windows of functions are learnt from the accesses to configuration space, as they come.
+//!
+//! ```text
+//! [PID@SECONDS.MICROSECONDS:]memory_region_ops_read|write cpu N mr POINTER addr ADDRESS value VALUE size N name 'NAME'
+//! ```
+//!
+//! From QEMU's `docs/devel/tracing.rst`, `system/trace-events`, and the traces themselves.
+
+use super::device::PORTS;
+use super::kernel::{Names, mask};
+use super::log::{Format, Log};
+use super::pci_config::Functions;
+use super::rows::{At, Rows, Unusable};
+use super::text::{self, Line};
+use super::windows::{Owner, Windows};
+use crate::check::{Finding, FindingKind};
+use crate::recording::Clock;
+use std::collections::HashMap;
+
+/// What [`crate::recording::Identity::source`] says.
+const SOURCE: &str = "qemu-trace";
+/// Port that chooses a register of configuration space, and the four that it is then reached by.
+const SELECT: u64 = 0xcf8;
+const DATA: std::ops::Range<u64> = 0xcfc..0xd00;
+/// Addresses below are ports: no machine has devices in memory there.
+const MOST_PORTS: u64 = 0x1_0000;
+/// What display adapters of PCs answer at besides their windows: memory and ports.
+const LEGACY_MEMORY: (u64, u64) = (0xa_0000, 0x2_0000);
+const LEGACY_PORTS: (u64, u64) = (0x3b0, 0x30);
+/// Most names of regions that are told.
+const MOST_NAMES: usize = 8;
+
+/// An access of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Item {
+    time: u64,
+    address: u64,
+    value: u64,
+    write: bool,
+    width: u8,
+    name: u16,
+}
+
+/// Whether a line is one of this format.
+pub(super) fn is_line(line: &[u8]) -> bool {
+    item(line, &mut Names::default()).is_some()
+}
+
+fn item(line: &[u8], names: &mut Names) -> Option<Item> {
+    let mut time = 0;
+    let mut l = Line::new(line);
+    l.blanks();
+    if l.rest().first()?.is_ascii_digit() {
+        let at = memchr::memchr(b'@', l.rest())?;
+        let stamp = l.rest().get(at + 1..)?;
+        let end = memchr::memchr(b':', stamp)?;
+        time = Line::new(stamp.get(..end)?).time()?;
+        l = Line::new(stamp.get(end + 1..)?);
+    }
+    l.tag(b"memory_region_ops_")?;
+    let write = match l.word()? {
+        b"read" => false,
+        b"write" => true,
+        _ => return None,
+    };
+    l.tag(b" cpu ")?;
+    l.word()?;
+    l.tag(b" mr ")?;
+    l.word()?;
+    l.tag(b" addr ")?;
+    let address = l.hex()?;
+    l.tag(b" value ")?;
+    let value = l.hex()?;
+    l.tag(b" size ")?;
+    let width = match l.decimal()? {
+        w @ (1 | 2 | 4 | 8) => w as u8,
+        _ => return None,
+    };
+    let name = match l.tag(b" name '") {
+        Some(()) => l.rest().strip_suffix(b"'")?,
+        None => b"",
+    };
+    Some(Item {
+        time,
+        address,
+        value: value & mask(width),
+        write,
+        width,
+        name: names.number(name),
+    })
+}
+
+/// What a block says.
+pub(super) struct Parsed {
+    items: Vec<Item>,
+    names: Names,
+    lines: u64,
+    unusable: Unusable,
+}
+
+/// The format, with what the trace told so far.
+pub(super) struct Qemu {
+    windows: Windows,
+    functions: Functions,
+    /// Numbers of functions, by place, in the order in which they get windows.
+    places: Vec<u32>,
+    configs: HashMap<u32, Option<u16>>,
+    selected: u32,
+    names: Names,
+    /// Accesses to other devices, by the name of the region.
+    others: HashMap<u16, u64>,
+    timed: bool,
+}
+
+impl Default for Qemu {
+    fn default() -> Self {
+        let mut windows = Windows::default();
+        windows.add(Owner::Legacy, LEGACY_MEMORY.0, LEGACY_MEMORY.1);
+        windows.add(Owner::Legacy, PORTS | LEGACY_PORTS.0, LEGACY_PORTS.1);
+        Self {
+            windows,
+            functions: Functions::default(),
+            places: Vec::new(),
+            configs: HashMap::new(),
+            selected: 0,
+            names: Names::default(),
+            others: HashMap::new(),
+            timed: false,
+        }
+    }
+}
+
+impl Qemu {
+    fn number(&mut self, place: u32) -> usize {
+        let at = self.places.iter().position(|p| *p == place);
+        at.unwrap_or_else(|| {
+            self.places.push(place);
+            self.places.len() - 1
+        })
+    }
+
+    /// An access to configuration space, by its ports.
+    fn config(&mut self, item: &Item, rows: &mut Rows) {
+        let place = self.selected >> 8 & 0xffff;
+        let register = self.selected & 0xfc | (item.address & 3) as u32;
+        let told = self
+            .functions
+            .access(place, item.write, register, item.width, item.value as u32);
+        if told {
+            let function = self.number(place);
+            for bar in self.functions.bars(place) {
+                let base = if bar.ports { PORTS | bar.base } else { bar.base };
+                self.windows.add(
+                    Owner::Bar {
+                        function,
+                        bar: bar.number,
+                    },
+                    base,
+                    bar.bytes,
+                );
+            }
+        }
+        let windows = &mut self.windows;
+        let window = self
+            .configs
+            .entry(place)
+            .or_insert_with(|| windows.add_apart(Owner::Config { place }, 0x100));
+        if let Some(window) = *window {
+            rows.access(
+                item.write,
+                item.time,
+                At::Window(window, register),
+                item.width,
+                item.value,
+            );
+        }
+    }
+}
+
+impl Format for Qemu {
+    type Parsed = Parsed;
+
+    fn parse(&self, block: &[u8]) -> Parsed {
+        let mut parsed = Parsed {
+            items: Vec::with_capacity(block.len() / 96),
+            names: Names::default(),
+            lines: 0,
+            unusable: Unusable::default(),
+        };
+        for line in text::lines(block) {
+            parsed.lines += 1;
+            match item(line, &mut parsed.names) {
+                Some(item) => parsed.items.push(item),
+                None => parsed.unusable.add(parsed.lines),
+            }
+        }
+        parsed
+    }
+
+    fn take(&mut self, parsed: Parsed, log: &mut Log) {
+        let numbers = parsed.names.numbers_in(&mut self.names);
+        let mut rows = Rows {
+            lines: parsed.lines,
+            unusable: parsed.unusable,
+            ..Rows::default()
+        };
+        rows.reserve(parsed.items.len());
+        for item in parsed.items {
+            self.timed |= item.time != 0;
+            if item.address == SELECT && item.width == 4 {
+                if item.write {
+                    self.selected = item.value as u32;
+                }
+            } else if DATA.contains(&item.address) && self.selected >> 31 == 1 {
+                self.config(&item, &mut rows);
+            } else {
+                let address = if item.address < MOST_PORTS {
+                    PORTS | item.address
+                } else {
+                    item.address
+                };
+                match self.windows.find(address) {
+                    Some((window, offset)) => {
+                        rows.access(
+                            item.write,
+                            item.time,
+                            At::Window(window, offset),
+                            item.width,
+                            item.value,
+                        );
+                    }
+                    None => {
+                        let name = numbers.get(usize::from(item.name)).copied().unwrap_or(0);
+                        *self.others.entry(name).or_insert(0) += 1;
+                    }
+                }
+            }
+        }
+        // Every window is known: what has none was counted above.
+        rows.settle(&mut self.windows, |address| (address, address));
+        log.push(rows);
+    }
+
+    fn finish(self, log: &mut Log) {
+        let count: u64 = self.others.values().sum();
+        if count > 0 {
+            let mut names: Vec<(u64, String)> = self
+                .others
+                .iter()
+                .map(|(name, n)| (*n, self.names.name(*name)))
+                .collect();
+            names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            let told: Vec<String> = names
+                .iter()
+                .take(MOST_NAMES)
+                .map(|(n, name)| format!("{name} {n}"))
+                .collect();
+            let more = if names.len() > MOST_NAMES { " …" } else { "" };
+            let message = format!(
+                "{count} accesses to regions of other devices were left out: {}{more}",
+                told.join(", ")
+            );
+            log.findings
+                .push(Finding::new(FindingKind::NotUsed, "other devices", message));
+        }
+        if !self.timed {
+            let message = "the trace tells no times; every event has the time 0";
+            log.findings.push(Finding::new(FindingKind::Assumed, "times", message));
+            log.clock = Clock::SinceStart;
+        }
+        // In the order of the numbers that windows have; functions without windows come behind them.
+        let mut all = self.functions.functions();
+        all.sort_by_key(|f| self.places.iter().position(|p| *p == f.place).unwrap_or(usize::MAX));
+        let mut functions = Vec::new();
+        for place in &self.places {
+            let at = all.iter().position(|f| f.place == *place);
+            functions.push(at.map(|at| all.remove(at)).unwrap_or_default());
+        }
+        functions.extend(all);
+        log.functions = functions;
+        log.windows = self.windows;
+        log.source = SOURCE;
+        log.tool = "QEMU trace".to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_an_access() {
+        let mut names = Names::default();
+        let line = b"memory_region_ops_write cpu -1 mr 0x55f9c3e560a0 addr 0xfee00000 value 0x1122334455 size 4 name 'apic-msi'";
+        let a = item(line, &mut names).unwrap();
+        assert_eq!(
+            (a.write, a.address, a.value, a.width, a.time),
+            (true, 0xfee0_0000, 0x2233_4455, 4, 0)
+        );
+        assert_eq!(names.name(a.name), "apic-msi");
+        let line = b"1234@1700000000.000001:memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1";
+        assert_eq!(item(line, &mut names).unwrap().time, 1_700_000_000_000_001_000);
+        for wrong in [
+            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 3 name 'x'",
+            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0",
+            "memory_region_ops_look cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x'",
+            "1234:memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1",
+            "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x",
+            "",
+        ] {
+            assert_eq!(item(wrong.as_bytes(), &mut names), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The `resource` file of a PCI function in sysfs, kept beside a log that does not tell of windows: a line each, first
+//! and last address and flags, the six base address registers and then the expansion ROM. From the kernel's
+//! `Documentation/PCI/sysfs-pci.rst` and `include/linux/ioport.h`.
+
+use super::super::error::{ImportError, Place};
+use super::device::Function;
+use super::source;
+use super::text::{self, Line};
+use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
+use std::path::Path;
+
+/// Ending of the file beside a log.
+pub(super) const ENDING: &str = ".resource.txt";
+/// Most bytes of it.
+const MOST: u64 = 1 << 16;
+/// Flags of a window: x86 ports, and memory whose reads have no side effects.
+const PORTS: u64 = 0x100;
+const PREFETCHABLE: u64 = 0x2000;
+
+/// The device whose windows a file beside a log tells; `None` where there is no such file.
+///
+/// # Errors
+/// When the file cannot be read, or a line of it is none.
+pub(super) fn beside(log: &Path) -> Result<Option<Function>, ImportError> {
+    let path = super::beside(log, ENDING);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = source::whole(&path, MOST).map_err(|e| ImportError::io(&path, e))?;
+    let bytes = bytes.ok_or_else(|| {
+        let message = format!("a function's windows take fewer than {MOST} bytes");
+        ImportError::malformed(&path, Place::Whole, message)
+    })?;
+    parse(&bytes).map(Some).map_err(|line| {
+        let message = "expected the first and last address of a window and its flags, in hexadecimal";
+        ImportError::malformed(&path, Place::Line(line), message)
+    })
+}
+
+/// Reads the file's text; an error is the number of the line that is none.
+pub(super) fn parse(bytes: &[u8]) -> Result<Function, u64> {
+    let mut bars = Vec::new();
+    for ((number, line), at) in (0u8..=EXPANSION_ROM).zip(text::lines(bytes)).zip(1..) {
+        let mut l = Line::new(line);
+        let (Some(first), Some(last), Some(flags)) = (l.hex(), l.hex(), l.hex()) else {
+            return Err(at);
+        };
+        if flags == 0 && last == 0 {
+            continue;
+        }
+        let bytes = last.checked_sub(first).and_then(|n| n.checked_add(1)).ok_or(at)?;
+        bars.push(Bar {
+            number,
+            base: first,
+            bytes,
+            ports: flags & PORTS != 0,
+            prefetchable: flags & PREFETCHABLE != 0 && number != EXPANSION_ROM,
+        });
+    }
+    let pci = PciFunction {
+        bars,
+        ..PciFunction::default()
+    };
+    Ok(Function {
+        pci,
+        ..Function::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_read_and_other_lines_refused() {
+        let text = b"0x0000000010000000 0x0000000010ffffff 0x0000000000042208\n\
+            0x0000000000001000 0x00000000000010ff 0x0000000000040101\n\
+            0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+        let bars = parse(text).unwrap().pci.bars;
+        let told: Vec<_> = bars
+            .iter()
+            .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (0, 0x1000_0000, 0x100_0000, false, true),
+                (1, 0x1000, 0x100, true, false)
+            ]
+        );
+        assert_eq!(parse(b"0x1 0x2\n").unwrap_err(), 1);
+        assert_eq!(parse(b"0x0 0x0 0x0\n0x2 0x1 0x200\n").unwrap_err(), 2);
+        assert_eq!(parse(b"0x0 0xffffffffffffffff 0x200\n").unwrap_err(), 1);
+        assert!(parse(b"").unwrap().pci.bars.is_empty());
+    }
+}

@@ -1,0 +1,510 @@
+//! Excerpts of real logs of drivers' register accesses, each format by itself: what becomes of each line.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use trace_core::check::{self, FindingKind};
+use trace_core::container;
+use trace_core::import::trace::{self, DeviceName, Form, Options};
+use trace_core::import::{self, ImportError};
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    Clock, DmaKind, DmaMapRow, EventKind, Hardware, PciFunction, PlatformDevice, Recording, SpaceKind,
+};
+
+fn excerpt(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mmio").join(name)
+}
+
+fn opened(name: &str) -> Recording {
+    let recording = import::open(&excerpt(name), &Progress::new()).unwrap();
+    // What is imported can be written, and says the same afterwards.
+    let again = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
+    assert_eq!(again.facts, recording.facts);
+    assert_eq!(again.events.len(), recording.events.len());
+    for i in 0..again.events.len() {
+        assert_eq!(again.events.access(i), recording.events.access(i));
+        assert_eq!(again.events.undecoded(i), recording.events.undecoded(i));
+    }
+    recording
+}
+
+/// Imports lines given here.
+fn of(name: &str, text: impl AsRef<[u8]>) -> Result<Recording, ImportError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    trace::import(&path, &Options::default(), &Progress::new())
+}
+
+fn count(r: &Recording, kind: EventKind) -> usize {
+    r.events.kind.iter().filter(|k| *k == kind as u8).count()
+}
+
+fn pci(r: &Recording) -> PciFunction {
+    match r.hardware() {
+        Some(Hardware::Pci(f)) => f,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn spaces(r: &Recording) -> Vec<(&str, SpaceKind, u64)> {
+    r.facts
+        .spaces
+        .iter()
+        .map(|s| (s.name.as_str(), s.kind, s.bytes))
+        .collect()
+}
+
+/// What each event is, in a few words.
+fn told(r: &Recording) -> Vec<String> {
+    let space = |s: u8| r.facts.spaces[usize::from(s)].name.clone();
+    (0..r.events.len())
+        .map(|i| {
+            if let Some(a) = r.events.access(i) {
+                let way = if a.write { "W" } else { "R" };
+                return format!("{way}{} {}+{:#x} {:#x}", a.width, space(a.space), a.offset, a.value);
+            }
+            if let Some(u) = r.events.undecoded(i) {
+                let to = space(r.events.space.get(i).unwrap());
+                return format!("{to}+{:#x} {}", u.offset, u.describe());
+            }
+            if let Some(irq) = r.events.interrupt(i) {
+                return format!("interrupt {}", irq.line);
+            }
+            if let Some(d) = r.events.dma_map(i) {
+                return d.describe();
+            }
+            r.events.marks[r.events.payload.get(i).unwrap() as usize].clone()
+        })
+        .collect()
+}
+
+#[test]
+fn formats_are_known_by_their_lines() {
+    for (name, form) in [
+        ("rv100.txt", Some(Form::Mmiotrace)),
+        ("virtio_gpu.aux.txt", Some(Form::Ftrace)),
+        ("radeonfb-arm64.txt", Some(Form::Ftrace)),
+        ("igb.txt", Some(Form::Ftrace)),
+        ("qemu-rv100.txt", Some(Form::Qemu)),
+        ("radeonfb-arm64.resource.txt", None),
+        ("nothing there", None),
+    ] {
+        assert_eq!(trace::form(&excerpt(name)), form, "{name}");
+    }
+}
+
+#[test]
+fn mmiotrace_accesses_go_to_the_windows_of_the_function() {
+    let r = opened("rv100.txt");
+    assert_eq!(
+        spaces(&r),
+        [
+            ("bar2", SpaceKind::Registers, 0x4000),
+            ("bar0", SpaceKind::Framebuffer, 0x100_0000),
+            ("memory@0xc0000", SpaceKind::Memory, 0x2_0000)
+        ]
+    );
+    let all = told(&r);
+    assert_eq!(
+        &all[..6],
+        [
+            "qemu-record: modprobe radeonfb",
+            "map 1: 0xfebf0000, 0x4000 bytes",
+            "R4 bar2+0x148 0x0",
+            "R4 bar2+0xf8 0x1000000",
+            "R4 bar2+0x158 0x10100000",
+            "R4 bar2+0x140 0x0"
+        ]
+    );
+    assert!(all.iter().any(|t| t == "R2 memory@0xc0000+0x0 0xaa55"));
+    assert_eq!(r.events.time.get(0), Some(4_793_477_000));
+    assert_eq!(pci(&r).address, "0000:00:03.0");
+    assert_eq!(
+        (r.facts.identity.clock, r.facts.identity.source.as_str()),
+        (Clock::Monotonic, "mmiotrace")
+    );
+    assert!(r.facts.findings.is_empty(), "{:?}", r.facts.findings);
+}
+
+#[test]
+fn accesses_that_were_not_decoded_keep_their_place() {
+    let r = opened("undecoded.txt");
+    assert_eq!(count(&r, EventKind::Undecoded), 28);
+    let all = told(&r);
+    let first = "bar0+0x0 undecoded access of 4 bytes by the instruction f3 a5 f6 …";
+    assert!(all.iter().any(|t| t == first), "{all:?}");
+    let findings = check::check(&r);
+    let undecoded: Vec<_> = findings
+        .iter()
+        .filter(|f| f.kind == FindingKind::UndecodedAccess)
+        .map(|f| (f.place.as_str(), f.message.as_str(), f.event))
+        .collect();
+    let message = "28 accesses were seen without the value, at 0x0–0x4f, 0x9fe0–0x9fff: what was read or stored there is \
+                   not known, and a replay cannot do it again";
+    assert_eq!(undecoded, [("bar0", message, Some(5))]);
+}
+
+#[test]
+fn the_auxiliary_log_is_merged_by_time() {
+    let r = opened("virtio_gpu.txt");
+    assert_eq!((count(&r, EventKind::Read), count(&r, EventKind::Write)), (34, 96 + 5));
+    // Configuration space was written with values and read without.
+    assert_eq!(count(&r, EventKind::Undecoded), 109);
+    assert_eq!(count(&r, EventKind::Interrupt), 18);
+    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["bar4", "bar1", "config"]);
+    let times: Vec<u64> = r.events.time.iter().collect();
+    assert!(times.windows(2).all(|w| w[0] <= w[1]));
+    let all = told(&r);
+    let at = |text: &str| {
+        all.iter()
+            .position(|t| t == text)
+            .unwrap_or_else(|| panic!("{text}: {all:?}"))
+    };
+    // The driver asks for its vectors in the order configuration changes, control queue, cursor queue.
+    let asked = [at("request_irq 26"), at("request_irq 27"), at("request_irq 28")];
+    assert!(asked.is_sorted());
+    assert!(
+        all.iter()
+            .filter(|t| t.starts_with("interrupt"))
+            .all(|t| t == "interrupt 1")
+    );
+    // Bus mastering goes on, then the vectors are unmasked: a write to configuration space between two of the log.
+    let master = at("W2 config+0x4 0x507");
+    assert!(all[..master].iter().any(|t| t.starts_with("W4 bar1")));
+    assert!(at("ioremap 0xfebf8000, 0x3c bytes") < at("map 1: 0xfebf8000, 0x3c bytes"));
+    let other: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    assert_eq!(
+        other,
+        ["17 interrupts of other devices were left out: ttyS0, virtio0-requests"]
+    );
+    assert!(import::parts(&excerpt("virtio_gpu.txt")).contains(&excerpt("virtio_gpu.aux.txt")));
+}
+
+#[test]
+fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
+    let r = opened("radeonfb-arm64.txt");
+    assert_eq!(r.facts.identity.source, "rwmmio");
+    assert_eq!(r.facts.identity.driver, "radeonfb");
+    assert_eq!(r.facts.spaces[0].name, "bar2");
+    let all = told(&r);
+    assert!(all.contains(&"ioremap 0x11010000, 0x4000 bytes".to_owned()));
+    assert!(all.iter().any(|t| t == "R4 bar2+0xf8 0x1000000"), "{all:?}");
+    let f = pci(&r);
+    assert_eq!(f.bars.len(), 4);
+    assert_eq!((f.vendor, f.bars[3].number, f.bars[3].base), (0, 6, 0x1100_0000));
+    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
+    assert!(
+        kinds.contains(&FindingKind::Assumed) && kinds.contains(&FindingKind::NotUsed),
+        "{:?}",
+        r.facts.findings
+    );
+    assert!(r.events.thread.iter().all(|t| t == 49));
+    let options = Options {
+        device: Some(DeviceName::Id(0x1002, 0x5159)),
+    };
+    let r = trace::import(&excerpt("radeonfb-arm64.txt"), &options, &Progress::new()).unwrap();
+    assert_eq!((pci(&r).vendor, pci(&r).device), (0x1002, 0x5159));
+    assert!(
+        r.facts.findings.iter().all(|f| f.kind != FindingKind::Assumed),
+        "{:?}",
+        r.facts.findings
+    );
+}
+
+#[test]
+fn a_device_without_a_bus_has_the_windows_that_its_driver_mapped() {
+    let options = Options {
+        device: Some(DeviceName::Compatible("arm,mali-t860".into())),
+    };
+    let r = trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new()).unwrap();
+    assert_eq!(spaces(&r), [("reg0", SpaceKind::Registers, 0x1_0000)]);
+    let Some(Hardware::Platform(PlatformDevice {
+        compatible, windows, ..
+    })) = r.hardware()
+    else {
+        panic!("{:?}", r.hardware());
+    };
+    assert_eq!(
+        (compatible, windows[0].base, windows[0].bytes),
+        (vec!["arm,mali-t860".to_owned()], 0x4f00_0000, 0x1_0000)
+    );
+    assert_eq!(r.facts.identity.driver, "panfrost");
+    let all = told(&r);
+    assert_eq!(&all[1..3], ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
+}
+
+#[test]
+fn entries_and_returns_of_an_accessor_are_reads() {
+    let r = opened("igb.txt");
+    assert_eq!(
+        (r.facts.identity.source.as_str(), r.facts.identity.driver.as_str()),
+        ("kprobe", "igb")
+    );
+    assert_eq!(count(&r, EventKind::Read), 30);
+    assert_eq!(
+        &told(&r)[..3],
+        [
+            "R4 registers+0x18 0x0",
+            "R4 registers+0x5b54 0x0",
+            "R4 registers+0x10 0x1110"
+        ]
+    );
+    assert_eq!(spaces(&r), [("registers", SpaceKind::Registers, 0x8000)]);
+    let alone: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    assert_eq!(
+        alone,
+        ["1 entries or returns of probed functions have no counterpart and were left out"]
+    );
+}
+
+#[test]
+fn nested_accessors_are_paired_by_thread_and_function() {
+    let text = "\
+a-1 [000] .... 1.000001: e: (dev_read32+0x0/0x1 [dev]) hw=0xffff000000000000 off=0x10
+<idle>-0 [000] d.h. 1.000002: e: (dev_read32+0x0/0x1 [dev]) hw=0xffff000000000000 off=0x20
+<idle>-0 [001] d.h. 1.000003: e: (dev_read32+0x0/0x1 [dev]) hw=0xffff000000000000 off=0x30
+<idle>-0 [001] d.h. 1.000004: r: (irq+0x1/0x2 [dev] <- dev_read32) val=0x3
+<idle>-0 [000] d.h. 1.000005: r: (irq+0x1/0x2 [dev] <- dev_read32) val=0x2
+a-1 [000] .... 1.000006: e: (dev_read8+0x0/0x1 [dev]) hw=0xffff000000000000 off=0x11
+a-1 [000] .... 1.000007: r: (x+0x1/0x2 [dev] <- dev_read8) val=0xffffff07
+a-1 [000] .... 1.000008: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x1
+a-1 [000] .... 1.000009: w: (dev_write16+0x0/0x1 [dev]) hw=0xffff000000000000 off=0x14 val=0xabcd
+b-2 [000] .... 1.000010: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x9
+b-2 [000] .... 1.000011: e: (dev_read32+0x0/0x1 [dev]) hw=0xffff000000001000 off=0x40
+b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
+";
+    let r = of("log.txt", text).unwrap();
+    let expected = [
+        "R4 registers+0x30 0x3",
+        "R4 registers+0x20 0x2",
+        "R1 registers+0x11 0x7",
+        "R4 registers+0x10 0x1",
+        "W2 registers+0x14 0xabcd",
+    ];
+    assert_eq!(told(&r), expected);
+    assert_eq!(r.events.thread.iter().collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
+    let messages: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "1 entries or returns of probed functions have no counterpart and were left out",
+            "1 accesses are to other devices of the same driver and were left out"
+        ]
+    );
+}
+
+#[test]
+fn memory_for_the_device_is_told() {
+    let text = "\
+a-1 [000] .... 1.000001: dma_alloc: (dma_alloc_attrs+0x0/0x1) dev=0xffff000000000000 size=8192 handlep=0xffff000000000010
+a-1 [000] .... 1.000002: dma_map_page: (dma_map_page_attrs+0x0/0x1) dev=0xf page=0xf off=0 size=4096
+a-1 [000] .... 1.000003: dma_map_page_ret: (x+0x1/0x2 <- dma_map_page_attrs) dma=0x7fff000
+a-1 [000] .... 1.000004: dma_alloc_ret: (x+0x1/0x2 <- dma_alloc_attrs) cpu=0xffff888000100000
+a-1 [000] .... 1.000005: e: (rd32+0x0/0x1 [dev]) off=0x10
+a-1 [000] .... 1.000006: r: (x+0x1/0x2 [dev] <- rd32) val=0x3
+";
+    let r = of("log.txt", text).unwrap();
+    let rows: Vec<DmaMapRow> = (0..2).filter_map(|i| r.events.dma_map(i)).collect();
+    assert_eq!(
+        (rows[0].bus, rows[0].bytes, rows[0].kind),
+        (0x7fff000, 4096, DmaKind::Mapped as u32)
+    );
+    assert_eq!(
+        (rows[1].bus, rows[1].bytes, rows[1].kind),
+        (DmaMapRow::UNKNOWN, 8192, DmaKind::Allocated as u32)
+    );
+}
+
+#[test]
+fn qemu_tells_the_function_by_its_configuration_space() {
+    let r = opened("qemu-rv100.txt");
+    let f = pci(&r);
+    assert_eq!(
+        (f.vendor, f.device, f.class, f.irq),
+        (0x1002, 0x5159, Some(0x03_0000), Some(11))
+    );
+    assert_eq!(f.address, "0000:00:03.0");
+    let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
+    assert_eq!(
+        &bars[..3],
+        [
+            (0, 0xfd00_0000, 0x100_0000, false),
+            (1, 0xc000, 0x100, true),
+            (2, 0xfebf_0000, 0x4000, false)
+        ]
+    );
+    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(&names[..2], ["bar2", "bar0"]);
+    assert!(names.contains(&"config"), "{names:?}");
+    let registers = told(&r).iter().filter(|t| t.contains("bar2+")).count();
+    assert_eq!(registers, 60);
+    assert!(r.events.time.iter().all(|t| t == 0));
+    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
+    assert!(kinds.contains(&FindingKind::Assumed), "{:?}", r.facts.findings);
+}
+
+#[test]
+fn another_device_of_the_log_can_be_named() {
+    let text = "\
+PCIDEV 0010 1af41009 a c001 febf8000 0 0 0 0 0 20 1000 0 0 0 0 0 virtio-pci
+PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000 radeonfb
+R 4 1.000001 1 0xfebf0000 0x1 0x0 0
+R 4 1.000002 1 0xfebf0004 0x2 0x0 0
+W 4 1.000003 1 0xfebf8008 0x3 0x0 0
+";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, text).unwrap();
+    let with = |device: &str| {
+        let options = Options {
+            device: Some(device.parse().unwrap()),
+        };
+        trace::import(&path, &options, &Progress::new())
+    };
+    let r = of("log", text).unwrap();
+    assert_eq!(
+        (told(&r).len(), pci(&r).device, r.facts.identity.driver.as_str()),
+        (2, 0x5159, "radeonfb")
+    );
+    assert_eq!(
+        r.facts.findings[0].message,
+        "1 accesses to another device were left out; --device imports it instead"
+    );
+    for name in ["1af4:1009", "00:02.0", "0000:00:02.0"] {
+        let r = with(name).unwrap();
+        assert_eq!(
+            (told(&r), pci(&r).device),
+            (vec!["W4 bar1+0x8 0x3".to_owned()], 0x1009),
+            "{name}"
+        );
+    }
+    let e = with("1234:1111").unwrap_err().to_string();
+    assert!(
+        e.contains("0000:00:02.0 (1af4:1009)") && e.contains("0000:00:03.0 (1002:5159)"),
+        "{e}"
+    );
+}
+
+#[test]
+fn lost_events_and_unusable_lines_are_told() {
+    let text = b"\
+PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000
+R 4 1.000001 1 0xfebf0000 0x1 0x0 0
+MARK 0.000000 Lost 117 events.
+R 3 1.000002 1 0xfebf0000 0x1 0x0 0
+R 16 1.000002 1 0xfebf0000 0x1 0x0 0
+R 4 1.000002 1 0xfebf0000 0x100000000 0x0 0
+R 4 1.000002 1 0x1febf000000000000 0x1 0x0 0
+R 4 99999999999999999999.0 1 0xfebf0000 0x1 0x0 0
+rw what?
+\xff\xfe\x00
+MARK 1.000003 \xff text
+R 4 1.000004 1 0xfebf000";
+    let r = of("log", text).unwrap();
+    assert_eq!(told(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
+    let lost: Vec<_> = r.facts.lost.iter().map(|l| (l.before_event, l.count)).collect();
+    assert_eq!(lost, [(1, Some(117))]);
+    let findings: Vec<_> = r
+        .facts
+        .findings
+        .iter()
+        .map(|f| (f.kind, f.place.as_str(), f.message.as_str()))
+        .collect();
+    assert_eq!(
+        findings[0],
+        (
+            FindingKind::NotUsed,
+            "lines 4, 5, 6, 7 …",
+            "7 lines are none of the format, or not whole, and are left out"
+        )
+    );
+    assert_eq!(
+        (findings[1].0, findings[1].1),
+        (FindingKind::TruncatedSection, "line 12")
+    );
+    assert!(
+        check::check(&r)
+            .iter()
+            .any(|f| f.kind == FindingKind::LostEvents && f.event == Some(1))
+    );
+}
+
+#[test]
+fn a_log_without_an_access_is_an_error_with_its_line() {
+    let e = of("log", "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        e.contains("log, line 2: ") && e.contains("no other is an access"),
+        "{e}"
+    );
+    let e = of("log", "VERSION 20070824\nMARK 1.0 x\n").unwrap_err().to_string();
+    assert!(e.contains("no line of it is an access (2 lines read)"), "{e}");
+    assert!(matches!(of("log", "what\n"), Err(ImportError::Unknown { .. })));
+    assert!(matches!(of("log", ""), Err(ImportError::Unknown { .. })));
+}
+
+#[test]
+fn addresses_anywhere_are_kept() {
+    let mut text =
+        "PCIDEV 0018 10de2684 b a0000000 8000000c 80 0 0 0 0 1000000 1000000000 0 0 0 0 0 nvidia\n".to_owned();
+    for (i, address) in [0xa000_0000u64, 0x8000_0000, 0x1_8000_0000, u64::MAX, 0xf_0000, 0]
+        .iter()
+        .enumerate()
+    {
+        text += &format!("R 1 1.00000{i} 1 {address:#x} 0x1 0x0 0\n");
+    }
+    let r = of("log", &text).unwrap();
+    assert_eq!(count(&r, EventKind::Read), 6);
+    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(&names[..3], ["bar0", "bar1", "bar1+0x100000000"]);
+    assert_eq!(told(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
+    assert!(told(&r)[3].ends_with("+0xffff 0x1"), "{:?}", told(&r));
+}
+
+#[test]
+fn a_packed_log_is_the_same_and_damage_is_told() {
+    let text = std::fs::read(excerpt("rv100.txt")).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&text).unwrap();
+    let packed = packer.finish().unwrap();
+    let (plain, unpacked) = (opened("rv100.txt"), of("log.gz", &packed).unwrap());
+    assert_eq!(told(&plain), told(&unpacked));
+    let half = of("log.gz", &packed[..packed.len() - 300]).unwrap();
+    assert!(half.events.len() < plain.events.len());
+    assert!(
+        half.facts
+            .findings
+            .iter()
+            .any(|f| f.kind == FindingKind::TruncatedSection),
+        "{:?}",
+        half.facts.findings
+    );
+}
+
+#[test]
+fn the_work_is_cancelled_and_tells_how_far_it_is() {
+    let progress = Progress::new();
+    progress.cancel();
+    let ended = trace::import(&excerpt("rv100.txt"), &Options::default(), &progress);
+    assert!(matches!(ended, Err(ImportError::Cancelled(_))));
+    let progress = Progress::new();
+    trace::import(&excerpt("rv100.txt"), &Options::default(), &progress).unwrap();
+    assert_eq!(progress.fraction(), Some(1.0));
+}
+
+#[test]
+fn a_picture_that_is_none_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(excerpt("rv100.txt"), folder.path().join("x.txt")).unwrap();
+    std::fs::write(folder.path().join("x.ppm"), "P5 no picture").unwrap();
+    let r = import::open(&folder.path().join("x.txt"), &Progress::new()).unwrap();
+    assert_eq!(r.expected_screen(), Ok(None));
+    assert_eq!(r.facts.findings[0].place, "x.ppm");
+    std::fs::write(folder.path().join("x.ppm"), b"P6\n1 1\n255\nabc").unwrap();
+    let r = import::open(&folder.path().join("x.txt"), &Progress::new()).unwrap();
+    assert_eq!(r.expected_screen().unwrap().unwrap().rgb(), b"abc");
+}
