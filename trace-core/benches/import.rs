@@ -15,6 +15,7 @@
 
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ use trace_core::progress::Progress;
 const LINES: usize = 10_000_000;
 /// Lines of the mmiotrace log: 200 MB of them.
 const LOG_LINES: usize = 5_000_000;
+/// Bytes of the logs of other formats: excerpts of real ones, repeated.
+const LOG_BYTES: usize = 200_000_000;
 const ROUNDS: usize = 5;
 
 /// The history's text.
@@ -112,7 +115,7 @@ fn time(work: impl FnOnce()) -> Duration {
 }
 
 /// Runs the three once, and gives their times. The fourth is that of reading the source into memory alone.
-fn round(source: &Path, file: &Path, text: &str, copy: &mut [u8]) -> [Duration; 4] {
+fn round(source: &Path, file: &Path, text: &[u8], copy: &mut [u8]) -> [Duration; 4] {
     let dest = file.with_file_name("out.kine");
     let imported = time(|| {
         let r = import::import_file_to_kine(source, &dest, &Progress::new()).expect("the text is sound");
@@ -124,7 +127,7 @@ fn round(source: &Path, file: &Path, text: &str, copy: &mut [u8]) -> [Duration; 
         black_box(out.stdout);
     });
     let copied = time(|| {
-        copy.copy_from_slice(text.as_bytes());
+        copy.copy_from_slice(text);
         black_box(&*copy);
     });
     let opened = time(|| {
@@ -135,13 +138,13 @@ fn round(source: &Path, file: &Path, text: &str, copy: &mut [u8]) -> [Duration; 
 }
 
 /// Measures one text: `source` is what is imported, `file` where its text lies.
-fn measure(name: &str, source: &Path, file: &Path, text: &str, rounds: usize) {
+fn measure(name: &str, source: &Path, file: &Path, text: &[u8], rounds: usize) {
     std::fs::write(file, text).unwrap();
     let mut copy = vec![1u8; text.len()];
     let megabytes = text.len() as f64 / 1e6;
     println!(
         "{name}: {} lines, {megabytes:.0} MB, {} threads",
-        text.lines().count(),
+        text.iter().filter(|b| **b == b'\n').count(),
         rayon::current_num_threads()
     );
     let mut all: Vec<[Duration; 4]> = (0..rounds).map(|_| round(source, file, text, &mut copy)).collect();
@@ -170,18 +173,54 @@ fn measure(name: &str, source: &Path, file: &Path, text: &str, rounds: usize) {
     );
 }
 
+/// An excerpt of a real log, its lines again and again until there are so many bytes.
+fn repeated(name: &str, bytes: usize) -> String {
+    let excerpt = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mmio").join(name);
+    let lines = std::fs::read_to_string(excerpt).unwrap();
+    lines.repeat(bytes / lines.len() + 1)
+}
+
+/// The text packed as `gzip -1` does it.
+fn packed(text: &str) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
 fn main() {
     // `cargo test --benches` asks only whether it runs.
     let whole = std::env::args().any(|a| a == "--bench");
-    let (lines, log_lines, rounds) = if whole {
-        (LINES, LOG_LINES, ROUNDS)
+    let (lines, log_lines, bytes, rounds) = if whole {
+        (LINES, LOG_LINES, LOG_BYTES, ROUNDS)
     } else {
-        (10_000, 10_000, 1)
+        (10_000, 10_000, 100_000, 1)
     };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let log = folder.path().join("log.txt");
-    measure("mmiotrace", &log, &log, &mmiotrace(log_lines), rounds);
+    let text = mmiotrace(log_lines);
+    measure("mmiotrace", &log, &log, text.as_bytes(), rounds);
+    let gzip = packed(&text);
+    let megabytes = text.len() as f64 / 1e6;
+    std::fs::write(&log, &gzip).unwrap();
+    let mut times: Vec<f64> = (0..rounds)
+        .map(|_| time(|| drop(import::open(&log, &Progress::new()).unwrap())).as_secs_f64())
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "mmiotrace, packed to {:.0} MB: import into memory, median {:.0} MB/s of its text",
+        gzip.len() as f64 / 1e6,
+        megabytes / times[times.len() / 2]
+    );
+    for name in ["radeonfb-arm64.txt", "igb.txt", "qemu-rv100.txt"] {
+        measure(name, &log, &log, repeated(name, bytes).as_bytes(), rounds);
+    }
     std::fs::remove_file(&log).unwrap();
     let history_file = folder.path().join("gr_io_history");
-    measure("history", folder.path(), &history_file, &history(lines), rounds);
+    measure(
+        "history",
+        folder.path(),
+        &history_file,
+        history(lines).as_bytes(),
+        rounds,
+    );
 }

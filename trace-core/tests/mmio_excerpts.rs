@@ -508,3 +508,82 @@ fn a_picture_that_is_none_is_a_finding() {
     let r = import::open(&folder.path().join("x.txt"), &Progress::new()).unwrap();
     assert_eq!(r.expected_screen().unwrap().unwrap().rgb(), b"abc");
 }
+
+/// A small generator of numbers.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// What stands where a field or a line stood.
+const HOSTILE: [&[u8]; 16] = [
+    b"0xffffffffffffffff",
+    b"18446744073709551616",
+    b"4294967296",
+    b"-1",
+    b"0",
+    b"16",
+    b"3",
+    b"0x100000000",
+    b"99999999999.999999",
+    b"\xff\xfe",
+    b"",
+    b"\n",
+    b"MAP 1.0 1 0xffffffffffffffff 0x0 0xffffffffffffffff 0x0 0\n",
+    b"PCIDEV ffff ffffffff ff ffffffffffffffff 0 1 0 0 0 fffffffffffffff0 ffffffffffffffff 1 10 0 0 0 ffffffffffffffff\n",
+    b"R 8 0.000000 1 0xffffffffffffffff 0xffffffffffffffff 0x0 0\n",
+    b"x-1 [000] .... 1.0: i: (ioremap+0x0/0x1) phys=0xffffffffffffffff size=0xffffffffffffffff\n",
+];
+
+#[test]
+fn whatever_stands_in_a_log_what_comes_of_it_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = [
+        "rv100.txt",
+        "undecoded.txt",
+        "virtio_gpu.aux.txt",
+        "radeonfb-arm64.txt",
+        "igb.txt",
+        "qemu-rv100.txt",
+    ];
+    let mut taken = 0;
+    for (seed, name) in names.iter().enumerate() {
+        let whole = std::fs::read(excerpt(name)).unwrap();
+        let mut numbers = Numbers(seed as u64);
+        for round in 0..150 {
+            let mut text = whole.clone();
+            for _ in 0..=numbers.below(12) {
+                // A field, or what is left of it.
+                let from = numbers.below(text.len());
+                let to = text[from..]
+                    .iter()
+                    .position(|b| b" \n=,".contains(b))
+                    .map_or(text.len(), |n| from + n);
+                let with = HOSTILE[numbers.below(HOSTILE.len())];
+                text.splice(from..to, with.iter().copied());
+            }
+            if round % 10 == 9 {
+                text.truncate(numbers.below(text.len()));
+            }
+            let path = folder.path().join("log.txt");
+            std::fs::write(&path, &text).unwrap();
+            let beside = folder.path().join("log.aux.txt");
+            std::fs::write(&beside, &text).unwrap();
+            let Ok(r) = trace::import(&path, &Options::default(), &Progress::new()) else {
+                continue;
+            };
+            taken += 1;
+            let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
+            assert_eq!(report.problems, vec![], "{name}, round {round}");
+            check::check(&r);
+        }
+    }
+    assert!(taken > 600, "{taken}");
+}

@@ -24,6 +24,9 @@ struct Info {
     events: u64,
     reads: u64,
     writes: u64,
+    /// Accesses of which the recorder saw the place and not the value, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undecoded: Option<u64>,
     interrupts: u64,
     polls: u64,
     jobs: u64,
@@ -85,12 +88,13 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let recording = &opened.recording;
     let facts = &recording.facts;
     let timeline = opened.timeline()?;
-    let (mut reads, mut writes, mut recorded) = (0, 0, 0);
+    let (mut reads, mut writes, mut undecoded, mut recorded) = (0, 0, 0u64, 0);
     for kind in recording.events.kind.iter() {
         match EventKind::from_raw(kind) {
             Some(EventKind::Read) => reads += 1,
             Some(EventKind::Write) => writes += 1,
             Some(EventKind::Interrupt) => recorded += 1,
+            Some(EventKind::Undecoded) => undecoded += 1,
             _ => {}
         }
     }
@@ -117,6 +121,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         events: recording.events.len() as u64,
         reads,
         writes,
+        undecoded: (undecoded > 0).then_some(undecoded),
         // A recorder that saw interrupts knows better than what their handlers' reads tell.
         interrupts: if recorded > 0 {
             recorded
@@ -190,10 +195,11 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         row(
             "Events",
             format!(
-                "{} ({}, {})",
+                "{} ({}, {}{})",
                 info.events,
                 counted(info.reads, "read"),
-                counted(info.writes, "write")
+                counted(info.writes, "write"),
+                info.undecoded.map(|n| format!(", {n} undecoded")).unwrap_or_default()
             ),
         ),
         row("Span", duration(info.span_ns)),

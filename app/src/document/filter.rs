@@ -209,6 +209,7 @@ impl<'a> Words<'a> {
             "not" => Filter::Not(Box::new(self.one()?)),
             "read" => Filter::Kind(EventKind::Read),
             "write" => Filter::Kind(EventKind::Write),
+            "undecoded" => Filter::Kind(EventKind::Undecoded),
             "poll" => Filter::Poll,
             "interrupt" | "irq" => Filter::Interrupt,
             _ => Filter::Name(word.to_uppercase()),
@@ -302,6 +303,7 @@ mod tests {
                 Filter::Not(Box::new(Filter::Poll))
             ))
         );
+        assert_eq!(parse("undecoded"), Ok(Filter::Kind(EventKind::Undecoded)));
         assert_eq!(
             parse("write js1"),
             Ok(and(Filter::Kind(EventKind::Write), Filter::Name("JS1".into())))

@@ -55,3 +55,16 @@ fn a_picture_has_the_shape_that_the_recording_tells() {
     assert_eq!(told, expected);
     assert_eq!(w.doc().facts.shapes.len(), 1, "one that does not fit does not count");
 }
+
+#[test]
+fn an_access_without_a_value_says_where_it_went_and_what_is_known_of_it() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace-core/tests/mmio/undecoded.txt");
+    let r = trace_core::import::open(log.as_ref(), &trace_core::progress::Progress::new()).unwrap();
+    let mut w = Window::of(r);
+    w.doc().go(5);
+    w.settle();
+    assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));
+    w.run("show-problems");
+    w.settle();
+    assert!(w.has_part("28 accesses were seen without the value"));
+}

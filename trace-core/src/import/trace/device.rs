@@ -2,7 +2,8 @@
 
 use super::super::error::{ImportError, Place};
 use super::windows::{Owner, Window};
-use crate::recording::{Bar, EXPANSION_ROM, PciFunction, Space, SpaceKind};
+use crate::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction, Space, SpaceKind};
+use crate::registers::RegisterMap;
 use std::path::Path;
 
 /// Most spaces of a recording: an event names its space in a byte.
@@ -29,15 +30,19 @@ pub(super) fn address(place: u32) -> String {
 
 /// What the accesses to a window of a device are to.
 ///
-/// A window of memory whose reads have no side effects (the function says so: prefetchable) and that has a MiB or more is
+/// Where a register map knows the device, it says which windows hold registers and which display memory. Otherwise a
+/// window of memory whose reads have no side effects (the function says so: prefetchable) and that has a MiB or more is
 /// display memory, any other one registers; the expansion ROM is memory to read. Prefetchable windows of registers
 /// exist, virtio's for one, and are small.
-pub(super) fn space_kind(bar: &Bar) -> SpaceKind {
+pub(super) fn space_kind(bar: &Bar, map: Option<&RegisterMap>) -> SpaceKind {
+    let name = bar.space_name();
     match bar {
         Bar { ports: true, .. } => SpaceKind::Ports,
         Bar {
             number: EXPANSION_ROM, ..
         } => SpaceKind::Memory,
+        _ if map.is_some_and(|m| m.space() == name) => SpaceKind::Registers,
+        _ if map.is_some_and(|m| m.framebuffers().contains(&name)) => SpaceKind::Framebuffer,
         Bar {
             prefetchable: true,
             bytes: FRAMEBUFFER_BYTES..,
@@ -45,6 +50,11 @@ pub(super) fn space_kind(bar: &Bar) -> SpaceKind {
         } => SpaceKind::Framebuffer,
         _ => SpaceKind::Registers,
     }
+}
+
+/// The register map of a function, where one knows it.
+fn map_of(f: &Function) -> Option<&'static RegisterMap> {
+    RegisterMap::for_hardware(&Hardware::Pci(f.pci.clone()))
 }
 
 /// The device that a person named: `1002:5159`, where it is, `0000:00:03.0` or `00:03.0`, or for a device of the device
@@ -115,13 +125,12 @@ pub(super) fn choose(
     named: Option<&DeviceName>,
 ) -> Result<Option<usize>, ImportError> {
     let mut scores = vec![(0u64, 0u64); functions.len()];
+    let maps: Vec<_> = functions.iter().map(map_of).collect();
     for w in windows {
         let (function, registers) = match w.owner {
             Owner::Bar { function, bar } => {
-                let kind = functions
-                    .get(function)
-                    .and_then(|f| bar_of(&f.pci, bar))
-                    .map(space_kind);
+                let of = functions.get(function).zip(maps.get(function));
+                let kind = of.and_then(|(f, map)| Some(space_kind(bar_of(&f.pci, bar)?, *map)));
                 (Some(function), kind == Some(SpaceKind::Registers))
             }
             Owner::Config { place } => (functions.iter().position(|f| f.place == place), false),
@@ -183,6 +192,7 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
         space: Space,
     }
     let function = chosen.and_then(|c| functions.get(c));
+    let map = function.and_then(map_of);
     let busiest = |fits: &dyn Fn(&Owner) -> bool| {
         let all = windows
             .iter()
@@ -218,7 +228,7 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
                     Some(more) if more < bar.bytes => format!("{}+{more:#x}", bar.space_name()),
                     _ => format!("{}@{:#x}", bar.space_name(), w.first & !PORTS),
                 };
-                space(name, space_kind(bar))
+                space(name, space_kind(bar, map))
             }
             Owner::Accessors if Some(number) == accessors => {
                 let bytes = bytes.next_power_of_two().max(0x1000);
@@ -248,7 +258,11 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
             SpaceKind::Config => 3,
             SpaceKind::Ports => 4,
         };
-        let most = if class == 0 { w.accesses } else { 0 };
+        let most = match class {
+            0 if map.is_some_and(|m| m.space() == space.name) => u64::MAX,
+            0 => w.accesses,
+            _ => 0,
+        };
         made.push(Made {
             order: (class, std::cmp::Reverse(most), number),
             window: number,
@@ -303,6 +317,27 @@ mod tests {
     }
 
     #[test]
+    fn a_register_map_says_which_window_is_which() {
+        let pci = PciFunction {
+            vendor: 0x1234,
+            device: 0x1111,
+            ..PciFunction::default()
+        };
+        let map = RegisterMap::for_hardware(&Hardware::Pci(pci)).unwrap();
+        let bar = |number| Bar {
+            number,
+            bytes: 0x1000,
+            ..Bar::default()
+        };
+        assert_eq!(map.space(), "bar2");
+        let kinds = [0, 1, 2].map(|n| space_kind(&bar(n), Some(map)));
+        assert_eq!(
+            kinds,
+            [SpaceKind::Framebuffer, SpaceKind::Registers, SpaceKind::Registers]
+        );
+    }
+
+    #[test]
     fn large_prefetchable_memory_is_for_pictures() {
         let bar = |number, bytes, ports, prefetchable| Bar {
             number,
@@ -318,7 +353,7 @@ mod tests {
             (bar(1, 0x100, true, false), SpaceKind::Ports),
             (bar(EXPANSION_ROM, 0x2_0000, false, false), SpaceKind::Memory),
         ] {
-            assert_eq!(space_kind(&bar), kind, "{bar:?}");
+            assert_eq!(space_kind(&bar, None), kind, "{bar:?}");
         }
     }
 }
