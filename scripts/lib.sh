@@ -68,9 +68,10 @@ install_packages() {
     rm -f "$log"
 }
 
-# QEMU for the boards `qemu:…`. Where the machine's own suites cannot give it (bookworm's conflicts with the tools of a
-# newer QEMU that are installed already), it comes from backports, through a source list and indexes that are gone
-# afterwards. Tests on such boards are skipped where there is none.
+# QEMU for the boards `qemu:…`. Recordings are compared on devices as QEMU 10 emulates them. Where Debian's own suites have
+# an older one, or cannot give it (bookworm's conflicts with the tools of a newer QEMU that are installed already), it
+# comes from backports, through a source list and indexes that are gone afterwards. Tests on such boards are skipped where
+# there is none.
 install_qemu() {
     ! command -v qemu-system-x86_64 >/dev/null 2>&1 || return 0
     say "missing, for devices in QEMU: $QEMU_PACKAGES"
@@ -84,16 +85,15 @@ install_qemu() {
         as_root="sudo"
     fi
     how="$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends"
-    from="this machine's suites"
     lists=$(mktemp -d)
     # shellcheck disable=SC2086 # lists of words
     {
         $as_root apt-get update -q >"$lists/log" 2>&1
-        if apt-get install -s -q --no-install-recommends $QEMU_PACKAGES >>"$lists/log" 2>&1; then
-            $how $QEMU_PACKAGES >>"$lists/log" 2>&1
-        else
-            # shellcheck disable=SC1091 # the system's own
-            suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+        # shellcheck disable=SC1091 # the system's own
+        suite=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}")
+        version=$(apt-cache policy qemu-system-x86 2>/dev/null | sed -n 's/^  Candidate: //p')
+        if [ -n "$suite" ] && ! { dpkg --compare-versions "$version" ge 1:10 &&
+            apt-get install -s -q --no-install-recommends $QEMU_PACKAGES >>"$lists/log" 2>&1; }; then
             from="$suite-backports, for this call only"
             archive=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$')
             mkdir -p "$lists/lists/partial"
@@ -104,6 +104,10 @@ install_qemu() {
                 -o APT::Sandbox::User=root"
             $as_root apt-get $with update -q >>"$lists/log" 2>&1 &&
                 $how $with -t "$suite-backports" $QEMU_PACKAGES >>"$lists/log" 2>&1
+        fi
+        if ! command -v qemu-system-x86_64 >/dev/null 2>&1; then
+            from="this machine's suites"
+            $how $QEMU_PACKAGES >>"$lists/log" 2>&1
         fi
     }
     if command -v qemu-system-x86_64 >/dev/null 2>&1; then

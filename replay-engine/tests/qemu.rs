@@ -245,14 +245,24 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     need_qemu!();
     let Some(log) = Log::open(stem) else { return };
     let mut b = board(device);
+    let told = b.info().description;
+    let version = told
+        .split(" as QEMU ")
+        .nth(1)
+        .and_then(|v| v.split('.').next()?.parse().ok());
+    if version.is_none_or(|v: u32| v < 10) {
+        println!("skipped: the log is of a device as QEMU 10 emulates it; this is {told}");
+        return;
+    }
     let function = function(&b);
     assert_eq!((function.vendor, function.device), log.function);
     let started = Instant::now();
     let played = log.play(&mut b);
+    // Its end waits for every access.
+    let shown = b.screen().unwrap().unwrap();
     let seconds = started.elapsed().as_secs_f64();
     let missed: Vec<_> = played.missed.iter().map(|m| (m.window, m.offset)).collect();
     assert_eq!(missed, misses, "{:?}", played.missed);
-    let shown = b.screen().unwrap().unwrap();
     let wanted = Picture::from_ppm(&log.picture()).unwrap();
     assert_eq!((shown.width(), shown.height()), (wanted.width(), wanted.height()));
     let pixels = shown.rgb().chunks(3).zip(wanted.rgb().chunks(3));

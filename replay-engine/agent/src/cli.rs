@@ -43,7 +43,8 @@ pub struct Serve {
     /// Unix socket to listen on
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
-    /// Device to own; may be given more than once [default: all software devices]
+    /// Device to own, software:MODEL or qemu:DEVICE[,PROPERTY=VALUE...]; may be given more than once [default: all
+    /// software devices]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Also let one unknown client pair, asking here
