@@ -342,6 +342,8 @@ fn a_killed_qemu_is_gone_until_a_reset() {
     assert_eq!(b.write(REGISTERS, EDU_LIVE, 4, 1), Err(DeviceError::Gone));
     assert_eq!(b.wait_interrupt(1, SECOND), Err(DeviceError::Gone));
     assert_eq!(b.pause(1), Err(DeviceError::Gone));
+    b.set_bus_mastering(false).unwrap();
+    assert!(b.set_bus_mastering(true).is_err());
     let e = b.screen().unwrap_err().to_string();
     assert!(e.contains("signal 9"), "{e}");
     b.reset().unwrap();

@@ -54,5 +54,6 @@ fn with_qemu_the_form_is_listed_and_what_it_does_not_know_is_told() {
     }
     let boards = run(["boards"]);
     assert!(boards.out.contains("qemu:DEVICE[,PROPERTY=VALUE…]"), "{boards:?}");
+    run(plan("qemu:edu")).assert_refused("qemu:edu is the device 1234:11e8 (edu): software:mali-g71 would fit");
     run(plan("qemu:toaster")).assert_refused("'toaster' is not a valid device model name");
 }

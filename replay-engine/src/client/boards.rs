@@ -102,7 +102,10 @@ impl Factories {
         Err(ClientError::OtherGpu {
             recorded: told(id, &made_on.gpu_name),
             board: board.to_owned(),
-            device: told(device.gpu_id, &device.gpu_name),
+            device: match &device.hardware {
+                Some(hardware) => format!("the device {} ({})", hardware.id(), device.gpu_name),
+                None => told(device.gpu_id, &device.gpu_name),
+            },
             fits: match self.made.iter().find(|(m, _)| here(m)) {
                 Some((model, _)) => format!("software:{model} would fit"),
                 None => "no software board of this program would fit".to_owned(),

@@ -429,6 +429,9 @@ impl Board for QemuBoard {
     fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
         if on {
             self.written = None;
+        } else if self.machine.is_none() {
+            // One that is gone or was reset masters nothing.
+            return Ok(());
         }
         self.with_board(|m| m.set_bus_mastering(on))
     }
