@@ -5,6 +5,7 @@ use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use trace_core::diff::{self, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference};
 
@@ -156,13 +157,21 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
+    // What the first recording accesses there; an access that only the second has is told by its offset alone.
+    let register = |d: &EventDifference| match d.a.and_then(|e| usize::try_from(e).ok()) {
+        Some(e) => {
+            let access = a.recording.events.access(e)?;
+            a.device?.name_of(&access).map(Cow::into_owned)
+        }
+        None => a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone()),
+    };
     let event = |d: &EventDifference| Event {
         job: d.job,
         a: d.a,
         b: d.b,
         kind: if d.write { "write" } else { "read" },
         offset: hex(u64::from(d.offset)),
-        register: a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone()),
+        register: register(d),
         value_a: d.value_a.map(hex),
         value_b: d.value_b.map(hex),
     };

@@ -4,6 +4,7 @@ use super::source::{Opened, Source, number};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::ops::Range;
 use trace_core::recording::{DmaMapRow, EventKind, InterruptLine};
 
@@ -129,7 +130,6 @@ fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl 
         match kind {
             Some(EventKind::Read | EventKind::Write) => {
                 let access = events.access(at)?;
-                let register = opened.map.and_then(|m| m.at(access.offset));
                 event.kind = if access.write { "write" } else { "read" };
                 event.space = opened
                     .recording
@@ -140,8 +140,11 @@ fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl 
                 event.offset = Some(hex(u64::from(access.offset)));
                 event.width = Some(access.width);
                 event.value = Some(hex(access.value));
-                event.means = register.map(|r| r.describe(access.value)).filter(|m| !m.is_empty());
-                event.register = register.map(|r| r.name.clone());
+                event.means = opened
+                    .device
+                    .and_then(|d| d.describe(&access))
+                    .filter(|m| !m.is_empty());
+                event.register = opened.device.and_then(|d| d.name_of(&access)).map(Cow::into_owned);
             }
             Some(EventKind::Interrupt) => {
                 let row = events.interrupts.get(payload)?;

@@ -8,7 +8,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
 use trace_core::recording::{AddressSpace, Buffer, DamagedPage, MmuFormat};
-use trace_core::registers::RegisterMap;
+use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 
 /// The argument that names a recording.
@@ -73,8 +73,10 @@ pub struct Opened {
     pub file: PathBuf,
     /// The recording.
     pub recording: Recording,
-    /// Register map of its GPU, where there is one.
+    /// Register map of its device, where there is one.
     pub map: Option<&'static RegisterMap>,
+    /// The same with the space that the registers are in.
+    pub device: Option<RecordedRegisters>,
 }
 
 impl Opened {
@@ -83,7 +85,8 @@ impl Opened {
     pub fn new(file: &Path, recording: Recording) -> Self {
         Self {
             file: file.to_owned(),
-            map: RegisterMap::for_gpu(recording.facts.identity.gpu_id),
+            map: RegisterMap::for_recording(&recording),
+            device: RecordedRegisters::new(&recording),
             recording,
         }
     }

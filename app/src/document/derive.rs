@@ -11,6 +11,7 @@ use trace_core::check::{Finding, FindingKind};
 use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
+use trace_core::registers::{Covering, RecordedRegisters, register_space};
 use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
 use trace_core::{check, timeline};
 
@@ -37,6 +38,8 @@ pub fn first(
         lane_totals: pyramid.count(&recording.events, 0..recording.events.len() as u64),
         pyramid,
         map,
+        device: RecordedRegisters::new(recording),
+        register_space: register_space(recording, map),
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
@@ -44,7 +47,7 @@ pub fn first(
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() {
         facts.gaps_in_knowledge.push(
-            "This GPU has no register map: registers have no names, and polls, interrupts and jobs are not found."
+            "This device has no register map: registers have no names, and polls, interrupts and jobs are not found."
                 .into(),
         );
     }
@@ -124,6 +127,7 @@ fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u3
     const NEAR: usize = 0x1_0000;
     const STEP: usize = 1 << 16;
     let map = map_of(recording);
+    let space = register_space(recording, map);
     let fact = |offset: u32| {
         let r = map.and_then(|m| m.at(offset));
         RegisterFact {
@@ -139,13 +143,22 @@ fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u3
     progress.set_total(n as u64);
     for from in (0..n).step_by(STEP) {
         for (e, a) in recording.events.accesses(from..(from + STEP).min(n)) {
-            let of = match near.get_mut(a.offset as usize) {
-                Some(slot) => slot.get_or_insert_with(|| fact(a.offset)),
-                None => far.entry(a.offset).or_insert_with(|| fact(a.offset)),
-            };
-            of.events.push(e as u32);
-            if a.write {
-                of.writes.push(e as u32);
+            if a.space != space {
+                continue;
+            }
+            // Nearly every access touches one register, or one place that the map does not know.
+            let mut parts = map.map_or_else(Covering::default, |m| m.covering(a.offset, a.width));
+            let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
+            while let Some(at) = offset {
+                let of = match near.get_mut(at as usize) {
+                    Some(slot) => slot.get_or_insert_with(|| fact(at)),
+                    None => far.entry(at).or_insert_with(|| fact(at)),
+                };
+                of.events.push(e as u32);
+                if a.write {
+                    of.writes.push(e as u32);
+                }
+                offset = parts.next().map(|p| p.register.offset);
             }
         }
         progress.advance(STEP as u64)?;

@@ -8,12 +8,13 @@ use super::axis::Axis;
 use super::jobs::{Chain, ChainJob, JobFact};
 use super::spaces::SpaceFact;
 use super::uses::Uses;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
-use trace_core::recording::{BufferRole, ChainReport, Recording};
-use trace_core::registers::{RegisterMap, Role};
+use trace_core::recording::{Access, BufferRole, ChainReport, Recording};
+use trace_core::registers::{RecordedRegisters, RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
 /// Most events between a write that makes a job ready and its submit; other threads access registers in between.
@@ -171,6 +172,10 @@ pub struct Facts {
     pub shapes: BTreeMap<String, Vec<u64>>,
     /// Names of registers that nobody sorted accesses of yet.
     pub map: Option<&'static RegisterMap>,
+    /// The same with the space that the registers are in.
+    pub device: Option<RecordedRegisters>,
+    /// Number of the space that the registers are in, whether or not a map knows them.
+    pub register_space: u8,
     /// Registers by offset.
     pub registers: BTreeMap<u32, RegisterFact>,
     /// Polls, by first event.
@@ -360,7 +365,7 @@ impl Facts {
     #[must_use]
     pub fn job_prepared_at(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
         let access = recording.events.access(usize::try_from(event).ok()?)?;
-        let register = self.map?.at(access.offset).filter(|_| access.write)?;
+        let register = self.device?.touched(&access).filter(|_| access.write)?;
         let next = [Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId];
         if !register.replay.role.as_ref().is_some_and(|r| next.contains(r)) {
             return None;
@@ -406,10 +411,33 @@ impl Facts {
         known.or_else(named).unwrap_or_else(|| format!("{offset:#06x}"))
     }
 
-    /// Whether the register at an offset has a name.
+    /// What an access is to: the registers that it touches, or a place in another space.
     #[must_use]
-    pub fn register_known(&self, offset: u32) -> bool {
-        self.map.is_some_and(|m| m.at(offset).is_some())
+    pub fn access_name(&self, recording: &Recording, access: &Access) -> String {
+        if access.space != self.register_space {
+            let space = recording.facts.spaces.get(usize::from(access.space));
+            let name = space.map_or("unknown space", |s| s.name.as_str());
+            return format!("{name} + {:#x}", access.offset);
+        }
+        let named = self.device.and_then(|d| d.name_of(access));
+        named.map_or_else(|| self.register_name(access.offset), Cow::into_owned)
+    }
+
+    /// Whether what an access is to has a name: registers that a map knows, and any place of another space.
+    #[must_use]
+    pub fn access_known(&self, access: &Access) -> bool {
+        access.space != self.register_space || self.device.is_some_and(|d| d.touched(access).is_some())
+    }
+
+    /// The offset of the first register that an access touches, or its own where no map knows one; `None` for accesses
+    /// to other spaces.
+    #[must_use]
+    pub fn register_of(&self, access: &Access) -> Option<u32> {
+        if access.space != self.register_space {
+            return None;
+        }
+        let touched = self.device.and_then(|d| d.touched(access));
+        Some(touched.map_or(access.offset, |r| r.offset))
     }
 
     /// The offset of the register of this name.

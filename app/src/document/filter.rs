@@ -244,15 +244,15 @@ impl Filter {
             Self::Poll => facts.poll_at(event).is_some(),
             Self::Interrupt => facts.interrupt_at(event).is_some(),
             Self::Name(text) => recording.events.access(at).is_some_and(|a| {
-                facts
-                    .registers
-                    .get(&a.offset)
+                let register = facts.register_of(&a);
+                register
+                    .and_then(|r| facts.registers.get(&r))
                     .is_some_and(|r| r.name.contains(text.as_str()) || r.block.contains(text.as_str()))
             }),
             Self::Block(text) => recording.events.access(at).is_some_and(|a| {
-                facts
-                    .registers
-                    .get(&a.offset)
+                let register = facts.register_of(&a);
+                register
+                    .and_then(|r| facts.registers.get(&r))
                     .is_some_and(|r| r.block.to_uppercase().contains(text.as_str()))
             }),
             Self::Compare(key, order, v) => {

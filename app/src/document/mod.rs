@@ -269,7 +269,7 @@ impl Document {
                 .recording
                 .events
                 .access(usize::try_from(self.moment).ok()?)
-                .map(|a| a.offset),
+                .and_then(|a| self.facts.register_of(&a)),
         }
     }
 

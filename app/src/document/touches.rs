@@ -210,7 +210,11 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         let Some(a) = recording.events.access(e as usize) else {
             continue;
         };
-        let half = a.value & 0xffff_ffff;
+        let half = match r.pair {
+            // Both halves at once.
+            Some(Half::Low { .. }) if a.width == 8 && is_high => a.value >> 32,
+            _ => a.value & 0xffff_ffff,
+        };
         if is_high {
             high = half;
         } else {

@@ -2,7 +2,6 @@
 
 use super::Document;
 use super::jobs::JobFact;
-use super::lookup::register_of;
 use crate::theme::text;
 use trace_core::recording::EventKind;
 use trace_core::registers::Role;
@@ -42,7 +41,7 @@ pub fn means(doc: &Document, event: u64) -> String {
     let Some(a) = events.access(at) else {
         return String::new();
     };
-    let Some(r) = register_of(&doc.recording, a.offset) else {
+    let Some((device, r)) = doc.facts.device.and_then(|d| Some((d, d.touched(&a)?))) else {
         return String::new();
     };
     if let Some(j) = doc.facts.job_submitted_at(event) {
@@ -61,7 +60,7 @@ pub fn means(doc: &Document, event: u64) -> String {
             _ => {}
         }
     }
-    r.describe(a.value)
+    device.describe(&a).unwrap_or_default()
 }
 
 /// Where an access without a value goes: `bar0+0x1000`.
@@ -84,7 +83,7 @@ pub fn line(doc: &Document, event: u64) -> String {
         Some(a) => format!(
             "{} {} {}",
             if a.write { "write" } else { "read" },
-            doc.facts.register_name(a.offset),
+            doc.facts.access_name(&doc.recording, &a),
             text::hex(a.value, a.width)
         ),
         None => match doc.recording.events.kind(at) {

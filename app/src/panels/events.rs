@@ -335,9 +335,9 @@ fn draw_row(
             if c.words {
                 word_to(word, access.right(), colour);
             }
-            let known = doc.facts.register_known(a.offset);
+            let known = doc.facts.access_known(&a);
             let shown = if known { p.text } else { p.warning };
-            let name = doc.facts.register_name(a.offset);
+            let name = doc.facts.access_name(&doc.recording, &a);
             if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &name, mono(), shown) {
                 cut = Some(name);
             }
@@ -404,7 +404,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     ];
     if let Some(a) = access {
         forms.extend([
-            ("Copy register", doc.facts.register_name(a.offset)),
+            ("Copy register", doc.facts.access_name(&doc.recording, &a)),
             ("Copy offset", format!("{:#x}", a.offset)),
             ("Copy value", format!("{:#x}", a.value)),
             ("Copy value in decimal", a.value.to_string()),
@@ -421,7 +421,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     }
     ui.separator();
     if let Some(a) = access {
-        let name = doc.facts.register_name(a.offset);
+        let name = doc.facts.access_name(&doc.recording, &a);
         if ui.button(format!("Show only {name}")).clicked() {
             view.filter = format!("offset = {:#x}", a.offset);
             doc.go(event);

@@ -4,7 +4,7 @@ use crate::table::{QueryError, accesses};
 use polars::prelude::*;
 use std::collections::HashMap;
 use trace_core::Recording;
-use trace_core::registers::RegisterMap;
+use trace_core::registers::RecordedRegisters;
 use trace_core::timeline::Timeline;
 
 /// What accesses are counted by.
@@ -66,12 +66,15 @@ const NONE: u64 = u64::MAX;
 /// # Errors
 /// When polars refuses.
 pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<Usage>, QueryError> {
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
-    let mut blocks: Vec<&str> = map.map_or_else(Vec::new, |m| m.registers().map(|r| r.block.as_str()).collect());
+    let device = RecordedRegisters::new(recording);
+    let mut blocks: Vec<&str> =
+        device.map_or_else(Vec::new, |d| d.map().registers().map(|r| r.block.as_str()).collect());
     blocks.sort_unstable();
     blocks.dedup();
-    let block = |offset: u32| {
-        let name = map.and_then(|m| m.at(offset)).map(|r| r.block.as_str())?;
+    // The table has no widths: what is at the first byte of an access stands for it.
+    let register = |space: u32, offset: u32| device.filter(|d| u32::from(d.space()) == space)?.map().holding(offset);
+    let block = |space: u32, offset: u32| {
+        let name = register(space, offset).map(|r| r.block.as_str())?;
         blocks.binary_search(&name).ok()
     };
     let submits: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
@@ -93,7 +96,7 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
         let offset = offset.unwrap_or(0);
         let key = match by {
             By::Register => u64::from(space.unwrap_or(0)) << 32 | u64::from(offset),
-            By::Block => block(offset).map_or(NONE, |b| b as u64),
+            By::Block => block(space.unwrap_or(0), offset).map_or(NONE, |b| b as u64),
             By::Thread => u64::from(thread.unwrap_or(0)),
             By::Job => submits
                 .partition_point(|s| *s <= event)
@@ -140,7 +143,7 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
         let key = keys.get(row).unwrap_or(NONE);
         let first_at = (spaces.get(row).unwrap_or(0), offsets.get(row).unwrap_or(0));
         let name = match by {
-            By::Register => map.and_then(|m| m.at(first_at.1)).map(|r| r.name.clone()),
+            By::Register => register(first_at.0, first_at.1).map(|r| r.name.clone()),
             By::Block => blocks.get(key as usize).map(|b| (*b).to_owned()),
             By::Thread => Some(key.to_string()),
             By::Job => (key != NONE).then(|| key.to_string()),

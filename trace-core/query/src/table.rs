@@ -4,7 +4,7 @@ use crate::lend::lend;
 use polars::prelude::*;
 use trace_core::Recording;
 use trace_core::recording::{EventKind, Events};
-use trace_core::registers::RegisterMap;
+use trace_core::registers::RecordedRegisters;
 
 /// Why a table could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -119,12 +119,17 @@ pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryErro
         ])
         .sort(["space", "offset"], SortMultipleOptions::default())
         .collect()?;
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
-    let names: Vec<String> = table
-        .column("offset")?
-        .u32()?
+    let device = RecordedRegisters::new(recording);
+    let (spaces, offsets) = (table.column("space")?.u32()?, table.column("offset")?.u32()?);
+    // The table has no widths: what is at the first byte of an access stands for it.
+    let name = |space: Option<u32>, offset: Option<u32>| {
+        let device = device.filter(|d| space == Some(u32::from(d.space())))?;
+        Some(device.map().holding(offset?)?.name.clone())
+    };
+    let names: Vec<String> = spaces
         .iter()
-        .map(|o| o.and_then(|o| map?.at(o)).map_or(String::new(), |r| r.name.clone()))
+        .zip(offsets.iter())
+        .map(|(s, o)| name(s, o).unwrap_or_default())
         .collect();
     table.insert_column(2, Column::new("register".into(), names))?;
     Ok(table)

@@ -3,12 +3,13 @@
 use crate::shaders;
 use crate::table::{QueryError, register_statistics};
 use polars::prelude::{Column, DataFrame};
+use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use trace_core::jobs::{self, JobType};
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
-use trace_core::registers::RegisterMap;
+use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -127,12 +128,12 @@ pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, Qu
 }
 
 fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, QueryError> {
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    let device = RecordedRegisters::new(recording);
     let (events, n) = (&recording.events, range.len());
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
     let mut offsets: Vec<Option<u32>> = Vec::with_capacity(n);
-    let mut registers: Vec<Option<&str>> = Vec::with_capacity(n);
+    let mut registers: Vec<Option<Cow<'_, str>>> = Vec::with_capacity(n);
     let mut widths: Vec<Option<u32>> = Vec::with_capacity(n);
     let mut values: Vec<Option<u64>> = Vec::with_capacity(n);
     let mut means: Vec<Option<String>> = Vec::with_capacity(n);
@@ -143,7 +144,6 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
         match events.kind(at) {
             Some(EventKind::Read | EventKind::Write) => {
                 if let Some(a) = events.access(at) {
-                    let known = map.and_then(|m| m.at(a.offset));
                     kind = if a.write { "write" } else { "read" };
                     space = recording
                         .facts
@@ -151,14 +151,14 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
                         .get(usize::from(a.space))
                         .map(|s| s.name.as_str());
                     (offset, width, value) = (Some(a.offset), Some(u32::from(a.width)), Some(a.value));
-                    meaning = known.map(|r| r.describe(a.value)).filter(|m| !m.is_empty());
-                    register = known.map(|r| r.name.as_str());
+                    meaning = device.and_then(|d| d.describe(&a)).filter(|m| !m.is_empty());
+                    register = device.and_then(|d| d.name_of(&a));
                 }
             }
             Some(EventKind::Interrupt) => {
                 kind = "interrupt";
                 if let Some(row) = events.interrupts.get(payload) {
-                    register = InterruptLine::from_raw(row.line).map(InterruptLine::name);
+                    register = InterruptLine::from_raw(row.line).map(|l| Cow::Borrowed(l.name()));
                     value = Some(u64::from(row.status));
                 }
             }
@@ -227,7 +227,7 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
 fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, QueryError> {
     let spans = &timeline.jobs;
     let at: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
-    let memory = RegisterMap::for_gpu(recording.facts.identity.gpu_id)
+    let memory = RegisterMap::for_recording(recording)
         .map(|map| jobs::memory_at_submits(recording, map, &at))
         .unwrap_or_default();
     let chains: Vec<_> = spans

@@ -3,7 +3,7 @@
 use super::{Few, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
-use crate::registers::RegisterMap;
+use crate::registers::RecordedRegisters;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is not
@@ -76,18 +76,24 @@ pub(super) fn registers(
             .is_some_and(|s| s.kind == SpaceKind::Registers)
     };
     let id = recording.facts.identity.gpu_id;
-    let Some(map) = RegisterMap::for_gpu(id) else {
+    let Some(device) = RecordedRegisters::new(recording) else {
         if let Some((event, _)) = recording
             .events
             .accesses(0..recording.events.len())
             .find(|(_, a)| is_registers(a.space))
         {
-            let message = format!("no register map knows a GPU with id {id:#010x}, so no register has a name");
+            let message = match recording.hardware() {
+                Some(h) if id == 0 => format!("no register map knows the device {}, so no register has a name", h.id()),
+                _ => format!("no register map knows a GPU with id {id:#010x}, so no register has a name"),
+            };
             let f = Finding::new(FindingKind::UnknownRegister, format!("event {event}"), message);
             findings.push(f.at_event(event as u64));
         }
         return Ok(());
     };
+    let map = device.map();
+    // Accesses to windows that the map says nothing of, told once each.
+    let mut others: BTreeMap<u8, Strange> = BTreeMap::new();
     let mut strange: BTreeMap<(u8, u32, u8), Strange> = BTreeMap::new();
     let mut features: BTreeMap<u32, u64> = BTreeMap::new();
     let mut changed = Few::new(FindingKind::FeatureChanged);
@@ -99,7 +105,16 @@ pub(super) fn registers(
         if listed && !is_registers(a.space) {
             continue;
         }
-        let Some(register) = map.at(a.offset).filter(|_| listed && a.width == 4) else {
+        if listed && a.space != device.space() {
+            let other = others.entry(a.space).or_insert(Strange {
+                first: event as u64,
+                count: 0,
+            });
+            other.count += 1;
+            continue;
+        }
+        let known = listed && map.knows(a.offset, a.width);
+        let Some(register) = map.touched(a.offset, a.width).filter(|_| known) else {
             // Hostile offsets must not fill memory: what is beyond the cap is counted with the last one kept.
             let key = (a.space, a.offset, a.width);
             if strange.len() < Few::MOST || strange.contains_key(&key) {
@@ -115,7 +130,7 @@ pub(super) fn registers(
             }
             continue;
         };
-        if register.identity && !a.write {
+        if register.identity && !a.write && register.width == a.width {
             let before = features.insert(a.offset, a.value);
             if let Some(before) = before.filter(|b| *b != a.value) {
                 changed.add(|| {
@@ -130,6 +145,16 @@ pub(super) fn registers(
         }
     }
     changed.tell(findings);
+    for (space, o) in others {
+        let name = spaces.get(usize::from(space)).map_or("", |s| s.name.as_str());
+        let message = format!(
+            "{} accesses to {name}, a window that the register map {} says nothing of",
+            o.count,
+            map.name()
+        );
+        let place = format!("event {}, {name}", o.first);
+        findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(o.first));
+    }
     for ((space, offset, width), s) in strange {
         let name = spaces
             .get(usize::from(space))

@@ -6,7 +6,7 @@ use super::spaces::{self, SpacePair};
 use super::{EventDiff, EventDifference, JobPair, MOST, RegisterDiff, key};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
-use crate::registers::{Half, ReadRule, Register, RegisterMap, Role};
+use crate::registers::{Half, ReadRule, Register, RegisterMap, Role, register_space};
 use std::collections::{BTreeMap, HashMap};
 
 type Item = (usize, Access);
@@ -55,8 +55,11 @@ impl Part {
 fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
     let mut parts = vec![Part::default()];
     let mut heads: HashMap<u32, u64> = HashMap::new();
+    let space = register_space(recording, map);
     for (event, a) in recording.events.accesses(0..recording.events.len()) {
-        let register = map.filter(|_| a.space == 0).and_then(|m| m.at(a.offset));
+        let register = map
+            .filter(|_| a.space == space)
+            .and_then(|m| m.touched(a.offset, a.width));
         let waits = !a.write && register.is_some_and(|r| r.replay.read == ReadRule::Until);
         let thread = recording.events.thread.get(event).unwrap_or(0);
         if let Some(last) = parts.last_mut() {
@@ -124,13 +127,14 @@ fn pairs(a: &[Part], b: &[Part], progress: &Progress) -> Result<Vec<PartPair>, C
 }
 
 fn map_of(r: &Recording) -> Option<&'static RegisterMap> {
-    RegisterMap::for_gpu(r.facts.identity.gpu_id)
+    RegisterMap::for_recording(r)
 }
 
 pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<Compared, Cancelled> {
     let map = map_of(a).or_else(|| map_of(b));
     let (parts_a, parts_b) = (parts(a, map), parts(b, map));
     let jobs = (parts_a.len() as u64 - 1, parts_b.len() as u64 - 1);
+    let space = register_space(a, map);
     let tables = spaces::pairs(a, b);
     let folded = |parts: &[Part]| parts.iter().map(|p| p.folded).sum();
     let mut out = EventDiff {
@@ -173,6 +177,7 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
                 Step::B(j) => (None, two.get(j)),
             };
             let Some((_, access)) = x.or(y) else { continue };
+            let map = map.filter(|_| access.space == space);
             match (x, y) {
                 (Some((_, v)), Some((_, w))) if v.value == w.value => {
                     out.same += 1;
@@ -188,7 +193,9 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
                 }
                 (Some(v), Some(w)) => {
                     out.changed += 1;
-                    register(&mut registers, map, v, w);
+                    if access.space == space {
+                        register(&mut registers, map, v, w);
+                    }
                 }
                 (Some(_), None) => out.only_a += 1,
                 _ => out.only_b += 1,
@@ -226,13 +233,14 @@ fn moved(
 /// Whether the values differ only where every run has its own: counters that run free, and the flush id that a driver
 /// reads and hands on with a job.
 fn each_its_own(map: Option<&RegisterMap>, v: &Access, w: &Access) -> bool {
-    let Some(r) = map.filter(|_| v.space == 0).and_then(|m| m.at(v.offset)) else {
+    let Some(part) = map.and_then(|m| m.covering(v.offset, v.width).next()) else {
         return false;
     };
+    let r = part.register;
     match (v.write, r.replay.read) {
         (true, _) => r.replay.role == Some(Role::FlushId),
         (false, ReadRule::Any | ReadRule::Feeds) => true,
-        (false, ReadRule::Masked(bits)) => (v.value ^ w.value) & bits == 0,
+        (false, ReadRule::Masked(bits)) => (part.bits(v.value) ^ part.bits(w.value)) & bits == 0,
         (false, ReadRule::Equal | ReadRule::Until) => false,
     }
 }
@@ -274,13 +282,16 @@ fn sort_what_is_alone(steps: &mut [Step], a: &[Item], b: &[Item]) {
 }
 
 fn register(registers: &mut BTreeMap<u32, RegisterDiff>, map: Option<&RegisterMap>, a: &Item, b: &Item) {
-    let offset = a.1.offset;
+    // Parts of a register are told as its parts, and bits of it in place.
+    let part = map.and_then(|m| m.covering(a.1.offset, a.1.width).next());
+    let offset = part.map_or(a.1.offset, |p| p.register.offset);
+    let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
     let entry = registers.entry(offset).or_insert_with(|| {
-        let known = map.and_then(|m| m.at(offset));
+        let known = part.map(|p| p.register);
         let mut fields = Vec::new();
         if let Some(r) = known {
             for field in &r.layout.fields {
-                let (x, y) = (field.extract(a.1.value), field.extract(b.1.value));
+                let (x, y) = (field.extract(in_place(a.1.value)), field.extract(in_place(b.1.value)));
                 if x != y {
                     fields.push((field.name.clone(), field.text(x), field.text(y)));
                 }

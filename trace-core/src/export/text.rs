@@ -2,7 +2,8 @@
 
 use crate::progress::Progress;
 use crate::recording::{Access, EventKind, Recording, UndecodedRow};
-use crate::registers::RegisterMap;
+use crate::registers::RecordedRegisters;
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Events between two looks at whether anybody still wants the result.
@@ -15,7 +16,7 @@ struct Row<'a> {
     kind: &'static str,
     space: &'a str,
     access: Option<Access>,
-    name: &'a str,
+    name: Cow<'a, str>,
     means: String,
     /// Offset of an access without a value.
     undecoded: Option<UndecodedRow>,
@@ -26,7 +27,7 @@ fn rows<'a>(
     progress: &'a Progress,
     mut each: impl FnMut(usize, Row<'a>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    let device = RecordedRegisters::new(recording);
     let events = &recording.events;
     progress.set_total(events.len() as u64);
     for event in 0..events.len() {
@@ -37,7 +38,6 @@ fn rows<'a>(
         }
         let access = events.access(event);
         let undecoded = events.undecoded(event);
-        let register = access.and_then(|a| map?.at(a.offset));
         let payload = events.payload.get(event).unwrap_or(0) as usize;
         let (kind, means) = match events.kind(event) {
             Some(EventKind::Read) => ("read", None),
@@ -68,7 +68,7 @@ fn rows<'a>(
             Some(EventKind::DmaMap) => ("dma-map", events.dma_map(event).map(|d| d.describe())),
             None => ("unknown", None),
         };
-        let described = || register.zip(access).map(|(r, a)| r.describe(a.value));
+        let described = || access.and_then(|a| device?.describe(&a));
         let space = events.space.get(event).map_or(0, usize::from);
         each(
             event,
@@ -83,7 +83,7 @@ fn rows<'a>(
                     .filter(|_| access.is_some() || undecoded.is_some())
                     .map_or("", |s| s.name.as_str()),
                 access,
-                name: register.map_or("", |r| r.name.as_str()),
+                name: access.and_then(|a| device?.name_of(&a)).unwrap_or_default(),
                 means: means.or_else(described).unwrap_or_default(),
                 undecoded,
             },
@@ -111,7 +111,7 @@ pub fn csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> 
             },
             (None, None) => write!(out, ",,,")?,
         }
-        writeln!(out, "{},{}", quoted(r.name), quoted(&r.means))
+        writeln!(out, "{},{}", quoted(&r.name), quoted(&r.means))
     })
 }
 
@@ -152,7 +152,7 @@ pub fn json_lines(recording: &Recording, out: &mut impl Write, progress: &Progre
                 put("width", width.into());
             }
         }
-        for (key, text) in [("register", r.name), ("means", r.means.as_str())] {
+        for (key, text) in [("register", &*r.name), ("means", r.means.as_str())] {
             if !text.is_empty() {
                 put(key, text.into());
             }

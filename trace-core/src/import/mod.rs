@@ -153,7 +153,7 @@ pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, I
         let file = KineFile::open_with(source, progress)?;
         progress.check()?;
         let recording = file.recording()?;
-        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+        let map = RegisterMap::for_recording(&recording);
         Ok(Opened {
             timeline: KeptTimeline::of(&file)?,
             pyramid: Pyramid::stored(&file, &recording, map)?,

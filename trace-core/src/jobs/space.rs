@@ -3,7 +3,7 @@
 use crate::memory::GpuMemoryView;
 use crate::mmu::root_from_register;
 use crate::recording::Recording;
-use crate::registers::{Half, RegisterMap, Role};
+use crate::registers::{Half, RegisterMap, Role, register_space};
 use std::collections::HashMap;
 
 /// Bits of a slot's configuration that hold the address-space number.
@@ -16,12 +16,13 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
     let spaces = &recording.facts.address_spaces;
     let mut written: HashMap<u32, u64> = HashMap::new();
     let mut next = 0u64;
+    let space = register_space(recording, Some(map));
     let mut out = Vec::with_capacity(submits.len());
     for &submit in submits {
         for event in next..submit {
             if let Some(a) = usize::try_from(event).ok().and_then(|e| recording.events.access(e))
                 && a.write
-                && a.space == 0
+                && a.space == space
             {
                 written.insert(a.offset, a.value);
             }

@@ -58,7 +58,7 @@ fn low_bytes(n: u8) -> u64 {
 }
 
 /// The registers that an access touches, by rising offset.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Covering<'a> {
     rest: std::slice::Iter<'a, Register>,
     start: u64,
@@ -102,9 +102,9 @@ impl RegisterMap {
     pub fn covering(&self, offset: u32, width: u8) -> Covering<'_> {
         let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(width.min(8)));
         let nothing = Covering {
-            rest: [].iter(),
             start,
             end,
+            ..Covering::default()
         };
         if !self.takes(width) || self.aligned_only() && self.at(offset).is_none() {
             return nothing;
@@ -124,6 +124,14 @@ impl RegisterMap {
     #[must_use]
     pub(crate) fn aligned_only(&self) -> bool {
         self.widths.count_ones() == 1
+    }
+
+    /// The register that a byte of the window belongs to.
+    #[must_use]
+    pub fn holding(&self, offset: u32) -> Option<&Register> {
+        let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
+        let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
+        here.find(|r| r.end() > offset).filter(|r| r.offset <= offset)
     }
 
     /// The first register that an access touches.

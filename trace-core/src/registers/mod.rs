@@ -20,7 +20,7 @@ pub use device::device_name;
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};
 pub use parse::RegisterMapError;
-pub use recorded::RecordedRegisters;
+pub use recorded::{RecordedRegisters, register_space};
 pub use screen::{ScreenFact, ScreenSource};
 
 use crate::recording::InterruptLine;
@@ -175,6 +175,8 @@ pub enum Role {
     InterruptStatus,
     /// The same; a read takes the interrupt back.
     InterruptStatusClears,
+    /// The same; a write takes back the interrupts whose bits it sets.
+    InterruptStatusAcknowledge,
     /// Takes interrupts of a device with one line back.
     InterruptClear,
     /// Which interrupts of a device with one line reach the CPU.

@@ -63,9 +63,9 @@ impl RecordedRegisters {
 }
 
 /// Number of the space of a recording that a map's registers are in: the one of the map's name for it, else the first
-/// that holds registers, else 0.
+/// that holds registers, else 0. Without a map it is the first that holds registers.
 #[must_use]
-pub(crate) fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
+pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
     let spaces = &recording.facts.spaces;
     let registers = |s: &crate::recording::Space| s.kind == SpaceKind::Registers;
     let named = map

@@ -115,6 +115,7 @@ const ROLES: &[(&str, Role)] = &[
     ("interrupt-raw", Role::InterruptRaw),
     ("interrupt-status", Role::InterruptStatus),
     ("interrupt-status-clears", Role::InterruptStatusClears),
+    ("interrupt-status-acknowledge", Role::InterruptStatusAcknowledge),
     ("interrupt-clear", Role::InterruptClear),
     ("interrupt-mask", Role::InterruptMask),
     ("interrupt-raise", Role::InterruptRaise),

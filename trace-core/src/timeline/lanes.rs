@@ -1,38 +1,48 @@
-//! Which lane of the timeline an event is in: the blocks of registers, what is no register, what is no access.
+//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no access.
 
 use crate::recording::{EventKind, Events, Recording, SpaceKind};
-use crate::registers::{Register, RegisterMap, Role};
+use crate::registers::{Register, RegisterMap, Role, register_space};
 use std::ops::Range;
 
 /// Accesses to registers that the map does not know.
 const UNKNOWN: &str = "unknown";
-/// Accesses to spaces that are no GPU registers.
+/// Accesses to spaces that are neither the device's registers nor a framebuffer.
 const ELSEWHERE: &str = "elsewhere";
 /// Notes that the recorder left, and events of kinds that nobody knows.
 const MARKS: &str = "marks";
 /// An event in no lane: an interrupt or a submit, which have lanes of their own.
 const NONE: u8 = u8::MAX;
-/// Most lanes.
-const MOST: usize = 120;
+/// Most lanes of blocks.
+const MOST: usize = 100;
+/// Most lanes of framebuffers; a card has one.
+const MOST_FRAMEBUFFERS: usize = 16;
 
 /// Lanes of a recording, and the lane of each register.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lanes {
-    /// Names, in the order in which they are shown. Behind those of the map come [`UNKNOWN`], [`ELSEWHERE`], [`MARKS`].
+    /// Names, in the order in which they are shown. Behind those of the map come those of the framebuffers, then
+    /// [`UNKNOWN`], [`ELSEWHERE`], [`MARKS`].
     pub names: Vec<String>,
-    /// Lane of each register, by word.
-    words: Vec<u8>,
+    /// Lane of each place, a word or a byte.
+    places: Vec<u8>,
+    /// How far an offset is shifted to its place: 2 where only words are accessed, else 0.
+    shift: u32,
     unknown: u8,
     elsewhere: u8,
     marks: u8,
-    /// The space whose accesses are the GPU's registers.
+    /// The space whose accesses are the device's registers.
     space: u8,
+    /// Lane of each other space that has one of its own: framebuffers.
+    spaces: Vec<(u8, u8)>,
 }
 
 /// What a register's lane is called: job slots and address spaces by number, power apart from the rest of the GPU.
 fn name(r: &Register) -> String {
-    let mut name = whole_name(r);
-    // A file has room for so much.
+    short(whole_name(r))
+}
+
+/// A name as far as a file has room for it.
+fn short(mut name: String) -> String {
     let most = (0..=super::pyramid_store::NAME_BYTES)
         .rev()
         .find(|n| name.is_char_boundary(*n));
@@ -81,29 +91,40 @@ impl Lanes {
         // A map has a handful of blocks; should it have more than fit, the rest share the lane of the unknown.
         found.truncate(MOST);
         let mut names: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
+        let space = register_space(recording, map);
+        let mut spaces = Vec::new();
+        for (s, number) in recording.facts.spaces.iter().zip(0u8..) {
+            if s.kind == SpaceKind::Framebuffer && number != space && spaces.len() < MOST_FRAMEBUFFERS {
+                spaces.push((number, names.len() as u8));
+                names.push(short(s.name.clone()));
+            }
+        }
         let unknown = names.len() as u8;
-        let bytes = map.map_or(0, RegisterMap::window_bytes);
-        let mut words = vec![unknown; (bytes / 4) as usize];
+        let shift = if map.is_some_and(RegisterMap::aligned_only) {
+            2
+        } else {
+            0
+        };
+        let end = map.and_then(|m| m.registers().map(Register::end).max()).unwrap_or(0);
+        let mut places = vec![unknown; (end as usize).div_ceil(1 << shift)];
         for r in map.into_iter().flat_map(RegisterMap::registers) {
             let lane = name(r);
             let lane = names.iter().position(|n| *n == lane).and_then(|l| u8::try_from(l).ok());
-            if let (Some(word), Some(lane)) = (words.get_mut((r.offset / 4) as usize), lane) {
-                *word = lane;
+            let own = (r.offset >> shift) as usize..(r.end() >> shift) as usize;
+            if let (Some(places), Some(lane)) = (places.get_mut(own), lane) {
+                places.fill(lane);
             }
         }
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
-        let space = recording
-            .facts
-            .spaces
-            .iter()
-            .position(|s| s.kind == SpaceKind::Registers);
         Self {
             names,
-            words,
+            places,
+            shift,
             unknown,
             elsewhere: unknown + 1,
             marks: unknown + 2,
-            space: space.and_then(|s| u8::try_from(s).ok()).unwrap_or(0),
+            space,
+            spaces,
         }
     }
 
@@ -117,7 +138,8 @@ impl Lanes {
         };
         let new: Vec<u8> = (0..self.names.len() as u8).map(|l| of(l, &self.names)).collect();
         let get = |l: u8| new.get(usize::from(l)).copied().unwrap_or(NONE);
-        self.words.iter_mut().for_each(|w| *w = get(*w));
+        self.places.iter_mut().for_each(|p| *p = get(*p));
+        self.spaces.iter_mut().for_each(|(_, lane)| *lane = get(*lane));
         self.unknown = get(self.unknown);
         self.elsewhere = get(self.elsewhere);
         self.marks = get(self.marks);
@@ -147,16 +169,17 @@ impl Lanes {
                     _ => self.marks,
                 }
             } else if space != self.space {
-                self.elsewhere
+                let own = self.spaces.iter().find(|(s, _)| *s == space);
+                own.map_or(self.elsewhere, |(_, lane)| *lane)
             } else {
                 if payload as usize != row {
                     row = payload as usize;
                     offsets = events.offset.iter_range(row..events.offset.len());
                 }
                 row = row.saturating_add(1);
-                let known = offsets.next().filter(|o| o % 4 == 0);
-                let word = known.and_then(|o| self.words.get((o / 4) as usize).copied());
-                word.unwrap_or(self.unknown)
+                let known = offsets.next().filter(|o| o.trailing_zeros() >= self.shift);
+                let place = known.and_then(|o| self.places.get((o >> self.shift) as usize).copied());
+                place.unwrap_or(self.unknown)
             };
             if lane != NONE {
                 call(event, usize::from(lane), write);

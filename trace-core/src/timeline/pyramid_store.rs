@@ -195,7 +195,7 @@ mod tests {
         crate::timeline::write(&r, &path, &Progress::new()).unwrap();
         let f = KineFile::open(&path).unwrap();
         let back = f.recording().unwrap();
-        let map = RegisterMap::for_gpu(r.facts.identity.gpu_id);
+        let map = RegisterMap::for_recording(&r);
         assert!(Pyramid::stored(&f, &back, map).unwrap().is_some());
         assert!(crate::timeline::Timeline::stored(&f).unwrap().is_some());
         assert_eq!(container::verify(&path).unwrap().problems, []);

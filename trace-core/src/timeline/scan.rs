@@ -3,7 +3,7 @@
 use super::{GAP_NS, Gap, Poll};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, SpaceKind};
-use crate::registers::{RegisterMap, Role};
+use crate::registers::{Register, RegisterMap, Role, register_space};
 use rayon::prelude::*;
 
 /// Events that one worker looks at in one go.
@@ -28,16 +28,18 @@ pub(super) enum Class {
     PowerOn,
 }
 
-/// The class of each register of a map, by word.
+/// The class of each register of a map, by word. Registers that share a word, and parts of one, have none: what this
+/// pass looks for are registers of 32 bits.
 pub(super) struct Classes {
     words: Vec<Class>,
-    /// The space whose accesses are the GPU's registers.
+    /// The space whose accesses are the device's registers.
     space: Option<u8>,
 }
 
 impl Classes {
     pub(super) fn new(recording: &Recording, map: &RegisterMap) -> Self {
-        let mut words = vec![Class::Plain; (map.window_bytes() / 4) as usize];
+        let end = map.registers().map(Register::end).max().unwrap_or(0);
+        let mut words = vec![Class::Plain; (end / 4) as usize];
         for r in map.registers() {
             let low = !matches!(r.pair, Some(crate::registers::Half::High { .. }));
             let slot = r.index.unwrap_or(0);
@@ -57,18 +59,14 @@ impl Classes {
                 None if r.block == "JOB_CONTROL" => Class::Handler(InterruptLine::Job),
                 _ => Class::Plain,
             };
-            if let Some(word) = words.get_mut((r.offset / 4) as usize) {
+            if let Some(word) = words.get_mut((r.offset / 4) as usize).filter(|_| r.width == 4) {
                 *word = class;
             }
         }
-        let space = recording
-            .facts
-            .spaces
-            .iter()
-            .position(|s| s.kind == SpaceKind::Registers);
+        let has_registers = recording.facts.spaces.iter().any(|s| s.kind == SpaceKind::Registers);
         Self {
             words,
-            space: space.and_then(|s| u8::try_from(s).ok()),
+            space: has_registers.then(|| register_space(recording, Some(map))),
         }
     }
 

@@ -218,7 +218,7 @@ impl KeptTimeline {
 /// # Errors
 /// As [`container::write`].
 pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<(), ContainerError> {
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id);
+    let map = RegisterMap::for_recording(recording);
     // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
     std::thread::scope(|scope| {
         let derived = scope.spawn(move || -> Result<_, Cancelled> {

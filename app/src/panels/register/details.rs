@@ -13,12 +13,16 @@ use std::sync::Arc;
 use trace_core::recording::Access;
 use trace_core::registers::{Field, FieldKind, Half, Role};
 
-/// The access that decides what is shown: the event at the moment, or the last access before it.
-pub(super) fn access_now(doc: &Document, register: u32) -> Option<(u64, Access)> {
+/// The access that decides what is shown, the event at the moment or the last access before it, and what the register
+/// holds after it.
+pub(super) fn access_now(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
     let events = &doc.facts.registers.get(&register)?.events;
-    let n = events.partition_point(|e| u64::from(*e) <= doc.moment());
-    let e = *events.get(n.checked_sub(1)?)?;
-    Some((u64::from(e), doc.recording.events.access(e as usize)?))
+    let n = events
+        .partition_point(|e| u64::from(*e) <= doc.moment())
+        .checked_sub(1)?;
+    let e = *events.get(n)?;
+    let value = lookup::value_after(&doc.recording, &doc.facts, register, events, n)?;
+    Some((u64::from(e), doc.recording.events.access(e as usize)?, value))
 }
 
 /// What is known of a register, as the inspector shows it too.
@@ -41,7 +45,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     if let Some(r) = def.filter(|r| !r.doc.is_empty()) {
         ui.add(egui::Label::new(RichText::new(&r.doc).font(small()).color(p.quiet)).wrap());
     }
-    let Some((event, access)) = access_now(doc, register) else {
+    let Some((event, access, held)) = access_now(doc, register) else {
         ui.add_space(8.0);
         let told = if doc.facts.knows(Stage::Registers) {
             "Nothing accessed it before this moment."
@@ -55,9 +59,10 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     ui.add_space(6.0);
     let colour = if access.write { p.write } else { p.read };
     let before = value_before(doc, register, event);
-    bits(ui, access.value, u32::from(access.width.min(4)) * 8, before, colour);
+    let width = lookup::register_width(&doc.recording, register, &access);
+    bits(ui, held, u32::from(width) * 8, before, colour);
     if let Some(r) = def {
-        let decoded = r.layout.decode(access.value);
+        let decoded = r.layout.decode(held);
         for f in &decoded.fields {
             let range = bit_range(f.field.lo, f.field.hi);
             let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
@@ -86,9 +91,9 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             );
         }
     }
-    if let Some(b) = before.filter(|b| *b != access.value) {
+    if let Some(b) = before.filter(|b| *b != held) {
         ui.add_space(2.0);
-        let hex = text::hex(b, access.width);
+        let hex = text::hex(b, width);
         ui.label(RichText::new(format!("was {hex}")).font(mono()).color(p.quiet));
     }
     widgets::section(ui, if access.write { "This write" } else { "This read" });
@@ -243,8 +248,8 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
 pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
     let events = &doc.facts.registers.get(&register)?.events;
     let n = events.partition_point(|e| u64::from(*e) < event);
-    let e = *events.get(n.checked_sub(1)?)?;
-    doc.recording.events.access(e as usize).map(|a| a.value)
+    let n = n.checked_sub(1)?;
+    lookup::value_after(&doc.recording, &doc.facts, register, events, n)
 }
 
 pub(super) fn bit_range(lo: u32, hi: u32) -> String {

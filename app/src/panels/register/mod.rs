@@ -9,7 +9,7 @@ pub use details::details;
 pub use view::{View, Which};
 
 use crate::document::moment::Selection;
-use crate::document::{Document, words};
+use crate::document::{Document, lookup, words};
 use crate::panels::desk::Asks;
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
@@ -58,6 +58,9 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
     });
 }
 
+/// Accesses that are looked at between two looks at whether to stop.
+const CHUNK: usize = 1 << 16;
+
 /// Looks for the accesses that change a register's value, apart from the interface thread.
 fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
     if view.looking == Some(register) {
@@ -70,13 +73,14 @@ fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: 
         let mut last = None;
         let events = facts.registers.get(&register).map(|f| f.events.as_slice());
         let mut stopped = false;
-        for part in events.unwrap_or_default().chunks(1 << 16) {
+        let events = events.unwrap_or_default();
+        for (i, part) in events.chunks(CHUNK).enumerate() {
             stopped |= progress.check().is_err();
             if stopped {
                 break;
             }
-            for e in part {
-                let now = recording.events.access(*e as usize).map(|a| a.value);
+            for (n, e) in part.iter().enumerate() {
+                let now = lookup::value_after(&recording, &facts, register, events, i * CHUNK + n);
                 if last != Some(now) {
                     out.push(*e);
                 }

@@ -1,7 +1,7 @@
 //! A register's values over the whole recording, in one strip.
 
-use crate::document::Document;
 use crate::document::moment::Selection;
+use crate::document::{Document, lookup};
 use crate::theme::{SOFT, mono_small, palette};
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
@@ -37,14 +37,15 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
         let upto = fact.events.partition_point(|e| u64::from(*e) < end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let Some(a) = last
+        let value = last.and_then(|n| lookup::value_after(&doc.recording, &doc.facts, register, &fact.events, n));
+        let access = last
             .and_then(|n| fact.events.get(n))
-            .and_then(|e| doc.recording.events.access(*e as usize))
-        else {
+            .and_then(|e| doc.recording.events.access(*e as usize));
+        let Some((value, a)) = value.zip(access) else {
             continue;
         };
-        if out.last().is_none_or(|s| (s.1, s.2) != (a.value, a.write)) {
-            out.push((i, a.value, a.write));
+        if out.last().is_none_or(|s| (s.1, s.2) != (value, a.write)) {
+            out.push((i, value, a.write));
         }
     }
     let steps = Arc::new(out);

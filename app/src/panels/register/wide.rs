@@ -20,7 +20,7 @@ pub(super) fn bits(doc: &Document, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let height = BITS + LINES as f32 * LINE + 2.0;
     let (full, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
-    let Some((event, access)) = access_now(doc, register) else {
+    let Some((event, access, held)) = access_now(doc, register) else {
         let told = "nothing accessed it before this moment";
         ui.painter()
             .text(full.left_top(), Align2::LEFT_TOP, told, small(), p.quiet);
@@ -28,18 +28,19 @@ pub(super) fn bits(doc: &Document, ui: &mut Ui, register: u32) {
     };
     let ink = if access.write { p.write } else { p.read };
     let before = value_before(doc, register, event);
-    let count = u32::from(access.width.clamp(1, 8)) * 8;
+    let width = lookup::register_width(&doc.recording, register, &access);
+    let count = u32::from(width.clamp(1, 8)) * 8;
     let w = full.width() / count as f32;
     let row = Rect::from_min_size(full.min, vec2(full.width(), BITS));
     ui.painter().rect_filled(row, 2.0, p.raised);
     let left = |bit: u32| row.left() + (count - 1 - bit.min(count - 1)) as f32 * w;
     for bit in 0..count {
         let cell = Rect::from_min_size(pos2(left(bit), row.top()), vec2(w, BITS));
-        let on = access.value >> bit & 1 == 1;
+        let on = held >> bit & 1 == 1;
         if on {
             ui.painter().rect_filled(cell.shrink(0.5), 1.0, ink);
         }
-        if before.is_some_and(|b| (b ^ access.value) >> bit & 1 == 1) {
+        if before.is_some_and(|b| (b ^ held) >> bit & 1 == 1) {
             let line = cell.left() + 1.0..=cell.right() - 1.0;
             ui.painter().hline(
                 line,
@@ -59,7 +60,7 @@ pub(super) fn bits(doc: &Document, ui: &mut Ui, register: u32) {
     let Some(def) = lookup::register_of(&doc.recording, register) else {
         return;
     };
-    let decoded = def.layout.decode(access.value);
+    let decoded = def.layout.decode(held);
     let mut fields: Vec<_> = decoded.fields.iter().filter(|f| f.field.lo < count).collect();
     fields.sort_by_key(|f| std::cmp::Reverse(f.field.lo));
     let mut ends = [f32::MIN; LINES];

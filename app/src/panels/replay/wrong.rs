@@ -2,7 +2,6 @@
 
 use super::say::told;
 use crate::document::Document;
-use crate::document::lookup::register_of;
 use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
@@ -11,6 +10,7 @@ use crate::theme::{ROW, body, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Divergence, FaultReport, Outcome};
+use trace_core::recording::Access;
 
 /// Most faults that are told in full.
 const FAULTS: usize = 8;
@@ -224,9 +224,10 @@ fn explained(doc: &Document, d: &Divergence) -> Vec<String> {
     let access = usize::try_from(d.event)
         .ok()
         .and_then(|e| doc.recording.events.access(e));
-    let register = access.and_then(|a| register_of(&doc.recording, a.offset));
+    let device = doc.facts.device;
     let value = |v: u64| {
-        let means = register.map(|r| r.describe(v)).unwrap_or_default();
+        let told = access.and_then(|a| device?.describe(&Access { value: v, ..a }));
+        let means = told.unwrap_or_default();
         match means.as_str() {
             "" => format!("{v:#x}"),
             m => format!("{v:#x}, {m}"),

@@ -53,6 +53,9 @@ fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
 fn devices_are_known_by_their_bus() {
     for (hardware, map) in [
         (pci(0x1234, 0x1111), "bochs-display"),
+        (pci(0x1002, 0x5046), "rage128"),
+        (pci(0x1002, 0x5159), "rv100"),
+        (pci(0x1af4, 0x1050), "virtio-gpu"),
         (pci(0x1234, 0x11e8), "edu"),
         (clock(), "pl031"),
     ] {
@@ -124,6 +127,36 @@ fn the_screen_is_told_by_registers() {
     assert_eq!(map.framebuffers(), ["bar0"]);
 }
 
+/// The mode of 1280 by 800 pixels of 8 bits that radeonfb sets.
+#[test]
+fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
+    for name in ["rage128", "rv100"] {
+        let map = RegisterMap::by_name(name).unwrap();
+        for (register, value, fact, told) in [
+            ("CRTC_H_TOTAL_DISP", 0x009f_00d7, ScreenFact::Width, 1280),
+            ("CRTC_V_TOTAL_DISP", 0x031f_033b, ScreenFact::Height, 800),
+            ("CRTC_PITCH", 0x00a0_00a0, ScreenFact::Pitch, 1280),
+            ("CRTC_GEN_CNTL", 0x0300_0200, ScreenFact::Depth, 8),
+            ("CRTC_GEN_CNTL", 0x0300_0200, ScreenFact::On, 1),
+            ("CRTC_OFFSET", 0x8000_0100, ScreenFact::Base, 0x100),
+            ("DAC_CNTL", 0xff00_2100, ScreenFact::PaletteBits, 8),
+            ("PALETTE_INDEX", 0x0007_0009, ScreenFact::PaletteIndex, 9),
+            ("PALETTE_DATA", 0x00aa_5500, ScreenFact::PaletteColour, 0x00aa_5500),
+        ] {
+            let (r, source) = map.screen().find(|(_, s)| s.fact == fact).unwrap();
+            assert_eq!((r.name.as_str(), source.read(value)), (register, Some(told)), "{name}");
+            assert_eq!(r.replay.role, Some(Role::Screen));
+        }
+    }
+    let map = RegisterMap::by_name("rv100").unwrap();
+    assert_eq!(map.name_of(0x55, 1).unwrap(), "CRTC_EXT_CNTL[15:8]");
+    assert_eq!(map.describe(0x55, 1, 4).unwrap(), "display off");
+    assert_eq!(map.describe(0x08, 1, 0x83).unwrap(), "PPLL_REF_DIV · write");
+    assert_eq!(map.describe(0x1598, 4, 0x0500_0010).unwrap(), "16 high · 1280 wide");
+    assert!(map.named("GPIO_DVI_DDC").unwrap().replay.before.is_some());
+    assert_eq!(map.named("AIC_PT_BASE").unwrap().replay.role, Some(Role::BusAddress));
+}
+
 #[test]
 fn what_reaches_memory_and_what_interrupts_is_marked() {
     let map = RegisterMap::by_name("edu").unwrap();
@@ -133,6 +166,18 @@ fn what_reaches_memory_and_what_interrupts_is_marked() {
     assert_eq!(role("EDU_DMA_COMMAND"), Some(Role::Doorbell));
     assert_eq!(role("EDU_INTERRUPT_STATUS"), Some(Role::InterruptStatus));
     assert_eq!(role("EDU_INTERRUPT_ACKNOWLEDGE"), Some(Role::InterruptClear));
+    let virtio = RegisterMap::by_name("virtio-gpu").unwrap();
+    for name in ["QUEUE_DESC", "QUEUE_DRIVER", "QUEUE_DEVICE"] {
+        for half in ["LO", "HI"] {
+            let r = virtio.named(&format!("{name}_{half}")).unwrap();
+            assert!(r.pair.is_some() && r.replay.role == Some(Role::BusAddress));
+        }
+    }
+    assert_eq!(virtio.named("QUEUE_NOTIFY_1").unwrap().offset, 0x3004);
+    assert_eq!(
+        virtio.describe(0x14, 1, 0x0f).unwrap(),
+        "seen · driver · driver ready · features agreed"
+    );
     let clock = RegisterMap::by_name("pl031").unwrap();
     assert_eq!(clock.named("RTC_DR").unwrap().replay.read, ReadRule::Any);
     assert_eq!(clock.named("RTC_PERIPHID3").unwrap().offset, 0xfec);
