@@ -417,7 +417,7 @@ impl Facts {
         if access.space != self.register_space {
             let space = recording.facts.spaces.get(usize::from(access.space));
             let name = space.map_or("unknown space", |s| s.name.as_str());
-            return format!("{name} + {:#x}", access.offset);
+            return format!("{name}+{:#x}", access.offset);
         }
         let named = self.device.and_then(|d| d.name_of(access));
         named.map_or_else(|| self.register_name(access.offset), Cow::into_owned)

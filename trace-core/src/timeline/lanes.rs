@@ -147,6 +147,12 @@ impl Lanes {
         self
     }
 
+    /// Lane of accesses to a space that does not hold the registers.
+    fn other(&self, space: u8) -> u8 {
+        let own = self.spaces.iter().find(|(s, _)| *s == space);
+        own.map_or(self.elsewhere, |(_, lane)| *lane)
+    }
+
     /// Calls back with each event of a range, its lane, and whether it writes. Events that are in no lane are left out.
     pub fn each(&self, events: &Events, range: Range<usize>, mut call: impl FnMut(usize, usize, bool)) {
         let mut kinds = events.kind.iter_range(range.clone());
@@ -165,12 +171,11 @@ impl Lanes {
                     Some(EventKind::Interrupt | EventKind::Submit) => continue,
                     // Without its value it says little of a register: it stands with those that are not known.
                     Some(EventKind::Undecoded) if space == self.space => self.unknown,
-                    Some(EventKind::Undecoded) => self.elsewhere,
+                    Some(EventKind::Undecoded) => self.other(space),
                     _ => self.marks,
                 }
             } else if space != self.space {
-                let own = self.spaces.iter().find(|(s, _)| *s == space);
-                own.map_or(self.elsewhere, |(_, lane)| *lane)
+                self.other(space)
             } else {
                 if payload as usize != row {
                     row = payload as usize;
