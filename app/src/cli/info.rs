@@ -140,7 +140,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         lost_events: facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         gpu: Gpu {
             id: hex(u64::from(facts.identity.gpu_id)),
-            name: facts.identity.gpu_name.clone(),
+            name: trace_core::registers::recorded_name(&opened.recording),
         },
         source: facts.identity.source.clone(),
         recorded: of_jobs(&recording.chain_reports()),

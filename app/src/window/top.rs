@@ -9,6 +9,7 @@ use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::device::Containment;
+use trace_core::registers::recorded_name;
 
 /// Draws the top bar.
 pub(super) fn top(app: &mut App, ui: &mut Ui) {
@@ -33,12 +34,8 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         if let Some(doc) = &app.doc {
             ui.label(RichText::new(text::middle(&doc.title, 28)).font(strong()).size(13.0))
                 .on_hover_text(doc.path.display().to_string());
-            let id = &doc.recording.facts.identity;
-            let gpu = if id.gpu_name.is_empty() {
-                "unknown GPU"
-            } else {
-                &id.gpu_name
-            };
+            let name = recorded_name(&doc.recording);
+            let gpu = if name.is_empty() { "unknown GPU" } else { &name };
             let span = doc.ns(doc.len().saturating_sub(1));
             let told = format!(
                 "{gpu} · {} · {} · {}",

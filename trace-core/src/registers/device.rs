@@ -55,6 +55,21 @@ pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     all.find(|d| d.id == id).map(|d| d.name.as_str())
 }
 
+/// What a recording is of, as people call it: the GPU's name that the recording tells, else the name that a map has for
+/// the device on the bus, else the device's ids; empty where the recording tells nothing.
+#[must_use]
+pub fn recorded_name(recording: &Recording) -> String {
+    let told = &recording.facts.identity.gpu_name;
+    if !told.is_empty() {
+        return told.clone();
+    }
+    let Some(hardware) = recording.hardware() else {
+        return String::new();
+    };
+    let mut names = RegisterMap::embedded().filter_map(|m| m.hardware_name(&hardware));
+    names.next().map_or_else(|| hardware.id(), str::to_owned)
+}
+
 impl RegisterMap {
     /// The embedded map for a device on a bus.
     #[must_use]

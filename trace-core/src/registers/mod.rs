@@ -16,7 +16,7 @@ mod screen;
 mod tests;
 
 pub use access::{Covering, Part};
-pub use device::device_name;
+pub use device::{device_name, recorded_name};
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};
 pub use parse::RegisterMapError;

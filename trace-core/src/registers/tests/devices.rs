@@ -2,7 +2,7 @@
 
 use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
 use crate::registers::map::ALL;
-use crate::registers::{ReadRule, RegisterMap, Role, ScreenFact, device_name};
+use crate::registers::{ReadRule, RegisterMap, Role, ScreenFact, device_name, recorded_name};
 
 fn pci(vendor: u16, device: u16) -> Hardware {
     Hardware::Pci(PciFunction {
@@ -72,13 +72,18 @@ fn devices_are_known_by_their_bus() {
 fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
     let mut r = Recording::default();
     assert!(RegisterMap::for_recording(&r).is_none());
+    assert_eq!(recorded_name(&r), "");
     r.facts.identity.gpu_id = 0x60a0_0002;
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
     // A bus device that no map knows says nothing against the GPU's id.
     r.set_hardware(&pci(0x8086, 0x1533));
+    assert_eq!(recorded_name(&r), "8086:1533");
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
     r.set_hardware(&clock());
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "pl031");
+    assert_eq!(recorded_name(&r), "Arm PL031 clock");
+    r.facts.identity.gpu_name = "Mali-G71".into();
+    assert_eq!(recorded_name(&r), "Mali-G71");
 }
 
 #[test]
