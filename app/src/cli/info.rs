@@ -188,7 +188,10 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     };
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     out.table(&[
-        row("GPU", format!("{} ({})", told(&info.gpu.name), info.gpu.id)),
+        match opened.recording.hardware() {
+            Some(h) if identity.gpu_id == 0 => row("Device", format!("{} ({})", told(&info.gpu.name), h.id())),
+            _ => row("GPU", format!("{} ({})", told(&info.gpu.name), info.gpu.id)),
+        },
         row("Driver", told(&identity.driver)),
         row("Board", told(&identity.board)),
         row("Source", told(&info.source)),
