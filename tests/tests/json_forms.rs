@@ -124,6 +124,39 @@ fn events() {
 }
 
 #[test]
+fn screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("little.txt");
+    std::fs::write(&log, little_log()).unwrap();
+    let ppm = folder.path().join("other.ppm");
+    std::fs::write(&ppm, [b"P6 64 64 255\n".to_vec(), vec![0x11; 64 * 64 * 3]].concat()).unwrap();
+    let (log, ppm) = (log.to_str().unwrap(), ppm.to_str().unwrap());
+    let all = json(&["screen", log, "--pixel", "2,0", "--compare", ppm], 1);
+    form(
+        &all,
+        "event:n stores:n space:s format:o since_event:n? known_pixels:n never_stored_pixels:n lost_pixels:n \
+         engine_runs:n cursor:b palette:b pixel:o comparison:o",
+    );
+    form(
+        &all["format"],
+        "width:n height:n pitch:n base:h pixel_form:s big_endian:b by_hand:b",
+    );
+    form(&all["pixel"], "x:n y:n offset:h color:s? known:s stores:a more:b");
+    each(
+        &all["pixel"]["stores"],
+        "event:n time_ns:n offset:h width:n value:h? color:s?",
+    );
+    form(&all["comparison"], "compared:n differing:n worst:n bounds:o?");
+    form(&all["comparison"]["bounds"], "left:n top:n right:n bottom:n");
+    assert_eq!(all["pixel"]["color"], "#ff0000");
+    assert_eq!(all["known_pixels"], 4);
+    assert_eq!(
+        (&all["comparison"]["compared"], &all["comparison"]["differing"]),
+        (&4.into(), &1.into())
+    );
+}
+
+#[test]
 fn jobs() {
     let jobs = json(&["jobs", &sample("chain2.kine")], 0);
     each(

@@ -22,6 +22,7 @@ mod pair;
 mod plan;
 mod record;
 mod replay;
+mod screen;
 mod shader;
 mod source;
 mod stats;
@@ -64,6 +65,7 @@ pub const VERBS: &[Verb] = &[
     who::VERB,
     map::VERB,
     memory::VERB,
+    screen::VERB,
     check::VERB,
     diff::VERB,
     import::VERB,

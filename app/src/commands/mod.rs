@@ -7,6 +7,7 @@ mod file;
 mod go;
 mod help;
 mod replay;
+mod screen;
 mod shader;
 mod table;
 mod view;

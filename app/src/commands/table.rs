@@ -1,7 +1,7 @@
 //! The table of commands. A new command is a line here.
 
 use super::when::*;
-use super::{edit, export, file, go, help, replay, shader, view};
+use super::{edit, export, file, go, help, replay, screen, shader, view};
 use crate::window::App;
 use crate::window::command::{Command, Menu};
 use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
@@ -31,6 +31,8 @@ table! {
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
     "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
     "export-table",     "Export the panel's table…",           File,   None,                has_doc,            export::table_of_panel;
+    "export-screen",    "Save the screen as PNG…",             File,   None,                has_screen,         screen::picture;
+    "export-film",      "Save the screen so far as a film…",   File,   None,                has_screen,         screen::film;
     "reload",           "Read again",                          File,   key(F5),             has_doc,            file::reload;
     "close",            "Close recording",                     File,   ctrl(W),             has_doc,            file::close;
     "quit",             "Quit",                                File,   ctrl(Q),             always,             file::quit;
@@ -58,6 +60,8 @@ table! {
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
     "next-problem",     "Next problem",                        Go,     key(F8),             has_findings,       go::next_problem;
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
+    "next-pixel-store", "Next store to the pixel",             Go,     key(N),              has_next_store,     screen::next_store;
+    "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
     "last-event",       "Last event",                          Go,     key(End),            has_events,         go::last_event;
     "go-address",       "Go to address…",                      Go,     ctrl(G),             has_spaces,         go::go_address;
@@ -87,6 +91,7 @@ table! {
     "show-jobs",        "Jobs",                                Panels, ctrl(Num5),          has_doc,            view::show_jobs;
     "show-shader",      "Shader",                              Panels, ctrl(Num0),          has_doc,            view::show_shader;
     "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
+    "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
     "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;
     "show-log",         "Log",                                 Panels, ctrl(Num9),          has_doc,            view::show_log;

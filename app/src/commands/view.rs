@@ -106,6 +106,7 @@ show! {
     show_jobs "jobs"
     show_shader "shader"
     show_inputs "inputs"
+    show_screen "screen"
     show_replay "replay"
     show_problems "problems"
     show_log "log"

@@ -65,6 +65,19 @@ pub fn has_divergences(app: &App) -> bool {
     doc(app).is_some_and(|d| d.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()))
 }
 
+/// Whether the Screen panel has a picture from the stores.
+pub fn has_screen(app: &App) -> bool {
+    app.doc.is_some() && app.views.screen.drawn().is_some()
+}
+
+pub fn has_next_store(app: &App) -> bool {
+    doc(app).is_some_and(|d| app.views.screen.neighbour(d, true).is_some())
+}
+
+pub fn has_previous_store(app: &App) -> bool {
+    doc(app).is_some_and(|d| app.views.screen.neighbour(d, false).is_some())
+}
+
 pub fn has_offer(app: &App) -> bool {
     doc(app).is_some_and(|d| d.offered.is_some())
 }

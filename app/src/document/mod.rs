@@ -18,6 +18,7 @@ pub mod replay;
 pub mod runs;
 pub mod safety;
 pub mod sample;
+pub mod screen;
 pub mod source;
 pub mod spaces;
 pub mod tables;

@@ -12,6 +12,7 @@ pub mod page_tables;
 pub mod problems;
 pub mod register;
 pub mod replay;
+pub mod screen;
 pub mod shader;
 pub mod timeline;
 pub mod views;
@@ -70,6 +71,11 @@ pub static PANELS: &[Panel] = &[
         id: "inputs",
         title: "Inputs",
         ui: |d, ui| inputs::ui(d.doc, &mut d.views.inputs, d.asks, ui),
+    },
+    Panel {
+        id: "screen",
+        title: "Screen",
+        ui: |d, ui| screen::ui(d.doc, &mut d.views.screen, d.asks, ui),
     },
     Panel {
         id: "replay",

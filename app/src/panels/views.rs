@@ -6,6 +6,7 @@ use super::jobs::view as jobs;
 use super::memory::view as memory;
 use super::page_tables::view as page_tables;
 use super::register::view as register;
+use super::screen::view as screen;
 use super::shader::view as shader;
 use super::timeline::view as timeline;
 
@@ -28,4 +29,6 @@ pub struct Views {
     pub shader: shader::View,
     /// Of the Inputs panel.
     pub inputs: inputs::View,
+    /// Of the Screen panel.
+    pub screen: screen::View,
 }

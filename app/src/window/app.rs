@@ -112,7 +112,7 @@ impl App {
             views: Views::default(),
             tasks: Tasks::default(),
             asks: Asks::new(setup.commands.iter().map(item).collect()),
-            dock: layout::tree(&layout::at_first()),
+            dock: layout::tree(&layout::at_first(false)),
             torn: Vec::new(),
             palette: None,
             typed: None,

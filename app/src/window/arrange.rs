@@ -7,6 +7,7 @@ use super::keep::{Keeper, Places};
 use super::layout::{self, Place, Sides, Torn};
 use super::leaving::Leave;
 use crate::document::Document;
+use crate::document::screen::has_framebuffer;
 use crate::document::workspace::{self, Side, VERSION, Workspace};
 use crate::log::{self, Level};
 use crate::panels;
@@ -39,7 +40,7 @@ impl App {
         if let Some(b) = &self.board {
             doc.replay.choose(b);
         }
-        self.as_at_first();
+        self.arrange_at_first(has_framebuffer(&doc.recording));
         self.views = Views::default();
         self.settings.opened(&doc.path);
         self.keeper = Keeper {
@@ -64,7 +65,12 @@ impl App {
 
     /// Arranges the panels as at first.
     pub fn as_at_first(&mut self) {
-        self.dock = layout::tree(&layout::at_first());
+        let screen = self.doc.as_ref().is_some_and(|d| has_framebuffer(&d.recording));
+        self.arrange_at_first(screen);
+    }
+
+    fn arrange_at_first(&mut self, screen: bool) {
+        self.dock = layout::tree(&layout::at_first(screen));
         self.torn.clear();
         self.outline = true;
         self.inspector = true;

@@ -84,11 +84,11 @@ impl Torn {
     }
 }
 
-/// The dock as it is at first: the timeline over the tabs.
+/// The dock as it is at first: the timeline over the tabs. `screen`: there is a framebuffer to be shown.
 #[must_use]
-pub fn at_first() -> Dock {
+pub fn at_first(screen: bool) -> Dock {
     let panel = |id: &str| Dock::Panel { id: id.into() };
-    let tabs = [
+    let mut tabs = vec![
         "events",
         "register",
         "memory",
@@ -100,6 +100,9 @@ pub fn at_first() -> Dock {
         "problems",
         "log",
     ];
+    if screen {
+        tabs.insert(1, "screen");
+    }
     Dock::Column {
         shares: vec![0.85, 1.15],
         children: vec![
@@ -162,7 +165,7 @@ pub fn tree(dock: &Dock) -> Tree<Pane> {
     let mut tiles = Tiles::default();
     match add(&mut tiles, dock, &mut Vec::new()) {
         Some(root) => Tree::new(egui::Id::unique("dock"), root, tiles),
-        None if *dock != at_first() => tree(&at_first()),
+        None if *dock != at_first(false) => tree(&at_first(false)),
         None => Tree::empty(egui::Id::unique("dock")),
     }
 }
@@ -221,7 +224,7 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
             .find_map(|(i, t)| matches!(t, Tile::Container(Container::Tabs(_))).then_some(*i));
         match tabs.and_then(|t| tree.tiles.get_mut(t)) {
             Some(Tile::Container(c)) => c.add_child(new),
-            _ => *tree = self::tree(&at_first()),
+            _ => *tree = self::tree(&at_first(false)),
         }
     }
     tree.make_active(|_, t| matches!(t, Tile::Pane(p) if *p == panel.id));
@@ -347,13 +350,13 @@ mod tests {
 
     #[test]
     fn the_dock_survives_the_way_through_the_tiles() {
-        let first = at_first();
+        let first = at_first(false);
         assert_eq!(dock(&tree(&first)), Some(first));
     }
 
     #[test]
     fn a_closed_panel_comes_back_to_the_tabs() {
-        let mut t = tree(&at_first());
+        let mut t = tree(&at_first(false));
         assert!(close(&mut t, "jobs"));
         assert!(t.tiles.find_pane(&"jobs").is_none());
         assert!(show(&mut t, "jobs"));

@@ -2,6 +2,7 @@
 // Every file of tests uses a part of this.
 #![allow(dead_code)]
 
+pub mod drawn;
 pub mod keys;
 pub mod long;
 
@@ -249,7 +250,12 @@ impl Window {
 
     /// A window with a recording that a test made up.
     pub fn of(recording: Recording) -> Self {
-        let mut w = Self::empty();
+        Self::themed(recording, ThemeChoice::Dark)
+    }
+
+    /// A window with a recording that a test made up, in a theme.
+    pub fn themed(recording: Recording, theme: ThemeChoice) -> Self {
+        let mut w = Self::sized(theme, 1.0);
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
         let path = w.folder.path().join("made-up.kine");
         w.app().take(Document::new(path, Arc::new(recording), Arc::new(facts)));

@@ -15,5 +15,6 @@ mod memory;
 mod page_tables;
 mod picture;
 mod recorded;
+mod screen;
 mod shader;
 mod unkept;

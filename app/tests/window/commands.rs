@@ -1,5 +1,6 @@
 //! Every row of the command table changes something.
 
+use crate::common::drawn::{TWICE, drawn};
 use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
@@ -107,6 +108,30 @@ fn offer(w: &mut Window) {
     w.edit();
     w.dies();
     assert!(w.has("Take up"), "the changes are offered");
+}
+
+/// A recording that draws, its screen in view after the last event, and a pixel chosen.
+fn screened(w: &mut Window) {
+    let facts = kinescope::document::derive::derive(&drawn(), &Default::default()).unwrap();
+    let path = w.folder.path().join("drawn.kine");
+    let doc = kinescope::document::Document::new(path, drawn().into(), facts.into());
+    w.app().take(doc);
+    w.settle();
+    ran(w, "show-screen");
+    ran(w, "last-event");
+    w.views().screen.pixel = Some(TWICE);
+    w.settle();
+}
+
+fn saves_screen(w: &mut Window, id: &str) {
+    screened(w);
+    let out = w.folder.path().join("saved.png");
+    w.will_choose(&out);
+    ran(w, id);
+    let png = std::fs::read(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().failed()));
+    assert!(png.starts_with(b"\x89PNG"));
+    let moves = png.windows(4).any(|c| c == b"acTL");
+    assert_eq!(moves, id == "export-film");
 }
 
 /// Every row of the command table with the check that shows what it changed.
@@ -408,6 +433,23 @@ const CHECKS: &[(&str, Check)] = &[
     ("show-jobs", shows_panel),
     ("show-shader", shows_panel),
     ("show-inputs", shows_panel),
+    ("show-screen", shows_panel),
+    ("export-screen", saves_screen),
+    ("export-film", saves_screen),
+    ("next-pixel-store", |w, id| {
+        screened(w);
+        let n = w.doc().len();
+        w.doc().go(n - 2);
+        w.settle();
+        ran(w, id);
+        assert_eq!(w.doc().moment(), n - 1);
+    }),
+    ("previous-pixel-store", |w, id| {
+        screened(w);
+        let n = w.doc().len();
+        ran(w, id);
+        assert_eq!(w.doc().moment(), n - 2);
+    }),
     ("show-replay", shows_panel),
     ("show-problems", shows_panel),
     ("show-log", shows_panel),

@@ -1,6 +1,8 @@
 //! Pictures of the window, a panel in front, in both themes.
 
 use crate::common::Window;
+use crate::common::drawn::{TWICE, drawn};
+use kinescope::panels::screen::What;
 use kinescope::theme::ThemeChoice;
 
 fn picture(name: &str, panel: &str, theme: ThemeChoice) {
@@ -32,6 +34,33 @@ fn shader_dark() {
 #[test]
 fn shader_light() {
     code("shader_light", ThemeChoice::Light, 1.5);
+}
+
+/// The screen of a recording that draws, a pixel of it chosen.
+fn screen(name: &str, what: What, theme: ThemeChoice) {
+    let mut w = Window::themed(drawn(), theme);
+    w.app().settings.hints_read = 9;
+    w.run("show-screen");
+    w.run("last-event");
+    w.views().screen.pixel = Some(TWICE);
+    w.views().screen.what = what;
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+#[test]
+fn screen_dark() {
+    screen("screen_dark", What::Stores, ThemeChoice::Dark);
+}
+
+#[test]
+fn screen_light() {
+    screen("screen_light", What::Stores, ThemeChoice::Light);
+}
+
+#[test]
+fn screen_difference_dark() {
+    screen("screen_difference_dark", What::Difference, ThemeChoice::Dark);
 }
 
 macro_rules! pictures {

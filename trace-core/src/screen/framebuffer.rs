@@ -332,6 +332,15 @@ impl FramebufferState {
         let _ = self.replay(&fb.events, fb.space, self.next..target, &mut touched);
     }
 
+    /// Events that [`FramebufferState::seek`] would go through.
+    #[must_use]
+    pub fn distance(&self, framebuffer: &Framebuffer, event: u64) -> u64 {
+        let target = usize::try_from(event).map_or(framebuffer.events.len(), |e| e.min(framebuffer.events.len()));
+        let from = target / framebuffer.interval * framebuffer.interval;
+        let from = if self.next > target { from } else { self.next.max(from) };
+        (target - from) as u64
+    }
+
     fn replay(
         &mut self,
         events: &Events,

@@ -1,0 +1,448 @@
+//! `screen`: the picture that the stores of a recording left, at any event; who stored to a pixel; how it compares with
+//! another picture.
+
+use super::out::counted;
+use super::outputs::Files;
+use super::source::{Source as Argument, number};
+use super::{Exit, Failure, Out, Verb, hex, waiting};
+use crate::document::screen::{Look, Screen, Source, files, parse};
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use trace_core::recording::Recording;
+use trace_core::screen::{
+    ByteOrder, Comparison, Drawn, Known, Picture, PixelCounts, ScreenFormat, Store, compare_where,
+};
+
+pub const VERB: Verb = Verb {
+    name: "screen",
+    about: "The picture that the stores left in the framebuffer; --pixel tells who stored to one, --compare what differs",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// Stores to a pixel that text lists; JSON lists all.
+const MOST: usize = 40;
+/// Stores to a pixel that JSON lists.
+const MOST_STORES: usize = 1_000_000;
+/// Most pictures of a film.
+const MOST_FRAMES: u32 = 10_000;
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Argument,
+    /// The screen after this event (default: after the last)
+    #[arg(long, value_name = "N", value_parser = number)]
+    event: Option<u64>,
+    /// Write the picture to this file: .png, where what is not known is transparent, or .ppm, where it is grey
+    #[arg(short = 'o', value_name = "OUT")]
+    to: Option<PathBuf>,
+    /// Write so many pictures up to the event as a moving PNG
+    #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_FRAMES)))]
+    frames: Option<u32>,
+    /// The form of the screen, instead of what the display registers tell: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
+    /// [,base=OFFSET][,big-endian]; PIXEL is indexed8, rgb555, rgb565, rgb888, bgr888, xrgb8888 or xbgr8888
+    #[arg(long, value_name = "FORM", value_parser = parse)]
+    format: Option<ScreenFormat>,
+    /// List the stores to this pixel, counted from the upper left
+    #[arg(long, value_name = "X,Y", value_parser = pixel)]
+    pixel: Option<(u32, u32)>,
+    /// Compare with this picture (binary PPM), or without one with what the device showed at the end; exit 1 when a
+    /// pixel differs
+    #[arg(long, value_name = "PICTURE.ppm", num_args = 0..=1)]
+    compare: Option<Option<PathBuf>>,
+    /// Write where the compared pictures differ, as PNG: the more, the brighter
+    #[arg(long, value_name = "OUT.png", requires = "compare")]
+    heat: Option<PathBuf>,
+}
+
+fn pixel(text: &str) -> Result<(u32, u32), String> {
+    let both = text.split_once(',');
+    let both = both.and_then(|(x, y)| Some((x.trim().parse().ok()?, y.trim().parse().ok()?)));
+    both.ok_or_else(|| format!("'{text}' is no pixel (expected X,Y)"))
+}
+
+#[derive(Serialize)]
+struct Report {
+    event: u64,
+    space: String,
+    stores: u64,
+    format: Form,
+    since_event: Option<u64>,
+    known_pixels: u64,
+    never_stored_pixels: u64,
+    lost_pixels: u64,
+    engine_runs: usize,
+    cursor: bool,
+    palette: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pixel: Option<Pixel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Compared>,
+}
+
+#[derive(Serialize)]
+struct Form {
+    width: u32,
+    height: u32,
+    pitch: u32,
+    base: String,
+    pixel_form: &'static str,
+    big_endian: bool,
+    by_hand: bool,
+}
+
+#[derive(Serialize)]
+struct Pixel {
+    x: u32,
+    y: u32,
+    offset: String,
+    color: Option<String>,
+    known: &'static str,
+    stores: Vec<StoreRow>,
+    more: bool,
+}
+
+#[derive(Serialize)]
+struct StoreRow {
+    event: u64,
+    time_ns: u64,
+    offset: String,
+    width: u8,
+    value: Option<String>,
+    color: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Compared {
+    compared: u64,
+    differing: u64,
+    worst: u8,
+    bounds: Option<Bounds>,
+}
+
+#[derive(Serialize)]
+struct Bounds {
+    left: u32,
+    top: u32,
+    right: u32,
+    bottom: u32,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let mut files = Files::of(&arguments.source.file);
+    if let Some(Some(other)) = &arguments.compare {
+        files = files.reads("--compare", other);
+    }
+    files
+        .writes("-o", arguments.to.as_deref())
+        .writes("--heat", arguments.heat.as_deref())
+        .check()?;
+    let form = arguments.to.as_deref().map(form_of).transpose()?;
+    if form == Some(FileForm::Ppm) && arguments.frames.is_some() {
+        return Err(Failure::usage(
+            "a film is a moving PNG: give -o a name that ends in .png",
+        ));
+    }
+    let opened = arguments.source.open()?;
+    let recording = &opened.recording;
+    let file = &arguments.source.file;
+    let fail = |e: &dyn std::fmt::Display| Failure::file(file, e);
+    let events = recording.events.len() as u64;
+    let event = match arguments.event {
+        Some(n) if n >= events => {
+            let told = counted(events, "event");
+            return Err(fail(&format!(
+                "event {n} does not exist (the recording has {told}, counted from 0)"
+            )));
+        }
+        Some(n) => n,
+        None => events.saturating_sub(1),
+    };
+    let screen = waiting::show("reading stores", |progress, _| {
+        Screen::read(recording, progress).map_err(|e| fail(&e))
+    })?;
+    let source = arguments.format.map_or(Source::Registers, Source::Hand);
+    let (look, drawn) = screen.drawn(source, event).map_err(|e| {
+        let first = e
+            .first
+            .filter(|f| *f > event)
+            .map(|f| format!("; event {f} is the first with a screen"));
+        let hint = match source {
+            Source::Registers => "; --format gives the form by hand",
+            Source::Hand(_) => "",
+        };
+        fail(&format!(
+            "no screen after event {event}: {e}{}{hint}",
+            first.unwrap_or_default()
+        ))
+    })?;
+    if let (Some(to), Some(form)) = (&arguments.to, form) {
+        write(&screen, source, event, &drawn, (to, form), arguments.frames)?;
+    }
+    let pixel = match arguments.pixel {
+        Some(at) => Some(stores(recording, &screen, &look, &drawn, at, out.json()).map_err(|e| fail(&e))?),
+        None => None,
+    };
+    let comparison = match &arguments.compare {
+        Some(other) => Some(compared(&screen, &drawn, other.as_deref(), file)?),
+        None => None,
+    };
+    if let (Some(c), Some(to)) = (&comparison, &arguments.heat) {
+        let png = files::png(c.width, c.height, &heat(c)).map_err(|e| Failure::file(to, e))?;
+        output::write(to, &png)?;
+    }
+    let differs = comparison.as_ref().is_some_and(|c| c.differing > 0);
+    let counts = drawn.counts();
+    let report = Report {
+        event,
+        space: screen.space.clone(),
+        stores: screen.framebuffer.after(event).stores(),
+        format: form_row(&look.format, source),
+        since_event: look.since,
+        known_pixels: counts.known,
+        never_stored_pixels: counts.never,
+        lost_pixels: counts.lost,
+        engine_runs: screen.engine_runs(event),
+        cursor: look.cursor,
+        palette: !look.grey,
+        pixel,
+        comparison: comparison.as_ref().map(compared_row),
+    };
+    if out.json() {
+        out.value(&report)?;
+    } else {
+        text(&report, &look, counts, out)?;
+    }
+    Ok(Exit::found(differs))
+}
+
+/// A format of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FileForm {
+    Png,
+    Ppm,
+}
+
+fn form_of(path: &Path) -> Result<FileForm, Failure> {
+    match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
+        Some("png" | "apng") => Ok(FileForm::Png),
+        Some("ppm") => Ok(FileForm::Ppm),
+        _ => Err(Failure::file(
+            path,
+            "the name does not say the format (expected .png or .ppm)",
+        )),
+    }
+}
+
+fn write(
+    screen: &Screen,
+    source: Source,
+    event: u64,
+    drawn: &Drawn,
+    (to, form): (&Path, FileForm),
+    frames: Option<u32>,
+) -> Result<(), Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::file(to, e);
+    match (form, frames) {
+        (FileForm::Png, Some(n)) => waiting::show("drawing", |progress, _| {
+            let events = screen.moments(event, n);
+            let done: Result<(), files::FileError> =
+                output::write_with(to, |mut file| files::film(screen, source, &events, &mut file, progress));
+            done.map_err(|e| failed(&e))
+        }),
+        (FileForm::Png, None) => {
+            let png = files::png(drawn.width(), drawn.height(), &drawn.to_rgba()).map_err(|e| failed(&e))?;
+            Ok(output::write(to, &png)?)
+        }
+        (FileForm::Ppm, _) => {
+            let picture = drawn.to_picture([128; 3]).map_err(|e| failed(&e))?;
+            Ok(output::write(to, &picture.to_ppm())?)
+        }
+    }
+}
+
+fn form_row(f: &ScreenFormat, source: Source) -> Form {
+    Form {
+        width: f.width,
+        height: f.height,
+        pitch: f.pitch,
+        base: hex(f.base),
+        pixel_form: f.pixel.name(),
+        big_endian: f.order == ByteOrder::Big,
+        by_hand: source != Source::Registers,
+    }
+}
+
+fn color(c: [u8; 3]) -> String {
+    format!("#{:02x}{:02x}{:02x}", c[0], c[1], c[2])
+}
+
+fn known(k: Known) -> &'static str {
+    match k {
+        Known::Yes => "yes",
+        Known::Never => "never stored",
+        Known::Lost => "stored without its value",
+    }
+}
+
+fn stores(
+    recording: &Recording,
+    screen: &Screen,
+    look: &Look,
+    drawn: &Drawn,
+    (x, y): (u32, u32),
+    all: bool,
+) -> Result<Pixel, String> {
+    let f = look.format;
+    let at = f.offset(x, y).ok_or_else(|| {
+        format!(
+            "pixel {x},{y} is outside the screen, which has {} by {}",
+            f.width, f.height
+        )
+    })?;
+    let size = f.pixel.bytes();
+    let most = if all { MOST_STORES } else { MOST };
+    let found = waiting::show("finding stores", |progress, _| {
+        let range = at..at + u64::from(size);
+        screen
+            .framebuffer
+            .stores_to(range, most, progress)
+            .map_err(|e| Failure::usage(e.to_string()))
+    });
+    let found = found.map_err(|e| e.to_string())?;
+    let row = |s: &Store| {
+        let bytes = s.bytes.get(..size as usize).unwrap_or_default();
+        let told = s.known.iter().take(size as usize).all(|k| *k == Known::Yes);
+        StoreRow {
+            event: s.event,
+            time_ns: usize::try_from(s.event)
+                .ok()
+                .and_then(|e| recording.events.time.get(e))
+                .unwrap_or(0),
+            offset: hex(u64::from(s.offset)),
+            width: s.width,
+            value: s.value.map(hex),
+            color: told
+                .then(|| f.color(f.value(bytes), &look.palette))
+                .flatten()
+                .map(color),
+        }
+    };
+    Ok(Pixel {
+        x,
+        y,
+        offset: hex(at),
+        color: drawn.pixel(x, y).map(color),
+        known: known(drawn.known_at(x, y).unwrap_or(Known::Never)),
+        stores: found.list.iter().map(row).collect(),
+        more: found.more,
+    })
+}
+
+fn compared(screen: &Screen, drawn: &Drawn, other: Option<&Path>, file: &Path) -> Result<Comparison, Failure> {
+    let (told, at) = match other {
+        Some(path) => {
+            let bytes = std::fs::read(path).map_err(|e| Failure::file(path, e))?;
+            (Picture::from_ppm(&bytes).map_err(|e| Failure::file(path, e))?, path)
+        }
+        None => match &screen.expected {
+            Some(Ok(p)) => (p.clone(), file),
+            Some(Err(e)) => return Err(Failure::file(file, e)),
+            None => {
+                let told = "the recording has no picture of the screen at its end; give --compare one";
+                return Err(Failure::file(file, told));
+            }
+        },
+    };
+    let own = drawn.to_picture([0; 3]).map_err(|e| Failure::file(file, e))?;
+    compare_where(&own, &told, drawn.known()).map_err(|e| Failure::file(at, e))
+}
+
+fn compared_row(c: &Comparison) -> Compared {
+    Compared {
+        compared: c.compared,
+        differing: c.differing,
+        worst: c.worst,
+        bounds: c.bounds.map(|[left, top, right, bottom]| Bounds {
+            left,
+            top,
+            right,
+            bottom,
+        }),
+    }
+}
+
+/// Black where nothing differs, from red to yellow where it does.
+fn heat(c: &Comparison) -> Vec<u8> {
+    let pixel = |d: &u8| match d {
+        0 => [0, 0, 0, 255],
+        d => [255, *d, 0, 255],
+    };
+    c.difference.iter().flat_map(pixel).collect()
+}
+
+fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(), Failure> {
+    let since = match r.since_event {
+        Some(e) => format!(" (registers, since event {e})"),
+        None => " (by hand)".to_owned(),
+    };
+    out.line(format!("screen   {}{since}", look.format))?;
+    let stores = counted(r.stores, "store");
+    out.line(format!("after    event {}, {stores} to {}", r.event, r.space))?;
+    let mut told = vec![format!("{} known", counted(counts.known, "pixel"))];
+    if counts.never > 0 {
+        told.push(format!("{} never stored", counts.never));
+    }
+    if counts.lost > 0 {
+        told.push(format!("{} stored without their value", counts.lost));
+    }
+    out.line(format!("known    {}", told.join(", ")))?;
+    if r.engine_runs > 0 {
+        let n = counted(r.engine_runs as u64, "command");
+        out.line(format!(
+            "missing  what {n} to the drawing engine drew: no store of the recording tells it"
+        ))?;
+    }
+    if r.cursor {
+        out.line("missing  the cursor that the controller lays over the picture")?;
+    }
+    if look.grey && look.format.pixel == trace_core::screen::PixelFormat::Indexed8 {
+        out.line("palette  not known: indices are drawn as greys")?;
+    }
+    if let Some(p) = &r.pixel {
+        let color = p.color.as_deref().unwrap_or(p.known);
+        out.line(format!("pixel    {},{} at {}: {color}", p.x, p.y, p.offset))?;
+        let mut table = vec![
+            ["Event", "Offset", "Width", "Value", "Colour"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        for s in &p.stores {
+            table.push(vec![
+                s.event.to_string(),
+                s.offset.clone(),
+                s.width.to_string(),
+                s.value.clone().unwrap_or_else(|| "not known".into()),
+                s.color.clone().unwrap_or_else(|| "not known".into()),
+            ]);
+        }
+        out.table(&table)?;
+        if p.more {
+            out.line("… and more; --json lists all")?;
+        }
+    }
+    if let Some(c) = &r.comparison {
+        let of = counted(c.compared, "pixel");
+        match &c.bounds {
+            None => out.line(format!("compared {of}, all the same"))?,
+            Some(b) => out.line(format!(
+                "compared {of}, {} differ by {} at most, within {},{} to {},{}",
+                c.differing, c.worst, b.left, b.top, b.right, b.bottom
+            ))?,
+        }
+    }
+    Ok(())
+}

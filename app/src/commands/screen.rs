@@ -1,0 +1,72 @@
+//! The screen: pictures as files, stores to the chosen pixel.
+
+use super::with;
+use crate::document::screen::files::{self, FileError};
+use crate::window::{App, Pick};
+use egui::Context;
+use kinescope_files::output;
+
+/// Pictures of a film.
+const FRAMES: u32 = 60;
+
+fn name(app: &App, what: &str) -> Option<String> {
+    let d = app.doc.as_ref()?;
+    let title = d.title.split('.').next().unwrap_or("recording");
+    Some(format!("{title}-{what}.png"))
+}
+
+/// Asks where to, and writes the picture that the stores left.
+pub fn picture(app: &mut App, ctx: &Context) {
+    let (Some(drawn), Some(name)) = (app.views.screen.drawn().cloned(), name(app, "screen")) else {
+        return;
+    };
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let made = files::png(drawn.width(), drawn.height(), &drawn.to_rgba()).map_err(|e| e.to_string());
+            let done = made.and_then(|png| output::write(&path, &png).map_err(|e| e.to_string()));
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("the screen saved as {}", path.display())),
+                Err(e) => app.error("the screen was not saved", &e),
+            })
+        });
+    });
+}
+
+/// Asks where to, and writes the screen from the first event with one to the moment as a moving PNG.
+pub fn film(app: &mut App, ctx: &Context) {
+    let (Some(screen), Some(name)) = (app.views.screen.screen().cloned(), name(app, "film")) else {
+        return;
+    };
+    let Some(last) = app.doc.as_ref().map(|d| d.moment()) else {
+        return;
+    };
+    let source = app.views.screen.source();
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        let title = format!("saving {}", path.display());
+        app.tasks.spawn(ctx, title, move |progress| {
+            let events = screen.moments(last, FRAMES);
+            let done: Result<(), FileError> = output::write_with(&path, |mut file| {
+                files::film(&screen, source, &events, &mut file, progress)
+            });
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("{} pictures saved as {}", events.len(), path.display())),
+                Err(e) => app.error("the film was not saved", &e.to_string()),
+            })
+        });
+    });
+}
+
+pub fn next_store(app: &mut App, _: &Context) {
+    step(app, true);
+}
+
+pub fn previous_store(app: &mut App, _: &Context) {
+    step(app, false);
+}
+
+fn step(app: &mut App, forward: bool) {
+    let to = app.doc.as_ref().and_then(|d| app.views.screen.neighbour(d, forward));
+    if let Some(e) = to {
+        with(app, |d| d.go(e));
+    }
+}

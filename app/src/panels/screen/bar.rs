@@ -1,0 +1,290 @@
+//! What is above the picture: which picture, the form and where it comes from, what is not in it, zoom, files.
+
+use super::view::{View, What};
+use crate::document::Document;
+use crate::document::screen::{Hand, Screen};
+use crate::panels::desk::Asks;
+use crate::theme::{field, icons, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{RichText, Ui, WidgetInfo, vec2};
+use trace_core::screen::{ByteOrder, PixelFormat};
+
+/// Draws the lines above the picture.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+    first(doc, view, asks, ui, screen);
+    if view.hand.is_some() {
+        hand(view, ui, screen);
+    }
+    facts(doc, view, ui, screen);
+}
+
+fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str, enabled: bool) -> bool {
+    let r = ui.add_enabled_ui(enabled, |ui| ui.selectable_label(on, word)).inner;
+    r.widget_info(|| WidgetInfo::selected(Role::RadioButton, enabled, on, label));
+    r.on_hover_text(hover).on_disabled_hover_text(hover).clicked()
+}
+
+fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        ui.spacing_mut().item_spacing.x = 4.0;
+        let recorded = matches!(screen.expected, Some(Ok(_)));
+        let replayed = view.replayed().is_some();
+        let no_picture = match &screen.expected {
+            Some(Err(e)) => format!("the picture beside the recording cannot be read: {e}"),
+            _ => "the recording has no picture of the screen at its end".to_owned(),
+        };
+        let no_replay = "no replay gave a picture of the screen yet";
+        let hover = |there: bool, told: &str, why: &str| if there { told.to_owned() } else { why.to_owned() };
+        for (what, word, there, told) in [
+            (
+                What::Stores,
+                "stores",
+                true,
+                "what the stores up to the moment left".to_owned(),
+            ),
+            (
+                What::Recorded,
+                "recorded",
+                recorded,
+                hover(
+                    recorded,
+                    "what the device showed when it was recorded, at the end",
+                    &no_picture,
+                ),
+            ),
+            (
+                What::Replayed,
+                "replayed",
+                replayed,
+                hover(replayed, "what the device showed after the replay", no_replay),
+            ),
+            (
+                What::Difference,
+                "difference",
+                recorded,
+                hover(
+                    recorded,
+                    "where the recorded picture differs from the replayed one, or from the stores",
+                    &no_picture,
+                ),
+            ),
+        ] {
+            if choice(ui, view.what == what, word, &format!("Show {word}"), &told, there) {
+                view.what = what;
+            }
+        }
+        ui.add_space(12.0);
+        ui.label(RichText::new("form").color(p.quiet));
+        let by_hand = view.hand.is_some();
+        let told = match &screen.display {
+            Some(d) => format!(
+                "base, pitch, size and pixels as the registers of the {} tell them at the moment",
+                d.name()
+            ),
+            None => "the display registers of this device are not known".to_owned(),
+        };
+        if choice(
+            ui,
+            !by_hand,
+            "registers",
+            "Form from registers",
+            &told,
+            screen.display.is_some(),
+        ) {
+            view.hand = None;
+            view.wrong = None;
+        }
+        let told = "base, pitch, size and pixels as you say them";
+        if choice(ui, by_hand, "by hand", "Form by hand", told, true) && !by_hand {
+            begin(doc, view, screen);
+        }
+        // Without registers there is no other way.
+        if screen.display.is_none() && view.hand.is_none() {
+            begin(doc, view, screen);
+        }
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(8.0);
+            let save = widgets::icon_button(ui, icons::DOWNLOAD_SIMPLE, "Save the picture");
+            egui::Popup::menu(&save).show(|ui| {
+                ui.set_min_width(240.0);
+                asks.menu_item(ui, "export-screen");
+                asks.menu_item(ui, "export-film");
+            });
+            if widgets::icon_button(ui, icons::PLUS, "Zoom picture in").clicked() {
+                view.zoom(1, None);
+            }
+            if widgets::icon_button(ui, icons::MINUS, "Zoom picture out").clicked() {
+                view.zoom(-1, None);
+            }
+            let fits = view.zoom.is_none();
+            if choice(ui, fits, "fit", "Fit the picture", "the whole picture", true) {
+                view.zoom = None;
+                view.middle = None;
+            }
+            let told = RichText::new(zoom_text(view.drawn_zoom)).font(mono()).color(p.quiet);
+            ui.add_sized(vec2(44.0, 20.0), egui::Label::new(told).halign(egui::Align::RIGHT));
+        });
+    });
+}
+
+fn zoom_text(zoom: f32) -> String {
+    match zoom {
+        z if z <= 0.0 => String::new(),
+        z if z >= 1.0 => format!("{}×", text::short(f64::from(z))),
+        z => format!("{:.0} %", z * 100.0),
+    }
+}
+
+/// Puts the form that is shown into the fields.
+fn begin(doc: &Document, view: &mut View, screen: &Screen) {
+    let format = screen.proposed(doc.moment());
+    view.hand = Some(Hand::of(&format));
+    view.said = Some(format);
+    view.wrong = None;
+}
+
+fn hand(view: &mut View, ui: &mut Ui, screen: &Screen) {
+    let p = palette(ui);
+    let Some(mut h) = view.hand.clone() else { return };
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        ui.spacing_mut().item_spacing.x = 6.0;
+        let fields = [
+            ("width", &mut h.width, 48.0),
+            ("height", &mut h.height, 48.0),
+            ("pitch", &mut h.pitch, 56.0),
+            ("base", &mut h.base, 84.0),
+        ];
+        for (name, value, width) in fields {
+            ui.label(RichText::new(name).color(p.quiet));
+            let id = egui::Id::unique(("screen-form", name));
+            field::value(ui, id, &format!("Screen {name}"), value, None, |t| {
+                egui::TextEdit::singleline(t).font(mono()).desired_width(width)
+            });
+        }
+        let combo = egui::ComboBox::from_id_salt("screen-pixel")
+            .selected_text(h.pixel.name())
+            .width(84.0)
+            .show_ui(ui, |ui| {
+                for f in PixelFormat::ALL {
+                    ui.selectable_value(&mut h.pixel, f, f.name());
+                }
+            });
+        combo
+            .response
+            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Form of a pixel"));
+        let mut big = h.order == ByteOrder::Big;
+        let r = ui.checkbox(&mut big, "big-endian");
+        r.on_hover_text("the highest byte of a pixel lies first in memory");
+        h.order = if big { ByteOrder::Big } else { ByteOrder::Little };
+    });
+    if view.hand.as_ref() != Some(&h) || view.said.is_none() {
+        match h.format(screen.framebuffer.bytes()) {
+            Ok(f) => {
+                view.said = Some(f);
+                view.wrong = None;
+            }
+            Err(e) => view.wrong = Some(e),
+        }
+        view.hand = Some(h);
+    }
+    if let Some(w) = &view.wrong {
+        ui.horizontal(|ui| {
+            ui.add_space(12.0);
+            let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
+            ui.add(egui::Label::new(told).truncate());
+        });
+    }
+}
+
+/// What the picture is, and what is not in it.
+fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
+    let p = palette(ui);
+    let mut parts: Vec<(String, bool)> = Vec::new();
+    match (view.what, view.look()) {
+        (What::Difference, _) => {
+            let with = match view.compared_with() {
+                What::Replayed => "recorded against replayed",
+                _ => "recorded at the end against the stores so far",
+            };
+            parts.push((with.into(), false));
+            match view.compared.as_ref().map(|c| &c.result) {
+                Some(Ok(c)) => {
+                    let of = text::counted(c.compared, "pixel", "pixels");
+                    match (c.differing, c.bounds) {
+                        (0, _) => parts.push((format!("all of {of} are the same"), false)),
+                        (n, bounds) => {
+                            let place = bounds.map(|[l, t, r, b]| format!(", within {l}, {t} to {r}, {b}"));
+                            let told = format!("▲ {} of {of} differ, by {} at most", text::count(n), c.worst);
+                            parts.push((told + &place.unwrap_or_default(), true));
+                        }
+                    }
+                    let left = u64::from(c.width) * u64::from(c.height) - c.compared;
+                    if left > 0 {
+                        parts.push((format!("{} not known, not compared", text::count(left)), false));
+                    }
+                }
+                Some(Err(e)) => parts.push((format!("▲ {e}"), true)),
+                None => {}
+            }
+        }
+        (What::Recorded, _) => parts.push(("what the device showed when the recording ended".into(), false)),
+        (What::Replayed, _) => parts.push(("what the device showed after the replay".into(), false)),
+        (What::Stores, Some(Ok(l))) => {
+            parts.push((l.format.to_string(), false));
+            if let Some(e) = l.since {
+                parts.push((format!("so since event {}", text::count(e)), false));
+            }
+            let c = view.made.as_ref().map(|m| m.counts).unwrap_or_default();
+            if c.never > 0 {
+                parts.push((format!("{} pixels never stored", text::count(c.never)), false));
+            }
+            if c.lost > 0 {
+                parts.push((
+                    format!("! {} pixels stored without their value", text::count(c.lost)),
+                    true,
+                ));
+            }
+            if l.grey && l.format.pixel == PixelFormat::Indexed8 {
+                parts.push(("no palette is known: indices as greys".into(), false));
+            }
+            if l.cursor {
+                parts.push(("! a cursor of the controller is not drawn".into(), true));
+            }
+        }
+        (What::Stores, _) => {}
+    }
+    let engine = screen.engine_runs(doc.moment());
+    if engine > 0 && matches!(view.what, What::Stores | What::Difference) && view.compared_with() == What::Stores {
+        let n = text::counted(engine as u64, "command", "commands");
+        parts.push((format!("! {n} to the drawing engine so far, not in the picture"), true));
+    }
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), egui::Sense::hover());
+    let whole: Vec<&str> = parts.iter().map(|(t, _)| t.as_str()).collect();
+    let whole = whole.join(" · ");
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("screen {whole}")));
+    let mut job = egui::text::LayoutJob::default();
+    for (i, (part, loud)) in parts.iter().enumerate() {
+        let plain = |color| egui::TextFormat::simple(small(), color);
+        if i > 0 {
+            job.append(" · ", 0.0, plain(p.quiet));
+        }
+        let error = part.starts_with('▲');
+        let ink = match (loud, error) {
+            (true, true) => p.error,
+            (true, false) => p.warning,
+            _ => p.quiet,
+        };
+        job.append(part, 0.0, plain(ink));
+    }
+    let inner = rect.shrink2(vec2(12.0, 0.0));
+    job.wrap = egui::text::TextWrapping::truncate_at_width(inner.width().max(0.0));
+    let galley = ui.painter().layout_job(job);
+    let at = egui::pos2(inner.left(), inner.center().y - galley.size().y / 2.0);
+    ui.painter().galley(at, galley, p.quiet);
+    response.on_hover_text(whole);
+}

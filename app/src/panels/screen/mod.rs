@@ -1,0 +1,134 @@
+//! Screen: the picture that the recorded stores left in the framebuffer, at the moment; who stored to a pixel; how it
+//! compares with what the device showed.
+
+mod bar;
+mod canvas;
+mod make;
+mod pane;
+pub mod view;
+
+pub use view::{View, What};
+
+use crate::document::Document;
+use crate::document::screen::{Screen, ScreenError, has_framebuffer};
+use crate::panels::desk::Asks;
+use crate::theme::{icons, palette, widgets};
+use egui::{Rect, Stroke, Ui, pos2};
+use std::sync::Arc;
+use view::Known;
+
+/// Width of the pane of a pixel's stores, points.
+const PANE: f32 = 316.0;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if !has_framebuffer(&doc.recording) {
+        let told = "This recording holds no framebuffer: nothing was stored to a window that is one. Logs of drivers that \
+                    draw text or pictures themselves show their screen here.";
+        if widgets::empty(ui, icons::FILM_STRIP, told, Some("Show events")) {
+            asks.command("show-events");
+        }
+        return;
+    }
+    let screen = match &view.known {
+        Known::All(s) => Arc::clone(s),
+        Known::Nothing => {
+            read(doc, view, asks);
+            return;
+        }
+        Known::Reading(_) => {
+            let told = "Reading the stores to the framebuffer …";
+            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            return;
+        }
+        Known::Not(why) => {
+            let told = format!("The screen is not shown: {why}.");
+            if widgets::empty(ui, icons::FILM_STRIP, &told, Some("Try again")) {
+                view.known = Known::Nothing;
+            }
+            return;
+        }
+    };
+    make::follow(doc, view, asks, &screen);
+    bar::ui(doc, view, asks, ui, &screen);
+    let full = ui.available_rect_before_wrap();
+    let p = palette(ui);
+    ui.painter().hline(full.x_range(), full.top(), Stroke::new(1.0, p.line));
+    let side = match view.pixel {
+        Some(_) if full.width() > PANE * 1.8 && matches!(view.look(), Some(Ok(_))) => PANE,
+        _ => 0.0,
+    };
+    let left = Rect::from_min_max(
+        pos2(full.left(), full.top() + 1.0),
+        pos2(full.right() - side, full.bottom()),
+    );
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+    child.shrink_clip_rect(left);
+    canvas::ui(doc, view, asks, &mut child, &screen);
+    if side > 0.0 {
+        let right = Rect::from_min_max(pos2(left.right(), left.top()), full.max);
+        ui.painter()
+            .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
+        child.shrink_clip_rect(right);
+        pane::ui(doc, view, asks, &mut child, &screen);
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// Has stores and registers read.
+fn read(doc: &Document, view: &mut View, asks: &mut Asks) {
+    let recording = Arc::clone(&doc.recording);
+    let progress = asks.work("reading the stores to the framebuffer", move |progress| {
+        let found = Screen::read(&recording, progress);
+        Box::new(move |desk| {
+            desk.views.screen.known = match found {
+                Ok(s) => Known::All(Arc::new(s)),
+                Err(e @ (ScreenError::None | ScreenError::Framebuffer(_) | ScreenError::Display(_))) => {
+                    Known::Not(e.to_string())
+                }
+                Err(ScreenError::Cancelled(_)) => Known::Not("reading was stopped".into()),
+            };
+        })
+    });
+    view.known = Known::Reading(progress);
+}
+
+/// Chooses a pixel and looks for the stores to it; `None` chooses none.
+pub fn choose(view: &mut View, asks: &mut Asks, pixel: Option<[u32; 2]>) {
+    view.pixel = pixel;
+    stores(view, asks);
+}
+
+/// Looks for the stores to the chosen pixel, where they are not known.
+fn stores(view: &mut View, asks: &mut Asks) {
+    let bytes = view.pixel_bytes();
+    if view.stores.as_ref().map(|s| &s.bytes) == bytes.as_ref() {
+        return;
+    }
+    if let Some(s) = view.stores.take() {
+        s.progress.cancel();
+    }
+    let (Some(bytes), Some(screen)) = (bytes, view.screen().cloned()) else {
+        return;
+    };
+    let range = bytes.clone();
+    let progress = asks.work("finding stores to a pixel", move |progress| {
+        let found = screen.framebuffer.stores_to(range.clone(), MOST, progress);
+        Box::new(move |desk| {
+            let view = &mut desk.views.screen;
+            if let (Ok(found), Some(s)) = (found, view.stores.as_mut().filter(|s| s.bytes == range)) {
+                s.found = Some(Arc::new(found));
+                view.seen_moment = u64::MAX;
+            }
+        })
+    });
+    view.stores = Some(view::PixelStores {
+        bytes,
+        found: None,
+        progress,
+    });
+}
+
+/// Most stores to a pixel that are listed.
+const MOST: usize = 1_000_000;

@@ -1,0 +1,153 @@
+//! The chosen pixel: where it lies, what it is, and every store to it.
+
+use super::view::View;
+use crate::document::Document;
+use crate::document::screen::{Look, Screen};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, Part, paint_text};
+use crate::theme::{icons, mono, palette, small, strong, text};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use trace_core::screen::{Known, Store};
+
+/// Draws the pane.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+    let Some([x, y]) = view.pixel else { return };
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(12.0);
+        ui.label(RichText::new(format!("Pixel {x}, {y}")).font(strong()));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(8.0);
+            if widgets::icon_button(ui, icons::X, "Choose no pixel").clicked() {
+                super::choose(view, asks, None);
+            }
+            if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
+                asks.command("next-pixel-store");
+            }
+            if widgets::icon_button(ui, icons::CARET_UP, "Previous store to this pixel").clicked() {
+                asks.command("previous-pixel-store");
+            }
+        });
+    });
+    let Some(Ok(look)) = view.look() else {
+        return;
+    };
+    let (look, drawn) = (look.clone(), view.drawn().cloned());
+    let inner = ui.available_rect_before_wrap();
+    let mut facts = ui.new_child(egui::UiBuilder::new().max_rect(Rect::from_min_max(
+        inner.min + vec2(12.0, 0.0),
+        inner.max - vec2(12.0, 0.0),
+    )));
+    if let Some(at) = look.format.offset(x, y) {
+        widgets::key_value(&mut facts, "offset", Part::mono(format!("{} + {at:#x}", screen.space)));
+    }
+    let color = drawn.as_ref().and_then(|d| d.pixel(x, y));
+    let known = drawn.as_ref().and_then(|d| d.known_at(x, y));
+    let told = match (color, known) {
+        (Some([r, g, b]), _) => Part::mono(format!("#{r:02x}{g:02x}{b:02x}  {r} {g} {b}")),
+        (None, Some(Known::Lost)) => Part::words("stored without its value").colour(p.warning),
+        (None, Some(_)) => Part::words("never stored so far").colour(p.quiet),
+        (None, None) => Part::words("outside the screen").colour(p.quiet),
+    };
+    let line = widgets::key_value(&mut facts, "colour", told);
+    if let Some(c) = color {
+        let at = pos2(line.rect.right() - 10.0, line.rect.center().y);
+        swatch(ui, Rect::from_center_size(at, vec2(20.0, 12.0)), c);
+    }
+    ui.advance_cursor_after_rect(facts.min_rect());
+    ui.add_space(8.0);
+    list(doc, view, ui, &look);
+}
+
+fn swatch(ui: &Ui, rect: Rect, [r, g, b]: [u8; 3]) {
+    let line = palette(ui).line;
+    ui.painter().rect_filled(rect, 2.0, Color32::from_rgb(r, g, b));
+    ui.painter()
+        .rect_stroke(rect, 2.0, Stroke::new(1.0, line), StrokeKind::Inside);
+}
+
+fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
+    let p = palette(ui);
+    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
+    let cells = |r: Rect| {
+        let at =
+            |from: f32, to: f32| Rect::from_min_max(pos2(r.left() + from, r.top()), pos2(r.left() + to, r.bottom()));
+        [at(8.0, 78.0), at(84.0, 180.0), at(186.0, 272.0), at(280.0, 304.0)]
+    };
+    for (name, cell) in ["event", "time", "stored"].into_iter().zip(cells(head)) {
+        paint_text(ui, cell, Align2::RIGHT_CENTER, name, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let Some(found) = view.stores.as_ref().and_then(|s| s.found.clone()) else {
+        let told = RichText::new("looking for stores …").font(small()).color(p.quiet);
+        ui.horizontal(|ui| {
+            ui.add_space(12.0);
+            ui.label(told);
+        });
+        return;
+    };
+    if found.list.is_empty() {
+        ui.horizontal(|ui| {
+            ui.add_space(12.0);
+            let told = "No store of the recording reaches this pixel: it shows what stood in video memory before.";
+            ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        });
+        return;
+    }
+    let m = doc.moment();
+    let last = found.list.partition_point(|s| s.event <= m).checked_sub(1);
+    if view.seen_moment != m {
+        view.seen_moment = m;
+        view.list.reveal(last.unwrap_or(0) as u64);
+    }
+    let mut go = None;
+    let count = found.list.len() as u64;
+    let mut rows = view.list;
+    rows.show(ui, "Stores to the pixel", count, |ui, row, rect| {
+        let Some(s) = found.list.get(row as usize) else { return };
+        let response = ui.interact(rect, ui.scope_id().with(("store", row)), Sense::click());
+        let selected = last == Some(row as usize);
+        response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("store at event {}", s.event)));
+        if selected {
+            ui.painter().rect_filled(rect, 0.0, p.selection);
+        } else if response.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        // Those still to come step back.
+        let ink = if s.event <= m { p.text } else { p.quiet };
+        let [event, time, value, colour] = cells(rect);
+        paint_text(ui, event, Align2::RIGHT_CENTER, &text::count(s.event), mono(), ink);
+        let at = text::seconds(doc.ns(s.event));
+        paint_text(ui, time, Align2::RIGHT_CENTER, &at, mono(), p.quiet);
+        let told = s.value.map_or("not known".to_owned(), |v| text::hex(v, s.width));
+        widgets::paint_middle(ui, value, Align2::RIGHT_CENTER, &told, mono(), ink);
+        if let Some(c) = color(s, look) {
+            swatch(ui, Rect::from_center_size(colour.center(), vec2(20.0, 12.0)), c);
+        }
+        if response.clicked() {
+            go = Some(s.event);
+        }
+        let told = format!(
+            "a store of {} at {:#x}; a click goes there",
+            text::bytes(u64::from(s.width)),
+            s.offset
+        );
+        response.on_hover_text(told);
+    });
+    view.list = rows;
+    if let Some(e) = go {
+        doc.go(e);
+    }
+}
+
+/// The pixel's colour after a store, with the palette of the moment.
+fn color(s: &Store, look: &Look) -> Option<[u8; 3]> {
+    let n = look.format.pixel.bytes() as usize;
+    let known = s.known.get(..n)?.iter().all(|k| *k == Known::Yes);
+    known
+        .then(|| look.format.value(s.bytes.get(..n).unwrap_or_default()))
+        .and_then(|v| look.format.color(v, &look.palette))
+}

@@ -1,0 +1,166 @@
+//! What the Screen panel shows: the form, the zoom, the pixel, which picture.
+
+use crate::document::Document;
+use crate::document::screen::{Hand, Look, NoLook, Screen, Source};
+use crate::theme::rows::Rows;
+use egui::{Pos2, TextureHandle};
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::screen::{Comparison, Drawn, FramebufferState, Picture, PixelCounts, Stores};
+
+/// Which picture is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum What {
+    /// What the stores left.
+    #[default]
+    Stores,
+    /// What the device showed when it was recorded.
+    Recorded,
+    /// What the device showed after the replay.
+    Replayed,
+    /// Where two of them differ.
+    Difference,
+}
+
+/// What is known of stores and registers.
+#[derive(Clone, Default)]
+pub enum Known {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// They are being read.
+    Reading(Progress),
+    /// All of it.
+    All(Arc<Screen>),
+    /// They were not read, and why.
+    Not(String),
+}
+
+/// Stores to a pixel.
+#[derive(Clone)]
+pub struct PixelStores {
+    /// The bytes of the pixel in the framebuffer.
+    pub bytes: std::ops::Range<u64>,
+    /// What was found; `None` while it is looked for.
+    pub found: Option<Arc<Stores>>,
+    /// Stops looking.
+    pub progress: Progress,
+}
+
+/// The picture from the stores, and what it was made of.
+#[derive(Clone)]
+pub(super) struct Made {
+    pub source: Source,
+    pub event: u64,
+    pub stores: u64,
+    pub look: Result<Arc<Look>, NoLook>,
+    pub drawn: Option<Arc<Drawn>>,
+    pub counts: PixelCounts,
+    /// Moves with every change of the picture.
+    pub number: u64,
+}
+
+/// What a texture was made of: which picture, its number, whether it is for the dark theme, its pixels.
+pub(super) type TextureKey = (What, u64, bool, [usize; 2]);
+
+/// A comparison of two pictures, and what it was made of.
+#[derive(Clone)]
+pub(super) struct Compared {
+    pub with: What,
+    pub number: u64,
+    pub result: Result<Arc<Comparison>, String>,
+}
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// What is known of stores and registers.
+    pub known: Known,
+    /// The form that a person says, and the fields for it; `None`: the registers tell it.
+    pub hand: Option<Hand>,
+    /// What is wrong with the fields.
+    pub wrong: Option<String>,
+    /// The form that the fields said last.
+    pub(super) said: Option<trace_core::screen::ScreenFormat>,
+    /// Which picture is shown.
+    pub what: What,
+    /// Pixels of the display that a pixel of the picture takes; `None`: as many as fit.
+    pub zoom: Option<f32>,
+    /// Place in the picture that is in the middle, pixels.
+    pub(super) middle: Option<Pos2>,
+    /// Zoom that was drawn last.
+    pub(super) drawn_zoom: f32,
+    /// The pixel that was chosen.
+    pub pixel: Option<[u32; 2]>,
+    /// Stores to it.
+    pub stores: Option<PixelStores>,
+    pub(super) list: Rows,
+    pub(super) seen_moment: u64,
+    pub(super) state: FramebufferState,
+    pub(super) made: Option<Made>,
+    /// The picture is being drawn apart from the interface thread, for this event.
+    pub(super) drawing: Option<(u64, Source, Progress)>,
+    pub(super) texture: Option<(TextureKey, TextureHandle)>,
+    pub(super) compared: Option<Compared>,
+    /// The picture after the last replay, and the outcome's fingerprint.
+    pub(super) replayed: Option<(u64, Option<Arc<Picture>>)>,
+    pub(super) hovered: Option<([u32; 2], u64, String)>,
+}
+
+impl View {
+    /// Where the form comes from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match (&self.hand, self.said) {
+            (Some(_), Some(f)) => Source::Hand(f),
+            _ => Source::Registers,
+        }
+    }
+
+    /// What is known of stores and registers, when it is.
+    #[must_use]
+    pub fn screen(&self) -> Option<&Arc<Screen>> {
+        match &self.known {
+            Known::All(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The picture that is shown from the stores.
+    #[must_use]
+    pub fn drawn(&self) -> Option<&Arc<Drawn>> {
+        self.made.as_ref()?.drawn.as_ref()
+    }
+
+    /// How it is drawn, or why it is not.
+    #[must_use]
+    pub fn look(&self) -> Option<Result<&Look, &NoLook>> {
+        Some(self.made.as_ref()?.look.as_ref().map(|l| &**l))
+    }
+
+    /// How the two pictures differ, while that is shown.
+    #[must_use]
+    pub fn comparison(&self) -> Option<&Comparison> {
+        self.compared.as_ref()?.result.as_ref().ok().map(|c| &**c)
+    }
+
+    /// The store to the chosen pixel after the moment, or the one before it.
+    #[must_use]
+    pub fn neighbour(&self, doc: &Document, forward: bool) -> Option<u64> {
+        let list = &self.stores.as_ref()?.found.as_ref()?.list;
+        let m = doc.moment();
+        let at = match forward {
+            true => list.partition_point(|s| s.event <= m),
+            false => list.partition_point(|s| s.event < m).checked_sub(1)?,
+        };
+        list.get(at).map(|s| s.event)
+    }
+
+    /// Bytes of the chosen pixel in the framebuffer.
+    pub(super) fn pixel_bytes(&self) -> Option<std::ops::Range<u64>> {
+        let [x, y] = self.pixel?;
+        let format = self.look()?.ok()?.format;
+        let at = format.offset(x, y)?;
+        Some(at..at.saturating_add(u64::from(format.pixel.bytes())))
+    }
+}

@@ -1,0 +1,204 @@
+//! Screen: the picture at the moment, its form, a pixel's stores, what differs.
+
+use crate::common::Window;
+use crate::common::drawn::{HEIGHT, HOLE, TWICE, WIDTH, color, drawn};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::screen::Source;
+use kinescope::panels::screen::What;
+use trace_core::recording::Recording;
+use trace_core::screen::{Known, PixelFormat};
+
+/// The made-up recording with Screen in front, after its last event.
+fn open() -> Window {
+    let mut w = Window::of(drawn());
+    w.run("show-screen");
+    w.run("last-event");
+    w
+}
+
+fn rgb(c: u32) -> [u8; 3] {
+    [(c >> 16) as u8, (c >> 8) as u8, c as u8]
+}
+
+/// The place on the window of a pixel of the picture, which fits.
+fn place(w: &mut Window, [x, y]: [u32; 2]) -> egui::Pos2 {
+    let area = w.harness.get_by_label("Screen picture").rect();
+    let zoom = ((area.width() - 16.0) / WIDTH as f32)
+        .min((area.height() - 16.0) / HEIGHT as f32)
+        .floor();
+    let corner = area.center() - egui::vec2(WIDTH as f32, HEIGHT as f32) * zoom / 2.0;
+    corner + egui::vec2(x as f32 + 0.5, y as f32 + 0.5) * zoom
+}
+
+fn press(w: &mut Window, at: egui::Pos2) {
+    presses(w, at, 1);
+}
+
+/// So many clicks within a frame.
+fn presses(w: &mut Window, at: egui::Pos2, times: usize) {
+    w.harness.hover_at(at);
+    w.harness.step();
+    for pressed in [true, false].repeat(times) {
+        w.harness.event(egui::Event::PointerButton {
+            pos: at,
+            button: egui::PointerButton::Primary,
+            pressed,
+            modifiers: egui::Modifiers::NONE,
+        });
+    }
+    w.harness.step();
+}
+
+#[test]
+fn the_picture_follows_the_moment_and_what_was_not_stored_is_unknown() {
+    let mut w = open();
+    let picture = w.views().screen.drawn().unwrap().clone();
+    assert_eq!((picture.width(), picture.height()), (WIDTH, HEIGHT));
+    assert_eq!(picture.pixel(0, 0), Some(rgb(color(0, 0))));
+    assert_eq!(picture.known_at(HOLE[0], HOLE[1]), Some(Known::Never));
+    let hole = u64::from((HOLE[2] - HOLE[0]) * (HOLE[3] - HOLE[1]));
+    assert_eq!(picture.counts().never, hole);
+    assert!(w.has_part(&format!("{hole} pixels never stored")));
+    // Halfway the lower rows are not there yet.
+    let half = w.doc().len() / 2;
+    w.doc().go(half);
+    w.settle();
+    let now = w.views().screen.drawn().unwrap().clone();
+    assert_eq!(now.pixel(0, 0), Some(rgb(color(0, 0))));
+    assert_eq!(now.pixel(0, HEIGHT - 1), None);
+    // An event that stores nothing to the screen leaves the same picture, which is not drawn again.
+    w.doc().go(2);
+    w.settle();
+    assert!(w.views().screen.drawn().is_none());
+    assert!(w.has_part("there is no screen") || w.has("Go to event 6, with which there is one"));
+    w.click("Go to event 6, with which there is one");
+    assert_eq!(w.doc().moment(), 6);
+    assert_eq!(w.views().screen.drawn().unwrap().counts().known, 0);
+}
+
+#[test]
+fn a_pixel_tells_its_stores_and_leads_to_them() {
+    let mut w = open();
+    let at = place(&mut w, TWICE);
+    press(&mut w, at);
+    w.settle();
+    assert_eq!(w.views().screen.pixel, Some(TWICE));
+    let stores = w.views().screen.stores.clone().unwrap().found.unwrap();
+    let n = w.doc().len();
+    assert_eq!(stores.list.len(), 3);
+    let first = stores.list[0].event;
+    assert_eq!(
+        stores.list.iter().map(|s| s.event).collect::<Vec<_>>(),
+        [first, n - 2, n - 1]
+    );
+    assert!(w.has_part("#00ff00"), "the colour is told");
+    w.click(&format!("store at event {first}"));
+    assert_eq!(w.doc().moment(), first);
+    assert_eq!(
+        w.views().screen.drawn().unwrap().pixel(TWICE[0], TWICE[1]),
+        Some(rgb(color(20, 10)))
+    );
+    assert!(w.run("next-pixel-store"));
+    assert_eq!(w.doc().moment(), n - 2);
+    assert!(w.run("next-pixel-store"));
+    assert!(!w.run("next-pixel-store"), "there is none behind");
+    assert!(w.run("previous-pixel-store"));
+    assert_eq!(w.doc().moment(), n - 2);
+    // The keyboard moves it; what stores to its neighbour is another event.
+    w.harness.get_by_label("Screen picture").focus();
+    w.settle();
+    w.harness.key_press(egui::Key::ArrowRight);
+    w.settle();
+    assert_eq!(w.views().screen.pixel, Some([TWICE[0] + 1, TWICE[1]]));
+    let beside = w.views().screen.stores.clone().unwrap().found.unwrap();
+    assert_eq!(beside.list.iter().map(|s| s.event).collect::<Vec<_>>(), [first + 1]);
+    w.click("Choose no pixel");
+    assert_eq!(w.views().screen.pixel, None);
+}
+
+#[test]
+fn two_clicks_on_a_pixel_go_to_the_event_that_set_it() {
+    let mut w = open();
+    let at = place(&mut w, [5, 7]);
+    presses(&mut w, at, 2);
+    w.settle();
+    assert_eq!(w.doc().moment(), 7 + u64::from(7 * WIDTH + 5));
+}
+
+#[test]
+fn the_form_can_be_said_by_hand_and_what_is_wrong_with_it_is_told() {
+    let mut w = open();
+    assert_eq!(w.views().screen.source(), Source::Registers);
+    w.click("Form by hand");
+    let Source::Hand(f) = w.views().screen.source() else {
+        panic!("by hand");
+    };
+    assert_eq!((f.width, f.height, f.pixel), (WIDTH, HEIGHT, PixelFormat::Xrgb8888));
+    w.enter("Screen height", "40");
+    assert_eq!(w.views().screen.drawn().unwrap().height(), 40);
+    w.enter("Screen pitch", "2");
+    assert!(w.has_part("a pitch of 2 bytes is less than a row"));
+    assert_eq!(
+        w.views().screen.drawn().unwrap().height(),
+        40,
+        "the last sound form stays"
+    );
+    w.click("Form from registers");
+    assert_eq!(w.views().screen.drawn().unwrap().height(), HEIGHT);
+    assert!(!w.has_part("less than a row"));
+}
+
+#[test]
+fn the_recorded_picture_is_shown_and_compared() {
+    let mut w = open();
+    w.click("Show recorded");
+    assert_eq!(w.views().screen.what, What::Recorded);
+    w.click("Show difference");
+    let c = w.views().screen.comparison().unwrap().clone();
+    assert_eq!(
+        (c.differing, c.bounds),
+        (1, Some([TWICE[0], TWICE[1], TWICE[0], TWICE[1]]))
+    );
+    assert!(w.has_part("differ, by"));
+    assert!(w.has_part("not known, not compared"));
+    w.click("Show replayed");
+    assert_eq!(w.views().screen.what, What::Difference, "nothing was replayed");
+}
+
+#[test]
+fn the_picture_zooms_about_the_pointer_and_fits_again() {
+    let mut w = open();
+    let before = w.views().screen.zoom;
+    assert_eq!(before, None);
+    w.click("Zoom picture in");
+    let one = w.views().screen.zoom.unwrap();
+    w.click("Zoom picture in");
+    assert!(w.views().screen.zoom.unwrap() > one);
+    w.click("Zoom picture out");
+    assert_eq!(w.views().screen.zoom, Some(one));
+    w.click("Fit the picture");
+    assert_eq!(w.views().screen.zoom, None);
+}
+
+#[test]
+fn without_a_framebuffer_the_panel_says_so() {
+    let mut w = Window::open();
+    w.run("show-screen");
+    assert!(w.has_part("holds no framebuffer"));
+    w.click("Show events");
+    assert!(w.shows("events"));
+}
+
+#[test]
+fn without_a_known_display_the_form_is_said_by_hand() {
+    let mut r: Recording = drawn();
+    r.extras.remove(trace_core::recording::HARDWARE);
+    let mut w = Window::of(r);
+    w.run("show-screen");
+    w.run("last-event");
+    assert!(matches!(w.views().screen.source(), Source::Hand(_)));
+    w.enter("Screen width", &WIDTH.to_string());
+    w.enter("Screen height", &HEIGHT.to_string());
+    w.enter("Screen pitch", &(WIDTH * 4).to_string());
+    assert_eq!(w.views().screen.drawn().unwrap().pixel(0, 0), Some(rgb(color(0, 0))));
+}
