@@ -123,6 +123,22 @@ fn events() {
     }
 }
 
+/// A log of a driver that sets a mode of a Bochs display and stores four pixels, the third of them red.
+fn little_log() -> String {
+    let mut log = "VERSION 20070824\n\
+                   PCIDEV 0018 12341111 0 fd000008 0 febf9000 0 0 0 febf0000 1000000 0 1000 0 0 0 8000 \n\
+                   MAP 1.0 1 0xfebf9000 0xffffd08080075000 0x1000 0x0 0\n\
+                   MAP 1.1 2 0xfd000000 0xffffd08081000000 0x1000000 0x0 0\n"
+        .to_owned();
+    for (register, value) in [(1, 64), (2, 64), (3, 32), (6, 64), (8, 0), (9, 0), (4, 0x41)] {
+        log += &format!("W 2 1.2 1 {:#x} {value:#x} 0x0 0\n", 0xfebf_9500u32 + 2 * register);
+    }
+    for (pixel, value) in [(0, 0x11_1111), (1, 0x11_1111), (2, 0xff_0000), (3, 0x11_1111)] {
+        log += &format!("W 4 1.3 2 {:#x} {value:#x} 0x0 0\n", 0xfd00_0000u32 + 4 * pixel);
+    }
+    log
+}
+
 #[test]
 fn screen() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,8 +34,12 @@ fn press(w: &mut Window, at: egui::Pos2) {
     presses(w, at, 1);
 }
 
-/// So many clicks within a frame.
+/// So many clicks, fast enough for each other.
 fn presses(w: &mut Window, at: egui::Pos2, times: usize) {
+    // A frame takes a quarter of a second here.
+    w.harness
+        .ctx
+        .options_mut(|o| o.input_options.max_double_click_delay = 10.0);
     w.harness.hover_at(at);
     w.harness.step();
     for pressed in [true, false].repeat(times) {

@@ -39,7 +39,8 @@ pub fn framebuffer_spaces(recording: &Recording, progress: &Progress) -> Result<
             let to = (from + STEP).min(n);
             let kinds = recording.events.kind.iter_range(from..to);
             for (kind, space) in kinds.zip(recording.events.space.iter_range(from..to)) {
-                counts[usize::from(space)] += u64::from(kind == EventKind::Write as u8);
+                counts[usize::from(space)] +=
+                    u64::from(kind == EventKind::Write as u8 || kind == EventKind::Undecoded as u8);
             }
             progress.advance(STEP as u64)?;
         }
@@ -116,20 +117,47 @@ pub(super) struct Hit {
     pub value: Option<u64>,
 }
 
-/// Stores to a space among events, in order, each with its event.
+/// Bytes that an access whose width is not known may have stored to: as many as the widest that has one.
+const WIDEST: u8 = 8;
+
+/// Stores to a space among events, in order, each with its event. An access that the recorder could not read counts as
+/// a store of unknown bytes unless it is known to be a read.
 pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, Hit)> + '_ {
-    events.accesses(range).filter_map(move |(e, a)| {
+    let mut lost = lost(events, space, range.clone()).peekable();
+    let stores = events.accesses(range).filter_map(move |(e, a)| {
         let Access {
             offset, width, value, ..
         } = a;
-        (a.write && a.space == space && (1..=8).contains(&width)).then_some((
-            e,
-            Hit {
-                offset,
-                width,
-                value: Some(value),
-            },
-        ))
+        let value = Some(value);
+        (a.write && a.space == space && (1..=8).contains(&width)).then_some((e, Hit { offset, width, value }))
+    });
+    let mut stores = stores.peekable();
+    std::iter::from_fn(move || match (stores.peek(), lost.peek()) {
+        (Some((a, _)), Some((b, _))) if b < a => lost.next(),
+        (None, _) => lost.next(),
+        _ => stores.next(),
+    })
+}
+
+/// Accesses to a space that the recorder could not read.
+fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+    let range = if events.undecoded.is_empty() { 0..0 } else { range };
+    let kinds = events.kind.iter_range(range.clone());
+    let rows = kinds
+        .zip(events.space.iter_range(range.clone()))
+        .zip(events.payload.iter_range(range.clone()));
+    let rows = range.zip(rows);
+    rows.filter_map(move |(event, ((kind, of), payload))| {
+        if kind != EventKind::Undecoded as u8 || of != space {
+            return None;
+        }
+        let row = events.undecoded.get(payload as usize)?;
+        let hit = Hit {
+            offset: row.offset,
+            width: row.width().unwrap_or(WIDEST),
+            value: None,
+        };
+        (row.write() != Some(false)).then_some((event, hit))
     })
 }
 

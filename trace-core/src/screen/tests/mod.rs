@@ -5,7 +5,7 @@ mod recorded;
 use super::framebuffer::Framebuffer;
 use super::*;
 use crate::progress::Progress;
-use crate::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
+use crate::recording::{Access, EventsBuilder, Recording, Space, SpaceKind, UndecodedRow};
 
 /// What a byte is, told without pages and checkpoints.
 type Plain = Vec<Option<u8>>;
@@ -135,6 +135,54 @@ fn who_stored_to_bytes_is_told_in_order_with_what_they_held() {
     }
     assert_eq!(fb.last_store(u64::MAX..u64::MAX, 9), None);
     assert_eq!(fb.stores_to(8..8, 9, &Progress::new()), Ok(Stores::default()));
+}
+
+#[test]
+fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
+    use Known::{Lost, Never, Yes};
+    let mut r = recording(0);
+    let mut b = EventsBuilder::new();
+    let store = |b: &mut EventsBuilder, offset, value| {
+        let access = Access {
+            space: 1,
+            write: true,
+            offset,
+            width: 4,
+            value,
+        };
+        b.access(0, 0, access);
+    };
+    store(&mut b, 0, 0x0403_0201);
+    store(&mut b, 4, 0x0807_0605);
+    // Two bytes at 2 and, of a width that is not known, eight at 4094; a read and another space do not count.
+    b.undecoded(0, 0, 1, UndecodedRow::of_access(2, true, 2));
+    b.undecoded(0, 0, 1, UndecodedRow::of_instruction(4094, 0));
+    b.undecoded(0, 0, 1, UndecodedRow::of_access(4, false, 4));
+    b.undecoded(0, 0, 0, UndecodedRow::of_access(4, true, 4));
+    store(&mut b, 3, 0x0d0c_0b0a);
+    r.events = b.finish();
+    for interval in [1, 3, 100] {
+        let fb = Framebuffer::with_budget(&r, 1, interval, usize::MAX, &Progress::new()).unwrap();
+        let at = |event: u64, offset: u64| {
+            let (mut bytes, mut known) = ([0; 8], [Never; 8]);
+            fb.after(event).read(offset, &mut bytes, &mut known);
+            (bytes, known)
+        };
+        assert_eq!(at(1, 0), ([1, 2, 3, 4, 5, 6, 7, 8], [Yes; 8]));
+        assert_eq!(at(2, 0).1, [Yes, Yes, Lost, Lost, Yes, Yes, Yes, Yes]);
+        assert_eq!(at(5, 4092).1, [Never, Never, Lost, Lost, Lost, Lost, Lost, Lost]);
+        assert_eq!(at(5, 4100).1, [Lost, Lost, Never, Never, Never, Never, Never, Never]);
+        let (bytes, known) = at(6, 0);
+        assert_eq!(known, [Yes, Yes, Lost, Yes, Yes, Yes, Yes, Yes]);
+        assert_eq!(bytes[3..], [0x0a, 0x0b, 0x0c, 0x0d, 8]);
+        let found = fb.stores_to(2..4, 9, &Progress::new()).unwrap().list;
+        assert_eq!(
+            found.iter().map(|s| (s.event, s.value)).collect::<Vec<_>>(),
+            [(0, Some(0x0403_0201)), (2, None), (6, Some(0x0d0c_0b0a))]
+        );
+        assert_eq!(found[1].known[..2], [Lost, Lost]);
+        assert_eq!(fb.last_store(4096..4097, 7), Some(3));
+    }
 }
 
 #[test]
