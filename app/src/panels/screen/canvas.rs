@@ -106,15 +106,15 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     if let Some(q) = response.hover_pos() {
         wheel(view, ui, ((q - corner) / scale).to_pos2());
     }
-    if response.clicked() || response.double_clicked() {
+    if response.double_clicked() {
+        // Of the pixel that the first click chose: the pane that came with it may have moved the picture.
+        if let Some(e) = setter(doc, view, screen) {
+            doc.go(e);
+        }
+    } else if response.clicked() {
         response.request_focus();
         let under = response.interact_pointer_pos().and_then(pixel);
         super::choose(view, asks, under);
-        if response.double_clicked()
-            && let Some(e) = setter(doc, view, screen)
-        {
-            doc.go(e);
-        }
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
         let told = under(doc, view, screen, at);
