@@ -402,8 +402,8 @@ fn plan() {
 }
 
 const REPLAY: &str = "outcome:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n \
-     rewrites:o divergences:a divergence_count:n findings:a outputs:a timing:o pushed_bytes:n board:s failure:s? \
-     faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a";
+     rewrites:o divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o \
+     pushed_bytes:n board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a";
 
 #[test]
 fn replay() {

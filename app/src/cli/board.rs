@@ -3,7 +3,7 @@
 use super::failure::complain;
 use super::outputs::Files;
 use super::source::{Opened, Source};
-use super::{Failure, waiting};
+use super::{Failure, screens, waiting};
 use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace_core::recording::BufferRole;
+use trace_core::screen::Picture;
 
 /// Where this program keeps its keys.
 #[derive(Args, Clone, Debug)]
@@ -133,6 +134,9 @@ pub struct ReplayOf {
     /// given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
     allow: Vec<Range<u32>>,
+    /// Picture (binary PPM) that the device's screen must show at the end; without it the one that the recording has
+    #[arg(long, value_name = "FILE")]
+    expect_screen: Option<PathBuf>,
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
@@ -152,6 +156,8 @@ pub struct Ready {
     pub compile_time: Duration,
     /// The recording.
     pub opened: Opened,
+    /// The picture that a person expects at the end.
+    pub expect_screen: Option<Picture>,
 }
 
 /// Byte offsets of registers, `0x3f00..0x3f10`.
@@ -179,6 +185,7 @@ impl ReplayOf {
         let asked: Vec<&str> = asked.collect();
         let opened = self.source.open()?;
         let edits = self.inputs.edits(&opened)?;
+        let expect_screen = self.expect_screen.as_deref().map(screens::read).transpose()?;
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
         if !asked.is_empty() {
@@ -208,6 +215,11 @@ impl ReplayOf {
             },
             outputs,
             allow_unknown: self.allow.clone(),
+            expect_screen: expect_screen.clone(),
+            screen_source: self
+                .expect_screen
+                .as_ref()
+                .map_or_else(String::new, |f| f.display().to_string()),
             ..CompileOptions::default()
         };
         let start = Instant::now();
@@ -226,6 +238,7 @@ impl ReplayOf {
             compiled,
             compile_time: start.elapsed(),
             opened,
+            expect_screen,
         })
     }
 
@@ -247,11 +260,16 @@ impl ReplayOf {
 
     /// The files that are read.
     pub fn files(&self) -> Files {
-        self.inputs
+        let files = self
+            .inputs
             .inputs
             .iter()
             .fold(Files::of(self.file()), |files, (name, file)| {
                 files.reads(format!("--input {name}"), file)
-            })
+            });
+        match &self.expect_screen {
+            Some(file) => files.reads("--expect-screen", file),
+            None => files,
+        }
     }
 }

@@ -23,6 +23,7 @@ mod plan;
 mod record;
 mod replay;
 mod screen;
+mod screens;
 mod shader;
 mod source;
 mod stats;

@@ -19,6 +19,9 @@ pub struct Of<'a> {
     pub map: Option<&'static RegisterMap>,
     /// Whether to show every job, not only those that did not end well.
     pub jobs: bool,
+    /// What the screen shows at the end and how that differs from what was expected, in words; `None` where there is
+    /// no screen.
+    pub screen: Option<String>,
 }
 
 /// Prints an outcome; `run` says how long the runs took.
@@ -36,6 +39,12 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
         out.line(format_args!("  {why}"))?;
     }
     divergences(o, of.map, out)?;
+    for e in o.effects.iter().filter(|e| !e.matched) {
+        out.line(format_args!(
+            "  {}: {} expected ({}), {}",
+            e.kind, e.expected, e.source, e.got
+        ))?;
+    }
     for f in &o.findings {
         out.line(format_args!("  {}: {}", f.place, f.message))?;
     }
@@ -132,10 +141,14 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
                 rewrites.join(", ")
             },
         ),
+        row("Effects", effects(o)),
         row("Device", format!("{} on its own clock", duration(o.device_ns))),
         row("Time", time),
         row("Pushed", counted(o.pushed_bytes, "byte")),
     ];
+    if let Some(screen) = &of.screen {
+        rows.push(row("Screen", screen.clone()));
+    }
     for b in &o.outputs {
         rows.push(row(
             &format!("Output {}", b.name),
@@ -147,6 +160,20 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
         ));
     }
     rows
+}
+
+/// How many of the expected effects were there, and what nobody could look at.
+fn effects(o: &Outcome) -> String {
+    let there = o.effects.iter().filter(|e| e.matched).count();
+    let mut told = match o.effects.len() {
+        0 => "none expected beside the reads".to_owned(),
+        all => format!("{there} of {all} as expected"),
+    };
+    for what in &o.unchecked {
+        told.push_str("; ");
+        told.push_str(what);
+    }
+    told
 }
 
 /// Whether what jobs compute is in the outputs, and why not.
@@ -265,6 +292,7 @@ mod tests {
             events: 1,
             map: RegisterMap::by_name("mali-jm"),
             jobs: false,
+            screen: None,
         };
         let text = Out::kept(|out| print(&failed(), &of, "run 1.00 ms".into(), out).unwrap());
         for line in [

@@ -4,6 +4,7 @@ use super::board::{Ready, ReplayOf, assignment};
 use super::check::Shown;
 use super::failure::complain;
 use super::out::duration;
+use super::screens::{self, Screens};
 use super::source::Opened;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
@@ -35,6 +36,9 @@ struct Arguments {
     /// Write what the device did, a recording too, to this file
     #[arg(short = 'o', value_name = "OUTCOME.kine")]
     outcome: Option<PathBuf>,
+    /// Write what the device's screen shows at the end to this file, as binary PPM
+    #[arg(long, value_name = "OUT.ppm")]
+    screen: Option<PathBuf>,
     /// Run it this many times, at most 10000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     repeat: u32,
@@ -62,6 +66,11 @@ struct Report<'a> {
     divergence_count: u64,
     findings: Vec<Shown<'a>>,
     outputs: Vec<Output<'a>>,
+    /// Effects that had to be there beside reads that match.
+    effects: Vec<Effect<'a>>,
+    /// What was not checked for want of something to hold it against.
+    unchecked: &'a [String],
+    screen: Option<screens::Told>,
     timing: Times,
     pushed_bytes: u64,
     board: &'a str,
@@ -98,6 +107,15 @@ struct Output<'a> {
     name: &'a str,
     bytes: u64,
     blake3: String,
+}
+
+#[derive(Serialize)]
+struct Effect<'a> {
+    kind: &'a str,
+    matched: bool,
+    expected: &'a str,
+    got: &'a str,
+    source: &'a str,
 }
 
 #[derive(Serialize)]
@@ -162,7 +180,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .fold(arguments.of.files(), |files, (name, file)| {
             files.writes(format!("--output {name}"), Some(file))
         });
-    outputs.writes("-o", arguments.outcome.as_deref()).check()?;
+    outputs
+        .writes("-o", arguments.outcome.as_deref())
+        .writes("--screen", arguments.screen.as_deref())
+        .check()?;
     for (_, file) in &arguments.outputs {
         buffers::names_a_form(file).map_err(|e| Failure::usage(e.to_string()))?;
     }
@@ -172,6 +193,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         compiled,
         compile_time,
         opened,
+        expect_screen,
     } = arguments
         .of
         .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
@@ -205,16 +227,20 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     };
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    waiting::show("writing", |_, _| write(arguments, &opened.recording, &outcome))?;
+    let screens = Screens::of(expect_screen.as_ref(), &opened.recording, &outcome)?;
+    waiting::show("writing", |_, _| {
+        write(arguments, &opened.recording, &outcome, &screens)
+    })?;
     if out.json() {
         let chains = chains(&opened, &outcome)?;
-        out.value(&report(&outcome, &arguments.of, &chains))?;
+        out.value(&report(&outcome, &arguments.of, &chains, &screens))?;
     } else {
         let of = outcome::Of {
             board: arguments.of.board(),
             events: opened.recording.events.len(),
             map: opened.map,
             jobs: arguments.jobs,
+            screen: screens.text(),
         };
         outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
@@ -222,7 +248,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Writes the files that were asked for.
-fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome) -> Result<(), Failure> {
+fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome, screens: &Screens) -> Result<(), Failure> {
+    if let Some(path) = &arguments.screen {
+        screens.write(path)?;
+    }
     if let Some(path) = &arguments.outcome {
         if outcome.recording.is_empty() {
             complain(format_args!(
@@ -295,7 +324,7 @@ fn chains(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
     Ok(out)
 }
 
-fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains) -> Report<'a> {
+fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Screens) -> Report<'a> {
     let classes = o.reads.classes;
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
     Report {
@@ -337,6 +366,19 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains) -> Report<'a> {
                 blake3: digest(b.blake3),
             })
             .collect(),
+        effects: o
+            .effects
+            .iter()
+            .map(|e| Effect {
+                kind: &e.kind,
+                matched: e.matched,
+                expected: &e.expected,
+                got: &e.got,
+                source: &e.source,
+            })
+            .collect(),
+        unchecked: &o.unchecked,
+        screen: screens.told(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
         board: of.board(),

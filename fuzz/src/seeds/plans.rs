@@ -217,5 +217,6 @@ fn plan(body: &[u8]) -> Plan {
         buffers: Vec::new(),
         images: vec![[7; 32]],
         body: body.to_vec(),
+        ..Plan::empty(PLAN_VERSION)
     }
 }

@@ -421,7 +421,7 @@ fn a_plan_survives_bytes_and_text() {
         let mut newer = bytes;
         newer[8] = 3;
         assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 3"));
-        let newer = printed.replace("kinescope plan 2", "kinescope plan 3");
+        let newer = printed.replace("kinescope plan 3", "kinescope plan 4");
         assert_eq!(text::parse(&newer).unwrap_err().line, 1);
     }
 }

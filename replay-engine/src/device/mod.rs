@@ -113,7 +113,7 @@ pub struct DeviceInfo {
 }
 
 /// Hardware among fixed-width fields: the JSON text of its extra in recordings, so that one description has one form.
-mod hardware_json {
+pub(crate) mod hardware_json {
     use super::Hardware;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
 
@@ -212,6 +212,25 @@ pub trait Board: replay_core::Device + Send {
     /// Gives the device the progress of what it does from now on, until the next call. A device that computes looks
     /// whether it was cancelled, and then ends its work soon, in whatever state.
     fn watch(&mut self, _progress: &Progress) {}
+
+    /// Reads bytes of a window that reading does not change, framebuffer memory for one. By default word by word.
+    ///
+    /// # Errors
+    /// When the window or a part of it is not the device's, or the device fails.
+    fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
+        let mut at = offset;
+        let failed = |at: u64, e| BoardError::Failed(format!("window {number}, offset {at:#x}: {e:?}"));
+        let mut rest = to;
+        while !rest.is_empty() {
+            let width = if at.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };
+            let value = self.read(number, at, width).map_err(|e| failed(at, e))?;
+            let (now, behind) = rest.split_at_mut(usize::from(width));
+            now.copy_from_slice(value.to_le_bytes().get(..now.len()).unwrap_or_default());
+            rest = behind;
+            at = at.saturating_add(u64::from(width));
+        }
+        Ok(())
+    }
 
     /// The picture that the device shows now; `None` for one that has no screen.
     ///

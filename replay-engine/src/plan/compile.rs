@@ -10,6 +10,7 @@ use std::ops::Range;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, Digest, Identity, Page};
 use trace_core::registers::RegisterMap;
+use trace_core::screen::Picture;
 use trace_core::{GpuVa, Recording};
 
 /// Bytes that a person put over recorded memory.
@@ -53,6 +54,10 @@ pub struct CompileOptions {
     pub budgets: Budgets,
     /// Offsets of registers that the map does not know and that a person allows nevertheless.
     pub allow_unknown: Vec<Range<u32>>,
+    /// The picture that the device must show at the end.
+    pub expect_screen: Option<Picture>,
+    /// Where that picture comes from, for a person.
+    pub screen_source: String,
 }
 
 /// A plan with the page images that it names.
@@ -104,6 +109,9 @@ pub fn compile_with(
         return Err(CompileError::TooManyEvents { events });
     }
     allowed(&options.allow_unknown, map)?;
+    if super::windows::takes(target) || recording.hardware().is_some() {
+        return super::windows::compile(recording, edits, target, map, options, progress);
+    }
     // Before anything is made of it: an image that is changed gets a digest that is right, whatever it was.
     if let Some(page) = recording.memory.pages.damaged(progress)? {
         return Err(CompileError::Damaged { byte: page.byte });
@@ -158,6 +166,9 @@ pub fn compile_with(
             allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
             buffers: recording.facts.buffers.iter().map(plan_buffer).collect(),
             images: moved.images,
+            hardware: None,
+            windows: Vec::new(),
+            expectations: Vec::new(),
         },
         pages: moved.by_digest,
     })
@@ -193,7 +204,7 @@ fn allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError>
     Ok(())
 }
 
-fn title(identity: &Identity) -> String {
+pub(super) fn title(identity: &Identity) -> String {
     let parts = [&identity.gpu_name, &identity.driver, &identity.board, &identity.source];
     let known: Vec<&str> = parts
         .into_iter()

@@ -5,6 +5,7 @@ use crate::verify::MOST_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
+use trace_core::screen::PictureError;
 
 /// A recording cannot become a plan.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,33 @@ pub enum CompileError {
         event: u64,
         /// The space.
         space: u8,
+    },
+    /// The recording was made of another device.
+    #[error("the recording is of {recorded}; the board is {device}")]
+    OtherHardware {
+        /// The recorded device's id.
+        recorded: String,
+        /// Name and id of the board's.
+        device: String,
+    },
+    /// The device has no window for a space of the recording.
+    #[error("event {event} accesses `{space}`, and {device} has no such window")]
+    NoWindow {
+        /// The event.
+        event: u64,
+        /// Name of the space.
+        space: String,
+        /// The device.
+        device: String,
+    },
+    /// The picture that the recording keeps of its end is none.
+    #[error("the recording's picture of its end cannot be read; give one that is to be expected")]
+    Screen(#[from] PictureError),
+    /// Inputs or patches for a plan that has no memory.
+    #[error("{device} is replayed by its registers alone: there is no memory to change")]
+    NoMemoryToEdit {
+        /// The device.
+        device: String,
     },
     /// An access does not fit the register window.
     #[error("event {event}: an access of {width} bytes at {offset:#x} does not fit a window of {window:#x} bytes")]

@@ -3,32 +3,38 @@
 mod ahead;
 mod body;
 mod compile;
+mod effects;
 mod error;
 mod events;
 mod memory;
 mod pages;
 mod relocate;
 pub mod text;
+mod touch;
 mod untouched;
+mod windows;
 
 pub use body::{BodyBuilder, BodyError};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
+pub(crate) use effects::short;
+pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
 pub use error::CompileError;
 pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use pages::PageSource;
+pub(crate) use touch::{Demand, Touch, Untouched as UntouchedWindows};
 pub(crate) use untouched::{RESETS, Untouched};
 
-use crate::device::Arena;
+use crate::device::{Arena, Window, hardware_json, space};
 use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::encode::EncodeError;
-use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat, Page, zero_digest};
+use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat, Page, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
 /// First bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
@@ -55,6 +61,8 @@ pub enum RewriteKind {
     Output,
     /// An address is the agent's instead of the recorded one.
     Address,
+    /// Accesses are left out: they are not the device's, or the recording lacks their data.
+    LeftOut,
 }
 
 /// One difference between a recording and its plan.
@@ -212,6 +220,14 @@ pub struct Plan {
     pub buffers: Vec<PlanBuffer>,
     /// BLAKE3 digests of the page images that changes of memory take bytes from, by their number in the body.
     pub images: Vec<Digest>,
+    /// The device on its bus, for a plan of a device's windows.
+    #[serde(with = "hardware_json")]
+    pub hardware: Option<Hardware>,
+    /// The device's windows, for a plan of accesses to them: the numbers of spaces in the body. Empty for a plan of a
+    /// job-manager GPU, whose accesses go to its registers and to the plan's memory.
+    pub windows: Vec<Window>,
+    /// What the run must bring about beside reads that match.
+    pub expectations: Vec<Expectation>,
 }
 
 /// Bytes are not a plan that this code reads.
@@ -235,13 +251,16 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Offsets of the registers that the plan writes, and how often. Actions behind one that does not decode are not
+    /// Offsets of the registers that the plan writes, and how often; other windows are not among them. Actions behind one that does not decode are not
     /// counted; such a plan is refused. Takes time by the actions.
     #[must_use]
     pub fn writes(&self) -> BTreeMap<u64, u64> {
         let mut out = BTreeMap::new();
         for action in Actions::new(&self.body).map_while(Result::ok) {
-            if let Action::Write { offset, .. } | Action::WriteSlot { offset, .. } = action {
+            if let Action::Write { space, offset, .. } | Action::WriteSlot { space, offset, .. } = action
+                && space != space::ARENA
+                && (self.windows.is_empty() || space == space::REGISTERS)
+            {
                 *out.entry(offset).or_default() += 1;
             }
         }
@@ -274,6 +293,9 @@ impl Plan {
             allowed: Vec::new(),
             buffers: Vec::new(),
             images: Vec::new(),
+            hardware: None,
+            windows: Vec::new(),
+            expectations: Vec::new(),
         }
     }
 
@@ -331,7 +353,7 @@ impl Plan {
 
 impl RewriteKind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Root,
         Self::FlushId,
         Self::JobStatus,
@@ -341,6 +363,7 @@ impl RewriteKind {
         Self::Input,
         Self::Output,
         Self::Address,
+        Self::LeftOut,
     ];
 
     /// The kind's name in JSON, text and tables.
@@ -356,6 +379,7 @@ impl RewriteKind {
             Self::Input => "input",
             Self::Output => "output",
             Self::Address => "address",
+            Self::LeftOut => "left-out",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A plan as text that can be printed, read and read back. `docs/plan.md` tells its lines.
 
+mod devices;
 mod lines;
 
 use super::{BodyBuilder, Budgets, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite, RewriteKind};
@@ -96,6 +97,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
     for (start, end) in &plan.allowed {
         writeln!(out, "allow {start:#x} {end:#x}")?;
     }
+    devices::print(plan, out)?;
     writeln!(out, "body")
 }
 
@@ -198,7 +200,7 @@ pub fn parse(text: &str) -> Result<Plan, TextError> {
     };
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 2`,"))?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 3`,"))?;
     let mut f = Fields::new(line, first)?;
     f.word("kinescope")?;
     f.word("plan")?;
@@ -334,6 +336,9 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
                 detail: f.text("the detail")?,
             });
         }
+        "hardware" => devices::hardware(f, plan)?,
+        "window" => devices::window(f, plan)?,
+        "expect" => devices::expect(f, plan)?,
         "allow" => plan.allowed.push((f.number("the start")?, f.number("the end")?)),
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }

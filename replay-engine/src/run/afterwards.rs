@@ -1,14 +1,14 @@
 //! The outcome as a recording: what the device did, and the memory that it left.
 
 use super::recorder::SpaceSeen;
-use crate::device::{Board, BoardError, DeviceInfo};
+use crate::device::{Board, BoardError, DeviceInfo, Window};
 use crate::plan::Plan;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
     AddressSpace, Buffer, BufferRole, Clock, Events, Facts, FrameRole, Identity, Memory, MemoryBuilder, PageId,
-    Recording, RunsBuilder, Snapshot, Space, SpaceKind, ZERO_PAGE,
+    Recording, RunsBuilder, Snapshot, Space, ZERO_PAGE,
 };
 
 /// Puts the outcome's recording together. Memory stands at its end; `pages` are those that changes of memory left.
@@ -42,11 +42,7 @@ pub(super) fn recording(
                 Clock::Monotonic
             },
         },
-        spaces: vec![Space {
-            name: "gpu".to_owned(),
-            kind: SpaceKind::Registers,
-            bytes: info.register_bytes(),
-        }],
+        spaces: spaces(plan, info),
         address_spaces: plan
             .spaces
             .iter()
@@ -77,12 +73,31 @@ pub(super) fn recording(
         source_zero_pages: zeros,
         ..Facts::default()
     };
-    Ok(Recording {
+    let mut recording = Recording {
         facts,
         events,
         memory,
         ..Recording::default()
-    })
+    };
+    if let Some(hardware) = &info.hardware {
+        recording.set_hardware(hardware);
+    }
+    Ok(recording)
+}
+
+/// The windows that accesses went to, in the order in which the recorder numbers them.
+fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
+    let windows = if plan.windows.is_empty() {
+        Window::registers(info.register_bytes())
+    } else {
+        plan.windows.clone()
+    };
+    let space = |w: Window| Space {
+        name: w.name,
+        kind: w.kind,
+        bytes: w.bytes,
+    };
+    windows.into_iter().map(space).collect()
 }
 
 fn role(plan: &Plan, name: &str) -> BufferRole {

@@ -1,6 +1,7 @@
 //! Runs a verified plan on a device and writes the outcome.
 
 mod afterwards;
+mod effects;
 mod outcome;
 mod recorder;
 mod report;
@@ -11,7 +12,7 @@ pub use outcome::{
 };
 
 use crate::device::{Board, BoardError, JobReport};
-use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses};
+use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, Failure, FailureKind, execute};
 use sliced::Sliced;
@@ -23,6 +24,7 @@ use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventsBuilder, HostWriteRow, MemoryBuilder, PageId};
 use trace_core::registers::RegisterMap;
+use trace_core::screen::{Picture, SCREEN_AT_END};
 
 /// Nanoseconds between two reads of a poll.
 const POLL_STEP_NS: u64 = 1_000;
@@ -96,6 +98,7 @@ pub fn run_with(
         memory.carry_out(&action, &images);
     }
     count(&mut outcome, &counts, &recorder);
+    outcome.findings.extend(left_out(plan));
     let reports = board.take_job_reports();
     outcome.jobs = jobs(plan, &recorder, &reports);
     let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
@@ -103,15 +106,27 @@ pub fn run_with(
     // A run that broke off before its only jobs is not one in which nothing needed a shader.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
+    let looked = effects::look(plan, board, &outcome, result.is_ok());
+    let all_there = looked.seen.iter().all(|e| e.matched);
+    outcome.effects = looked.seen;
+    outcome.unchecked = looked.unchecked;
     outcome.verdict = match &result {
         Err(_) => Verdict::Failed,
-        Ok(_) if recorder.divergence_count > 0 => Verdict::Diverged,
+        Ok(_) if recorder.divergence_count > 0 || !all_there => Verdict::Diverged,
         Ok(_) => Verdict::Match,
     };
     if let Err(failure) = &result {
         explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
     }
-    let left = leave(plan, &memory, board, changed, &mut recorder, &mut outcome);
+    let left = leave(
+        plan,
+        &memory,
+        board,
+        changed,
+        &mut recorder,
+        looked.screen,
+        &mut outcome,
+    );
     if let Err(e) = left {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
@@ -163,6 +178,25 @@ fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
     outcome.divergences = recorder.divergences.clone();
     outcome.divergence_count = recorder.divergence_count;
     outcome.findings = recorder.findings();
+}
+
+/// What the plan leaves out of the recording: what followed from it cannot be as recorded.
+fn left_out(plan: &Plan) -> impl Iterator<Item = Finding> + '_ {
+    let all = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
+    all.map(|r| {
+        let place = r
+            .event
+            .map_or_else(|| "the plan".to_owned(), |e| format!("from event {e} on"));
+        let finding = Finding::new(
+            FindingKind::NotUsed,
+            place,
+            format!("left out of the replay: {}", r.detail),
+        );
+        match r.event {
+            Some(event) => finding.at_event(event),
+            None => finding,
+        }
+    })
 }
 
 /// Status of a job that never ended.
@@ -271,10 +305,7 @@ fn explain(
         },
         FailureKind::Decode(e) => (e.to_string(), false),
         FailureKind::Device { error, space, offset } => {
-            let name = map
-                .and_then(|m| m.at(u32::try_from(offset).ok()?))
-                .map(|r| r.name.as_str());
-            let place = name.map_or_else(|| format!("space {space} offset {offset:#x}"), str::to_owned);
+            let place = recorder.place(space, offset, 4);
             (format!("the device refused the access to {place}: {error:?}"), true)
         }
         FailureKind::DeviceWait(e) => (format!("the device failed while it waited: {e:?}"), false),
@@ -314,6 +345,7 @@ fn leave(
     board: &mut dyn Board,
     changed: Changed,
     recorder: &mut Recorder<'_>,
+    screen: Option<Picture>,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     for o in &plan.outputs {
@@ -343,8 +375,11 @@ fn leave(
         .collect();
     events.host_writes = rows.into();
     let info = board.info();
-    let recording = afterwards::recording(plan, &info, events, changed.memory, &recorder.spaces, board)
+    let mut recording = afterwards::recording(plan, &info, events, changed.memory, &recorder.spaces, board)
         .map_err(|e| format!("the device's memory could not be read: {e}"))?;
+    if let Some(picture) = screen {
+        recording.extras.insert(SCREEN_AT_END.to_owned(), picture.to_ppm());
+    }
     outcome.recording =
         trace_core::container::to_bytes(&recording).map_err(|e| format!("the outcome could not be written: {e}"))?;
     Ok(())

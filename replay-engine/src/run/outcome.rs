@@ -1,6 +1,6 @@
 //! What a replay did, with every comparison.
 
-use crate::plan::{ReadClasses, RewriteKind};
+use crate::plan::{EffectSeen, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
@@ -171,6 +171,10 @@ pub struct Outcome {
     pub fingerprint: Digest,
     /// The outcome as a recording: a `.kine` file's bytes.
     pub recording: Vec<u8>,
+    /// What became of each effect that the plan expects, in its order. A match needs all of them.
+    pub effects: Vec<EffectSeen>,
+    /// What could be looked at and was not, for want of something to hold it against; a sentence each.
+    pub unchecked: Vec<String>,
 }
 
 impl Outcome {
@@ -207,6 +211,8 @@ impl Outcome {
             device,
             fingerprint: [0; 32],
             recording: Vec::new(),
+            effects: Vec::new(),
+            unchecked: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Divergence;
 use crate::device::space;
-use crate::plan::{JOB_START, Plan};
+use crate::plan::{JOB_START, Plan, Touch};
 use replay_core::{Compared, Flow, Observer, Seen};
 use std::collections::HashMap;
 use trace_core::PhysAddr;
@@ -171,9 +171,37 @@ impl<'a> Recorder<'a> {
         self.map?.at(u32::try_from(offset).ok()?)
     }
 
+    /// The space of the outcome that a space of the plan is; `None` for the plan's memory, whose accesses are not told.
+    fn space_of(&self, number: u8) -> Option<u8> {
+        if self.plan.windows.is_empty() {
+            return (number == space::REGISTERS).then_some(0);
+        }
+        let at = self.plan.windows.iter().position(|w| w.number == number)?;
+        u8::try_from(at).ok()
+    }
+
+    /// What an access goes to, for a person: names of registers, or the window and the offset.
+    pub fn place(&self, number: u8, offset: u64, width: u8) -> String {
+        if number == space::REGISTERS
+            && let (Some(map), Ok(at)) = (self.map, u32::try_from(offset))
+        {
+            let touch = Touch::of(map, at, width);
+            if touch.registers().next().is_some() {
+                return touch.name();
+            }
+        }
+        let window = self.plan.windows.iter().find(|w| w.number == number);
+        match window {
+            Some(w) => format!("{}+{offset:#x}", w.name),
+            None if number == space::REGISTERS => format!("{offset:#x}"),
+            None => format!("space {number} offset {offset:#x}"),
+        }
+    }
+
     fn note(&mut self, seen: &Seen) {
+        let Some(space) = self.space_of(seen.space) else { return };
         let access = Access {
-            space: 0,
+            space,
             write: seen.write,
             offset: seen.offset as u32,
             width: seen.width,
@@ -246,7 +274,7 @@ impl Observer for Recorder<'_> {
     const TIMES: bool = true;
 
     fn access(&mut self, seen: &Seen) -> Flow {
-        if seen.space == space::REGISTERS {
+        if self.space_of(seen.space).is_some() {
             if self.change.is_some() {
                 self.flush();
             }
@@ -258,7 +286,9 @@ impl Observer for Recorder<'_> {
                 self.poll_events = if seen.again { self.poll_events + 1 } else { 0 };
                 self.all_poll_events += u64::from(seen.again);
             }
-            self.follow(seen);
+            if seen.space == space::REGISTERS {
+                self.follow(seen);
+            }
         }
         self.accesses += 1;
         if self.accesses.is_multiple_of(REPORT_EVERY) && self.progress.advance(REPORT_EVERY).is_err() {
@@ -312,8 +342,8 @@ impl Observer for Recorder<'_> {
     fn state_before(&mut self, d: &replay_core::Divergence) -> Flow {
         self.before_count += 1;
         if self.before.len() < KEPT {
-            let register = self.register(d.offset);
-            let name = register.map_or_else(|| format!("{:#x}", d.offset), |r| r.name.clone());
+            let register = self.register(d.offset & !3);
+            let name = self.place(d.space, d.offset, d.width);
             let reason = register.and_then(|r| r.replay.before.as_deref()).unwrap_or_default();
             let message = format!(
                 "{name} reads {:#x} here and {:#x} in the recording, before anything wrote it: {reason}",
@@ -329,11 +359,11 @@ impl Observer for Recorder<'_> {
 
     fn divergence(&mut self, d: &replay_core::Divergence) -> Flow {
         self.divergence_count += 1;
-        let register = self.register(d.offset);
+        let register = self.register(d.offset).filter(|_| d.space == space::REGISTERS);
         if self.divergences.len() < KEPT {
             self.divergences.push(Divergence {
                 event: u64::from(d.event),
-                register: register.map_or_else(|| format!("{:#x}", d.offset), |r| r.name.clone()),
+                register: self.place(d.space, d.offset, d.width),
                 expected: d.expected,
                 got: d.got,
                 class: match d.compared {

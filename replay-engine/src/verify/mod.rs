@@ -6,6 +6,7 @@ mod doing;
 mod limits;
 mod reason;
 mod tables;
+mod windows;
 mod work;
 
 pub use limits::{
@@ -111,6 +112,12 @@ fn check(
     fits(plan, target, map)?;
     limits::envelope(plan)?;
     limits::allowed(plan, map)?;
+    if windows::is_of(plan) || target.hardware.is_some() {
+        let mut verified = Verified::default();
+        windows::check(plan, target, map, work, &mut verified)?;
+        return Ok(verified);
+    }
+    expectations(plan)?;
     images(plan, pages, work)?;
     let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
         rule: 2,
@@ -162,6 +169,20 @@ fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refus
         );
     }
     Ok(())
+}
+
+/// Rule 6: a plan without windows has none to look at, nor a screen.
+fn expectations(plan: &Plan) -> Result<(), Refusal> {
+    match plan.expectations.first() {
+        None => Ok(()),
+        Some(e) => refuse(
+            6,
+            "expectation 0",
+            Reason::NoEffect {
+                kind: e.effect.name().to_owned(),
+            },
+        ),
+    }
 }
 
 /// Rule 2: images are there, are what they are called, and go into used frames.

@@ -425,4 +425,39 @@ pub enum Reason {
         /// Level that it would have.
         level: u8,
     },
+    /// The plan is of another device on its bus.
+    #[error("the plan is of {plan}, the device is {device}")]
+    OtherHardware {
+        /// Id in the plan.
+        plan: String,
+        /// Id of the device.
+        device: String,
+    },
+    /// The plan's windows are not the device's.
+    #[error("the plan's windows are not those of the device")]
+    OtherWindows,
+    /// A plan of windows brings memory, which nothing would keep the device's accesses in.
+    #[error("the plan of a device without page tables has {what} ({count})")]
+    MemoryOfWindows {
+        /// What of it.
+        what: String,
+        /// How many.
+        count: u64,
+    },
+    /// An expected effect is of bytes that no framebuffer window has.
+    #[error("{bytes} bytes at {offset:#x} of window {number} are expected, and no framebuffer has them")]
+    EffectOutside {
+        /// Number of the window.
+        number: u8,
+        /// First byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// An effect is expected that this kind of plan cannot have.
+    #[error("the effect `{kind}` cannot be looked at on this device")]
+    NoEffect {
+        /// Its kind.
+        kind: String,
+    },
 }

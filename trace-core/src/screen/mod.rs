@@ -24,5 +24,5 @@ pub use expected::SCREEN_AT_END;
 pub use format::{ByteOrder, FormatError, MAX_PIXELS, MAX_SIDE, Palette, PixelFormat, ScreenFormat};
 pub use framebuffer::{Framebuffer, FramebufferError, FramebufferState, MAX_PAGES, framebuffer_spaces};
 pub use page::Known;
-pub use picture::{Picture, PictureError};
+pub use picture::{MAX_FILE, Picture, PictureError};
 pub use stores::{Store, Stores};

@@ -23,6 +23,7 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
         RewriteKind::Input => "input ← your edit",
         RewriteKind::Output => "output copied out at the end",
         RewriteKind::Address => "address → the board's",
+        RewriteKind::LeftOut => "accesses left out",
     }
 }
 

@@ -1,0 +1,91 @@
+//! The lines of a plan's text that tell of a device on a bus: itself, its windows, expected effects.
+
+use super::lines::{Fields, quote};
+use super::{TextError, digest};
+use crate::device::Window;
+use crate::plan::{Effect, Expectation, Plan};
+use std::fmt::Write as _;
+use trace_core::recording::SpaceKind;
+
+const KINDS: [(SpaceKind, &str); 5] = [
+    (SpaceKind::Registers, "registers"),
+    (SpaceKind::Framebuffer, "framebuffer"),
+    (SpaceKind::Ports, "ports"),
+    (SpaceKind::Config, "configuration"),
+    (SpaceKind::Memory, "memory"),
+];
+
+pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
+    // It always has a JSON form: text keys, numbers and strings.
+    if let Some(json) = plan.hardware.as_ref().and_then(|h| serde_json::to_string(h).ok()) {
+        writeln!(out, "hardware {}", quote(&json))?;
+    }
+    for w in &plan.windows {
+        let kind = KINDS.iter().find(|(k, _)| *k == w.kind).map_or("", |(_, name)| name);
+        writeln!(out, "window {} {} {kind} bytes {}", w.number, quote(&w.name), w.bytes)?;
+    }
+    let hex = |d| blake3::Hash::from_bytes(d).to_hex();
+    for e in &plan.expectations {
+        write!(out, "expect {} ", e.effect.name())?;
+        match &e.effect {
+            Effect::Screen { width, height, rgb } => write!(out, "{width} {height} {}", hex(*rgb))?,
+            Effect::Interrupts { count } => write!(out, "{count}")?,
+            Effect::Window {
+                number,
+                offset,
+                bytes,
+                digest,
+            } => write!(out, "{number} {offset:#x} {bytes} {}", hex(*digest))?,
+        }
+        writeln!(out, " from {}", quote(&e.source))?;
+    }
+    Ok(())
+}
+
+pub(super) fn hardware(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+    let json = f.text("the device")?;
+    let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the device: {e}")))?;
+    plan.hardware = Some(read);
+    Ok(())
+}
+
+pub(super) fn window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+    let number = f.number("the number")?;
+    let name = f.text("the name")?;
+    let word = f.any("the kind")?;
+    let kind = KINDS.iter().find(|(_, name)| *name == word).map(|(k, _)| *k);
+    let kind = kind.ok_or_else(|| f.error(format!("`{word}` is not a kind of window")))?;
+    plan.windows.push(Window {
+        number,
+        name,
+        kind,
+        bytes: f.named("bytes")?,
+    });
+    Ok(())
+}
+
+pub(super) fn expect(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+    let effect = match f.any("the effect")?.as_str() {
+        "screen" => Effect::Screen {
+            width: f.number("the width")?,
+            height: f.number("the height")?,
+            rgb: digest(f)?,
+        },
+        "interrupts" => Effect::Interrupts {
+            count: f.number("the count")?,
+        },
+        "window" => Effect::Window {
+            number: f.number("the window")?,
+            offset: f.number("the offset")?,
+            bytes: f.number("the bytes")?,
+            digest: digest(f)?,
+        },
+        other => return Err(f.error(format!("`{other}` is not an effect"))),
+    };
+    f.word("from")?;
+    plan.expectations.push(Expectation {
+        effect,
+        source: f.text("the source")?,
+    });
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! From a recording of a device on a bus to actions: its accesses as they were, window by window, reads classed by the
+//! register map. Such a device has no page tables that a plan could prove; it gets no memory to reach.
+
+use super::compile::{Compiled, Edits, title};
+use super::effects::{Effect, Expectation};
+use super::touch::{Demand, Touch, Untouched};
+use super::{BodyBuilder, CompileError, CompileOptions, PLAN_VERSION, Pace, Plan, ReadClasses, Rewrite, RewriteKind};
+use crate::device::{DeviceInfo, Window, space};
+use replay_core::{Action, ReadClass, width_mask};
+use std::collections::BTreeMap;
+use trace_core::Recording;
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventKind, SpaceKind};
+use trace_core::registers::RegisterMap;
+use trace_core::screen::{Picture, SCREEN_AT_END};
+use trace_core::timeline::GAP_NS;
+
+/// Events between two reports of progress.
+const REPORT_EVERY: usize = 4096;
+
+/// Whether a device takes plans of this kind: it is on a bus.
+pub(super) fn takes(target: &DeviceInfo) -> bool {
+    target.hardware.is_some()
+}
+
+struct Translation<'a> {
+    recording: &'a Recording,
+    target: &'a DeviceInfo,
+    map: &'a RegisterMap,
+    options: &'a CompileOptions,
+    /// The device's window that each space of the recording is.
+    windows: Vec<Option<&'a Window>>,
+    untouched: Untouched,
+    body: BodyBuilder,
+    reads: ReadClasses,
+    interrupts: u64,
+    rewrites: Vec<Rewrite>,
+    /// Accesses that are left out: the first event, and how many, by what they are.
+    left_out: BTreeMap<String, (u64, u64)>,
+}
+
+pub(super) fn compile(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Compiled, CompileError> {
+    same_device(recording, target)?;
+    if !edits.inputs.is_empty() || !edits.patches.is_empty() {
+        return Err(CompileError::NoMemoryToEdit {
+            device: target.name.clone(),
+        });
+    }
+    progress.set_total(recording.events.len() as u64);
+    let mut t = Translation {
+        recording,
+        target,
+        map,
+        options,
+        windows: windows(recording, target),
+        untouched: Untouched::default(),
+        body: BodyBuilder::new(),
+        reads: ReadClasses::default(),
+        interrupts: 0,
+        rewrites: Vec::new(),
+        left_out: BTreeMap::new(),
+    };
+    t.run(progress)?;
+    for (what, (first, count)) in std::mem::take(&mut t.left_out) {
+        t.rewrites.push(Rewrite {
+            kind: RewriteKind::LeftOut,
+            event: Some(first),
+            detail: format!("{count} {what}"),
+        });
+    }
+    t.rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
+    let expectations = t.expectations()?;
+    let (body, actions) = t.body.finish();
+    Ok(Compiled {
+        plan: Plan {
+            title: title(&recording.facts.identity),
+            gpu_id: recording.facts.identity.gpu_id,
+            register_map: map.name().to_owned(),
+            arena: target.arena,
+            rewrites: t.rewrites,
+            reads: t.reads,
+            interrupts: t.interrupts,
+            actions,
+            budgets: options.budgets,
+            body,
+            allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
+            hardware: target.hardware.clone(),
+            windows: target.windows.clone(),
+            expectations,
+            ..Plan::empty(PLAN_VERSION)
+        },
+        pages: BTreeMap::new(),
+    })
+}
+
+/// The recording is of the device that it is to be played on.
+fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), CompileError> {
+    let device = target.hardware.as_ref();
+    let recorded = recording.hardware();
+    match (&recorded, device) {
+        (Some(a), Some(b)) if a.same_device(b) => Ok(()),
+        _ => Err(CompileError::OtherHardware {
+            recorded: recorded.map_or_else(|| "a device that it does not tell".to_owned(), |h| h.id()),
+            device: format!("{}, {}", target.name, device.map(|h| h.id()).unwrap_or_default()),
+        }),
+    }
+}
+
+/// The device's window of each of the recording's spaces, by name.
+fn windows<'a>(recording: &Recording, target: &'a DeviceInfo) -> Vec<Option<&'a Window>> {
+    let of = |name: &str| target.windows.iter().find(|w| w.name == name);
+    recording.facts.spaces.iter().map(|s| of(&s.name)).collect()
+}
+
+impl<'a> Translation<'a> {
+    fn run(&mut self, progress: &Progress) -> Result<(), CompileError> {
+        let mut before: Option<u64> = None;
+        let events = &self.recording.events;
+        let mut at = 0;
+        while at < events.len() {
+            if at % REPORT_EVERY == 0 {
+                progress.advance(if at == 0 { 0 } else { REPORT_EVERY as u64 })?;
+            }
+            let time = events.time.get(at).unwrap_or(0);
+            let idle = before.map_or(0, |b| time.saturating_sub(b));
+            before = Some(time);
+            if idle > GAP_NS {
+                self.gap(at, idle)?;
+            }
+            at = match events.kind(at) {
+                Some(EventKind::Read | EventKind::Write) => {
+                    let access = events.access(at).ok_or(CompileError::EventKind { event: at as u64 })?;
+                    self.access(at, access)?
+                }
+                Some(EventKind::Interrupt) => self.interrupt(at)?,
+                Some(EventKind::Mark) => at + 1,
+                Some(EventKind::Submit | EventKind::HostWrite) | None => {
+                    return Err(CompileError::EventKind { event: at as u64 });
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, action: Action) -> Result<(), CompileError> {
+        Ok(self.body.push(&action)?)
+    }
+
+    fn gap(&mut self, at: usize, ns: u64) -> Result<(), CompileError> {
+        match self.options.pace {
+            Pace::Fast => {
+                self.rewrites.push(Rewrite {
+                    kind: RewriteKind::Gap,
+                    event: Some(at as u64),
+                    detail: format!("{ns} ns without an event are skipped"),
+                });
+                Ok(())
+            }
+            Pace::Recorded => self.push(Action::Pause { event: at as u32, ns }),
+        }
+    }
+
+    fn leave_out(&mut self, at: usize, count: u64, what: String) {
+        self.left_out.entry(what).or_insert((at as u64, 0)).1 += count;
+    }
+
+    /// Takes an access, and gives the event behind what it took.
+    fn access(&mut self, at: usize, a: Access) -> Result<usize, CompileError> {
+        let event = at as u64;
+        let recorded = self.recording.facts.spaces.get(usize::from(a.space));
+        let Some(window) = self.windows.get(usize::from(a.space)).copied().flatten() else {
+            let (name, kind) = recorded.map_or(("", None), |s| (s.name.as_str(), Some(s.kind)));
+            return match kind {
+                // They are the machine's, not the device's: what a driver reads there it only reads.
+                Some(SpaceKind::Memory) if !a.write => {
+                    self.leave_out(
+                        at,
+                        1,
+                        format!("reads of {name}, which is the machine's memory and not the device's"),
+                    );
+                    Ok(at + 1)
+                }
+                Some(SpaceKind::Config) => {
+                    let what = "accesses to configuration space, which the agent sets up itself";
+                    self.leave_out(at, 1, what.to_owned());
+                    Ok(at + 1)
+                }
+                _ => Err(CompileError::NoWindow {
+                    event,
+                    space: name.to_owned(),
+                    device: self.target.name.clone(),
+                }),
+            };
+        };
+        let fits = u64::from(a.offset) + u64::from(a.width) <= window.bytes;
+        let sound = matches!(a.width, 1 | 2 | 4 | 8) && a.offset.is_multiple_of(u32::from(a.width));
+        if !fits || !sound {
+            return Err(CompileError::BadAccess {
+                event,
+                offset: a.offset,
+                width: a.width,
+                window: window.bytes,
+            });
+        }
+        if window.number != space::REGISTERS {
+            return self.plain(at, window.number, a, Demand::Bits(width_mask(a.width)), false);
+        }
+        let touch = Touch::of(self.map, a.offset, a.width);
+        if let Some(offset) = touch.unknown()
+            && !self.allows(a)
+        {
+            return Err(CompileError::UnknownRegister { event, offset });
+        }
+        if a.write {
+            if let Some((register, reason)) = touch.refuses(a.value) {
+                return Err(CompileError::NotReplayable {
+                    event,
+                    register,
+                    value: a.value,
+                    reason,
+                });
+            }
+            self.untouched.write(&touch);
+            return self.plain(at, window.number, a, Demand::Bits(0), false);
+        }
+        let before = self.untouched.reason(&touch).is_some();
+        self.plain(at, window.number, a, touch.demand(), before)
+    }
+
+    fn allows(&self, a: Access) -> bool {
+        let (from, to) = (a.offset, a.offset.saturating_add(u32::from(a.width)));
+        let allowed = &self.options.allow_unknown;
+        allowed.iter().any(|r| r.start <= from && to <= r.end)
+    }
+
+    fn plain(&mut self, at: usize, number: u8, a: Access, demand: Demand, before: bool) -> Result<usize, CompileError> {
+        let (event, offset) = (at as u32, u64::from(a.offset));
+        if a.write {
+            self.push(Action::Write {
+                event,
+                space: number,
+                offset,
+                width: a.width,
+                value: a.value,
+            })?;
+            return Ok(at + 1);
+        }
+        let all = width_mask(a.width);
+        let mask = match demand {
+            Demand::Until => return self.poll(at, number, a),
+            Demand::Bits(mask) => mask & all,
+        };
+        let (class, counted) = match mask {
+            0 => (ReadClass::Any, &mut self.reads.any),
+            m if m == all => (
+                if before { ReadClass::Before(m) } else { ReadClass::Equal },
+                &mut self.reads.equal,
+            ),
+            m => (
+                if before {
+                    ReadClass::Before(m)
+                } else {
+                    ReadClass::Masked(m)
+                },
+                &mut self.reads.masked,
+            ),
+        };
+        *counted += 1;
+        self.push(Action::Read {
+            event,
+            space: number,
+            offset,
+            width: a.width,
+            class,
+            expected: a.value,
+        })?;
+        Ok(at + 1)
+    }
+
+    /// Reads of one polled register with nothing between them become one wait for the value of the last.
+    fn poll(&mut self, first: usize, number: u8, a: Access) -> Result<usize, CompileError> {
+        let (mut behind, mut last) = (first, a);
+        while let Some(next) = self.recording.events.access(behind)
+            && (next.space, next.write, next.offset, next.width) == (a.space, false, a.offset, a.width)
+        {
+            last = next;
+            behind += 1;
+        }
+        let reads = u32::try_from(behind - first).unwrap_or(u32::MAX);
+        let event = (behind - 1) as u32;
+        self.reads.until += u64::from(reads);
+        self.rewrites.push(Rewrite {
+            kind: RewriteKind::ReadToWait,
+            event: Some(u64::from(event)),
+            detail: format!(
+                "{reads} reads of {} become a wait for {:#x}",
+                Touch::of(self.map, a.offset, a.width).name(),
+                last.value
+            ),
+        });
+        self.push(Action::Until {
+            event,
+            reads,
+            space: number,
+            offset: u64::from(a.offset),
+            width: a.width,
+            mask: width_mask(a.width),
+            expected: last.value,
+            limit_ns: self.options.budgets.poll_ns,
+        })?;
+        Ok(behind)
+    }
+
+    fn interrupt(&mut self, at: usize) -> Result<usize, CompileError> {
+        let row = self.recording.events.interrupt(at);
+        let line = row.map(|r| r.line).filter(|l| *l < u32::BITS);
+        let line = line.ok_or(CompileError::EventKind { event: at as u64 })?;
+        self.interrupts += 1;
+        self.rewrites.push(Rewrite {
+            kind: RewriteKind::WaitAdded,
+            event: Some(at as u64),
+            detail: format!("a wait for interrupt line {line}, where the recording has the interrupt"),
+        });
+        self.push(Action::WaitInterrupt {
+            event: at as u32,
+            lines: 1 << line,
+            limit_ns: self.options.budgets.interrupt_ns,
+        })?;
+        Ok(at + 1)
+    }
+
+    fn expectations(&self) -> Result<Vec<Expectation>, CompileError> {
+        let mut all = Vec::new();
+        let kept = self.recording.extras.get(SCREEN_AT_END);
+        match (&self.options.expect_screen, kept) {
+            (Some(picture), _) => all.push(Expectation {
+                effect: Effect::screen(picture),
+                source: self.options.screen_source.clone(),
+            }),
+            (None, Some(bytes)) => all.push(Expectation {
+                effect: Effect::screen(&Picture::from_ppm(bytes)?),
+                source: "the recording's picture of its end".to_owned(),
+            }),
+            (None, None) => {}
+        }
+        if self.interrupts > 0 {
+            all.push(Expectation {
+                effect: Effect::Interrupts { count: self.interrupts },
+                source: "the recording's interrupts".to_owned(),
+            });
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,368 @@
+//! The rules for plans of a device's windows: what each access touches, waits, limits, counts.
+//!
+//! Such a plan brings no memory and no page tables, and the device masters no bus while it runs: what it could reach
+//! need not be proved, because it reaches nothing.
+
+use super::body::same;
+use super::limits::{MOST_EVENTS, budget};
+use super::work::Work;
+use super::{Reason, Refusal, Verified, refuse};
+use crate::device::{DeviceInfo, Window, space};
+use crate::plan::{Demand, Effect, MOST_WINDOW_BYTES, Plan, ReadClasses, RewriteKind, Touch, UntouchedWindows};
+use replay_core::{Action, Actions, ReadClass, width_mask};
+use trace_core::recording::{Hardware, SpaceKind};
+use trace_core::registers::RegisterMap;
+
+/// Most windows of a device.
+const MOST_WINDOWS: usize = 16;
+/// Most effects that a plan expects.
+const MOST_EXPECTATIONS: u64 = 1024;
+
+/// Whether the plan is one of a device's windows.
+pub(super) fn is_of(plan: &Plan) -> bool {
+    plan.hardware.is_some() || !plan.windows.is_empty()
+}
+
+struct Walker<'a> {
+    plan: &'a Plan,
+    map: &'a RegisterMap,
+    untouched: UntouchedWindows,
+    reads: ReadClasses,
+    interrupts: u64,
+    polls: u64,
+    events: u64,
+    pauses_ns: u64,
+    /// Number and event of the action at hand.
+    at: (u64, u32),
+}
+
+/// Checks such a plan whole.
+pub(super) fn check(
+    plan: &Plan,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    work: &Work<'_>,
+    verified: &mut Verified,
+) -> Result<(), Refusal> {
+    device(plan, target)?;
+    memory(plan)?;
+    expectations(plan)?;
+    let mut w = Walker {
+        plan,
+        map,
+        untouched: UntouchedWindows::default(),
+        reads: ReadClasses::default(),
+        interrupts: 0,
+        polls: 0,
+        events: 0,
+        pauses_ns: 0,
+        at: (0, 0),
+    };
+    let mut count = 0u64;
+    for action in Actions::new(&plan.body) {
+        let action = match action {
+            Ok(a) => a,
+            Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
+        };
+        w.at = (count, action.event());
+        work.spend(1).or_else(|e| w.refuse(4, e))?;
+        w.action(&action)?;
+        count += 1;
+        if count > plan.budgets.actions {
+            return w.refuse(4, budget("actions of the body", count, plan.budgets.actions));
+        }
+    }
+    w.counts(count)?;
+    if !plan.allowed.is_empty() {
+        let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
+        verified.unproved.push(format!(
+            "registers that the map does not know were allowed: {}",
+            list.join(", ")
+        ));
+    }
+    let left_out = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
+    verified
+        .unproved
+        .extend(left_out.map(|r| format!("left out: {}", r.detail)));
+    if !plan
+        .expectations
+        .iter()
+        .any(|e| matches!(e.effect, Effect::Screen { .. }))
+    {
+        let windows = plan.windows.iter();
+        if windows.clone().any(|w| w.kind == SpaceKind::Framebuffer) {
+            verified
+                .unproved
+                .push("what the screen shows is not checked: nothing tells what it should show".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// The plan is for this device, and its windows are the device's.
+fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
+    let same = match (&plan.hardware, &target.hardware) {
+        (Some(a), Some(b)) => a.same_device(b),
+        _ => false,
+    };
+    if !same {
+        let id = |h: &Option<Hardware>| h.as_ref().map(|h| h.id()).unwrap_or_default();
+        return refuse(
+            0,
+            "envelope",
+            Reason::OtherHardware {
+                plan: id(&plan.hardware),
+                device: id(&target.hardware),
+            },
+        );
+    }
+    let registers = |w: &&Window| w.number == space::REGISTERS;
+    let sound = plan.windows.len() <= MOST_WINDOWS
+        && plan.windows.iter().filter(registers).count() == 1
+        && plan
+            .windows
+            .iter()
+            .all(|w| w.number != space::ARENA && target.windows.contains(w));
+    if !sound {
+        return refuse(0, "envelope", Reason::OtherWindows);
+    }
+    Ok(())
+}
+
+/// A plan of windows has nothing that the device could reach.
+fn memory(plan: &Plan) -> Result<(), Refusal> {
+    let lists = [
+        ("pages", plan.pages.len() as u64 + plan.used_pages),
+        ("translations", plan.spaces.len() as u64),
+        ("images", plan.images.len() as u64),
+        ("outputs", plan.outputs.len() as u64),
+        ("jobs", plan.jobs.len() as u64),
+    ];
+    match lists.into_iter().find(|(_, n)| *n > 0) {
+        Some((what, count)) => refuse(
+            2,
+            "envelope",
+            Reason::MemoryOfWindows {
+                what: what.to_owned(),
+                count,
+            },
+        ),
+        None => Ok(()),
+    }
+}
+
+fn expectations(plan: &Plan) -> Result<(), Refusal> {
+    let mut bytes_read = 0u64;
+    for (i, e) in plan.expectations.iter().enumerate() {
+        if let Effect::Window {
+            number, offset, bytes, ..
+        } = e.effect
+        {
+            let window = plan.windows.iter().find(|w| w.number == number);
+            let inside = offset
+                .checked_add(bytes)
+                .zip(window)
+                .is_some_and(|(end, w)| end <= w.bytes && w.kind == SpaceKind::Framebuffer);
+            if !inside || bytes == 0 {
+                return refuse(
+                    6,
+                    format!("expectation {i}"),
+                    Reason::EffectOutside { number, offset, bytes },
+                );
+            }
+            bytes_read = bytes_read.saturating_add(bytes);
+        }
+    }
+    let count = plan.expectations.len() as u64;
+    if count > MOST_EXPECTATIONS {
+        return refuse(4, "envelope", budget("expected effects", count, MOST_EXPECTATIONS));
+    }
+    if bytes_read > MOST_WINDOW_BYTES {
+        let what = "bytes of windows that are read back";
+        return refuse(4, "envelope", budget(what, bytes_read, MOST_WINDOW_BYTES));
+    }
+    Ok(())
+}
+
+impl<'a> Walker<'a> {
+    fn refuse<T>(&self, rule: u8, reason: Reason) -> Result<T, Refusal> {
+        let (count, event) = self.at;
+        refuse(rule, format!("action {count}, event {event}"), reason)
+    }
+
+    /// Counts what becomes an event of the outcome.
+    fn event(&mut self) -> Result<(), Refusal> {
+        self.events += 1;
+        if self.events > MOST_EVENTS {
+            return self.refuse(4, budget("events of the outcome", self.events, MOST_EVENTS));
+        }
+        Ok(())
+    }
+
+    fn action(&mut self, action: &Action) -> Result<(), Refusal> {
+        match *action {
+            Action::Write {
+                space: number,
+                offset,
+                width,
+                value,
+                ..
+            } => {
+                self.event()?;
+                let Some(touch) = self.touch(number, offset, width)? else {
+                    return Ok(());
+                };
+                if let Some((register, why)) = touch.refuses(value) {
+                    return self.refuse(1, Reason::NotReplayable { register, value, why });
+                }
+                self.untouched.write(&touch);
+                Ok(())
+            }
+            Action::Read {
+                space: number,
+                offset,
+                width,
+                class,
+                ..
+            } => {
+                self.event()?;
+                let touch = self.touch(number, offset, width)?;
+                self.read(touch.as_ref(), offset, width, class)
+            }
+            Action::Until {
+                space: number,
+                offset,
+                width,
+                reads,
+                mask,
+                limit_ns,
+                ..
+            } => {
+                self.event()?;
+                let touch = self.touch(number, offset, width)?;
+                let polled = touch.as_ref().is_some_and(|t| t.demand() == Demand::Until);
+                if !polled || mask != width_mask(width) {
+                    return self.widened(touch.as_ref(), offset, format!("until with mask {mask:#x}"));
+                }
+                self.reads.until = self.reads.until.saturating_add(u64::from(reads));
+                self.polls += 1;
+                self.limit(limit_ns, self.plan.budgets.poll_ns)
+            }
+            Action::WaitInterrupt { lines, limit_ns, .. } => {
+                self.event()?;
+                self.interrupts += 1;
+                if lines == 0 {
+                    return self.refuse(4, Reason::WaitLines { lines });
+                }
+                self.limit(limit_ns, self.plan.budgets.interrupt_ns)
+            }
+            Action::Pause { ns, .. } => {
+                self.pauses_ns = self.pauses_ns.saturating_add(ns);
+                if self.pauses_ns > self.plan.budgets.time_ns {
+                    let all = budget("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns);
+                    return self.refuse(4, all);
+                }
+                Ok(())
+            }
+            Action::WriteSlot { offset, .. } => self.refuse(
+                1,
+                Reason::LiveValue {
+                    register: format!("{offset:#x}"),
+                },
+            ),
+            Action::Put { .. } | Action::Copy { .. } => self.refuse(2, Reason::UnknownSpace { space: space::ARENA }),
+        }
+    }
+
+    /// What an access to the registers touches; `None` for one to another window. Refused where it fits no window, or
+    /// touches what the map does not know.
+    fn touch(&self, number: u8, offset: u64, width: u8) -> Result<Option<Touch<'a>>, Refusal> {
+        let Some(window) = self.plan.windows.iter().find(|w| w.number == number) else {
+            return self.refuse(1, Reason::UnknownSpace { space: number });
+        };
+        let inside = offset
+            .checked_add(u64::from(width))
+            .is_some_and(|end| end <= window.bytes);
+        let (Ok(at), true) = (u32::try_from(offset), inside) else {
+            let window = window.bytes;
+            return self.refuse(1, Reason::OutsideWindow { offset, window });
+        };
+        if !matches!(width, 1 | 2 | 4 | 8) || !at.is_multiple_of(u32::from(width)) {
+            return self.refuse(1, Reason::WidthOrAlignment { offset, width });
+        }
+        if number != space::REGISTERS {
+            return Ok(None);
+        }
+        let touch = Touch::of(self.map, at, width);
+        let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
+        match touch.unknown() {
+            Some(unknown) if !self.plan.allowed.iter().any(allowed) => {
+                let offset = u64::from(unknown);
+                self.refuse(1, Reason::UnknownRegister { offset })
+            }
+            _ => Ok(Some(touch)),
+        }
+    }
+
+    fn read(&mut self, touch: Option<&Touch<'_>>, offset: u64, width: u8, class: ReadClass) -> Result<(), Refusal> {
+        let all = width_mask(width);
+        let (compared, of, name) = match class {
+            ReadClass::Equal => (all, &mut self.reads.equal, String::new()),
+            ReadClass::Masked(m) => (m & all, &mut self.reads.masked, format!("masked with {m:#x}")),
+            ReadClass::Before(m) if m == all => (all, &mut self.reads.equal, String::new()),
+            ReadClass::Before(m) => (m & all, &mut self.reads.masked, format!("before with {m:#x}")),
+            ReadClass::Any => (0, &mut self.reads.any, "any".to_owned()),
+            ReadClass::Feeds(_) => (0, &mut self.reads.feeds, "feeds".to_owned()),
+        };
+        *of += 1;
+        let demanded = match touch.map(Touch::demand) {
+            Some(Demand::Bits(mask)) => mask & all,
+            Some(Demand::Until) | None => all,
+        };
+        if demanded & !compared != 0 || matches!(class, ReadClass::Feeds(_)) {
+            return self.widened(touch, offset, name);
+        }
+        if matches!(class, ReadClass::Before(_)) && touch.and_then(|t| self.untouched.reason(t)).is_none() {
+            let register = touch.map_or_else(|| format!("{offset:#x}"), Touch::name);
+            return self.refuse(1, Reason::NotBefore { register });
+        }
+        Ok(())
+    }
+
+    fn widened<T>(&self, touch: Option<&Touch<'_>>, offset: u64, class: String) -> Result<T, Refusal> {
+        let rule = match touch.map(Touch::demand) {
+            Some(Demand::Until) => "until".to_owned(),
+            Some(Demand::Bits(mask)) => format!("compared with {mask:#x}"),
+            None => "equal".to_owned(),
+        };
+        let register = touch.map_or_else(|| format!("{offset:#x}"), Touch::name);
+        self.refuse(1, Reason::ReadWidened { register, class, rule })
+    }
+
+    fn limit(&self, limit_ns: u64, budget_ns: u64) -> Result<(), Refusal> {
+        if limit_ns == 0 || limit_ns > budget_ns {
+            return self.refuse(4, Reason::WaitLimit { limit_ns, budget_ns });
+        }
+        Ok(())
+    }
+
+    /// Rule 5: what the body does besides the recording is what the rewrites name.
+    fn counts(&self, actions: u64) -> Result<(), Refusal> {
+        let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
+        let (said, found) = (&self.plan.reads, &self.reads);
+        for (what, said, found) in [
+            ("actions", self.plan.actions, actions),
+            ("interrupts", self.plan.interrupts, self.interrupts),
+            ("equal reads", said.equal, found.equal),
+            ("masked reads", said.masked, found.masked),
+            ("polled reads", said.until, found.until),
+            ("feeding reads", said.feeds, found.feeds),
+            ("uncompared reads", said.any, found.any),
+            ("read-to-wait rewrites", named(RewriteKind::ReadToWait), self.polls),
+            ("wait-added rewrites", named(RewriteKind::WaitAdded), self.interrupts),
+        ] {
+            same(what, said, found)?;
+        }
+        Ok(())
+    }
+}
