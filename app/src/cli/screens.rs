@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 use trace_core::Recording;
 use trace_core::container;
-use trace_core::screen::{Picture, SCREEN_AT_END};
+use trace_core::screen::{Picture, compare};
 
 /// Reads a picture to expect.
 pub fn read(file: &Path) -> Result<Picture, Failure> {
@@ -47,7 +47,8 @@ pub struct Told {
 impl Screens {
     /// Those of a replay: what a person expects, or else the recording; and what the outcome shows.
     pub fn of(given: Option<&Picture>, recording: &Recording, outcome: &Outcome) -> Result<Self, Failure> {
-        let in_recording = |r: &Recording| r.extras.get(SCREEN_AT_END).and_then(|b| Picture::from_ppm(b).ok());
+        // One that cannot be read stops the plan before; an outcome's is what the agent wrote.
+        let in_recording = |r: &Recording| r.expected_screen().ok().flatten();
         let shown = if outcome.recording.is_empty() {
             None
         } else {
@@ -63,11 +64,7 @@ impl Screens {
     /// Pixels that differ; `None` where one of the pictures is not there, or they differ in size.
     pub fn differing_pixels(&self) -> Option<u64> {
         let (a, b) = (self.expected.as_ref()?, self.shown.as_ref()?);
-        if (a.width(), a.height()) != (b.width(), b.height()) {
-            return None;
-        }
-        let pixels = a.rgb().chunks_exact(3).zip(b.rgb().chunks_exact(3));
-        Some(pixels.filter(|(a, b)| a != b).count() as u64)
+        compare(a, b).ok().map(|c| c.differing)
     }
 
     /// For JSON; `None` where the device has no screen.

@@ -2,17 +2,16 @@
 //! of plans ask the same questions in the same way.
 
 use replay_core::width_mask;
+use std::borrow::Cow;
 use std::collections::HashSet;
-use trace_core::registers::{ReadRule, Register, RegisterMap};
+use trace_core::registers::{Part, ReadRule, Register, RegisterMap, Role};
 
 /// The registers that an access touches.
 pub(crate) struct Touch<'m> {
-    /// Each with the bit of the access's value at which the register's bit 0 stands; below 0 when the access begins
-    /// inside it.
-    registers: Vec<(&'m Register, i32)>,
-    /// The first offset of the access that lies in no register.
-    unknown: Option<u32>,
-    bits: i32,
+    map: &'m RegisterMap,
+    parts: Vec<Part<'m>>,
+    offset: u32,
+    width: u8,
 }
 
 /// How a read must be compared.
@@ -27,62 +26,56 @@ pub(crate) enum Demand {
 impl<'m> Touch<'m> {
     /// What an access of `width` bytes at `offset` touches. Offset and width are those of an access in the window.
     pub fn of(map: &'m RegisterMap, offset: u32, width: u8) -> Self {
-        let end = u64::from(offset) + u64::from(width);
-        let mut registers = Vec::new();
-        let mut unknown = None;
-        let mut word = offset & !3;
-        while u64::from(word) < end {
-            match map.at(word) {
-                Some(r) => registers.push((r, (i64::from(word) - i64::from(offset)) as i32 * 8)),
-                None => unknown = unknown.or(Some(word.max(offset))),
-            }
-            let Some(next) = word.checked_add(4) else { break };
-            word = next;
-        }
         Self {
-            registers,
-            unknown,
-            bits: i32::from(width) * 8,
+            map,
+            parts: map.covering(offset, width).collect(),
+            offset,
+            width,
         }
     }
 
     /// The first offset that lies in no register.
     pub fn unknown(&self) -> Option<u32> {
-        self.unknown
+        let mut known = 0;
+        for p in &self.parts {
+            if p.at > known {
+                break;
+            }
+            known = p.at.saturating_add(p.bytes);
+        }
+        (known < self.width).then(|| self.offset.saturating_add(u32::from(known)))
     }
 
     /// The registers.
     pub fn registers(&self) -> impl Iterator<Item = &'m Register> + '_ {
-        self.registers.iter().map(|(r, _)| *r)
+        self.parts.iter().map(|p| p.register)
     }
 
-    /// Names of the registers: `CRTC_GEN_CNTL`, or several with a `+` between them.
+    /// Names of the registers, or the offset where there is none.
     pub fn name(&self) -> String {
-        let names: Vec<&str> = self.registers().map(|r| r.name.as_str()).collect();
-        names.join("+")
+        let name = self.map.name_of(self.offset, self.width);
+        name.map_or_else(|| format!("{:#x}", self.offset), Cow::into_owned)
     }
 
-    /// Whether the access is of exactly one register.
-    fn whole(&self) -> Option<&'m Register> {
-        match self.registers.as_slice() {
-            [(r, 0)] if self.bits == 32 => Some(r),
-            _ => None,
-        }
-    }
-
-    /// Why a write of `value` may not be replayed: the register and the map's reason. A list of values counts for the
-    /// whole register only; a write of a part of such a register is refused.
+    /// Why a write of `value` may not be replayed: the register and the reason. A list of values counts for the whole
+    /// register only; a write of a part of such a register is refused, and so is a bus address, which would let the
+    /// device reach memory that is not the plan's.
     pub fn refuses(&self, value: u64) -> Option<(String, String)> {
-        for r in self.registers() {
+        for p in &self.parts {
+            let r = p.register;
             let told = |why: &str| Some((r.name.clone(), why.to_owned()));
             if !r.replay.write {
                 return told(&r.replay.reason);
             }
+            if matches!(r.replay.role, Some(Role::BusAddress)) && p.bits(value) != 0 {
+                return told("it is an address on the bus, and a plan of windows gives the device no memory");
+            }
             if r.replay.values.is_some() {
-                match self.whole() {
-                    Some(_) if r.replay.allows(value) => {}
-                    Some(_) => return told("the map does not list this value"),
-                    None => return told("the map lists values of it, and this access is of a part of it"),
+                if !p.whole() {
+                    return told("the map lists values of it, and this access is of a part of it");
+                }
+                if !r.replay.allows(p.bits(value)) {
+                    return told("the map does not list this value");
                 }
             }
         }
@@ -91,30 +84,26 @@ impl<'m> Touch<'m> {
 
     /// How the map demands that a read is compared. Bits that no register has are compared.
     pub fn demand(&self) -> Demand {
-        if self.whole().is_some_and(|r| r.replay.read == ReadRule::Until) {
+        let mut mask = width_mask(self.width);
+        if let [only] = self.parts.as_slice()
+            && only.whole()
+            && only.bytes == self.width
+            && only.register.replay.read == ReadRule::Until
+        {
             return Demand::Until;
         }
-        let mut mask = width_mask((self.bits / 8) as u8);
-        for (r, at) in &self.registers {
-            let free = match r.replay.read {
-                ReadRule::Any | ReadRule::Feeds => u64::from(u32::MAX),
-                ReadRule::Masked(compared) => !compared & u64::from(u32::MAX),
+        for p in &self.parts {
+            let free = match p.register.replay.read {
+                ReadRule::Any | ReadRule::Feeds => u64::MAX,
+                ReadRule::Masked(compared) => !compared,
                 ReadRule::Equal | ReadRule::Until => 0,
             };
-            mask &= !shift(free, *at);
+            // The register's own bits, moved to where the access has them.
+            let of_part = (free & p.mask()).checked_shr(u32::from(p.byte) * 8).unwrap_or(0);
+            mask &= !of_part.checked_shl(u32::from(p.at) * 8).unwrap_or(0);
         }
         Demand::Bits(mask)
     }
-}
-
-/// Bits moved up, or down where the distance is below 0.
-fn shift(bits: u64, by: i32) -> u64 {
-    let moved = if by >= 0 {
-        bits.checked_shl(by.unsigned_abs())
-    } else {
-        bits.checked_shr(by.unsigned_abs())
-    };
-    moved.unwrap_or(0)
 }
 
 /// Follows writes, to tell whether a read can show what was there before the recording.

@@ -12,7 +12,6 @@ use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, SpaceKind};
 use trace_core::registers::RegisterMap;
-use trace_core::screen::{Picture, SCREEN_AT_END};
 use trace_core::timeline::GAP_NS;
 
 /// Events between two reports of progress.
@@ -338,14 +337,17 @@ impl<'a> Translation<'a> {
 
     fn expectations(&self) -> Result<Vec<Expectation>, CompileError> {
         let mut all = Vec::new();
-        let kept = self.recording.extras.get(SCREEN_AT_END);
+        let kept = match &self.options.expect_screen {
+            Some(_) => None,
+            None => self.recording.expected_screen()?,
+        };
         match (&self.options.expect_screen, kept) {
             (Some(picture), _) => all.push(Expectation {
                 effect: Effect::screen(picture),
                 source: self.options.screen_source.clone(),
             }),
-            (None, Some(bytes)) => all.push(Expectation {
-                effect: Effect::screen(&Picture::from_ppm(bytes)?),
+            (None, Some(picture)) => all.push(Expectation {
+                effect: Effect::screen(&picture),
                 source: "the recording's picture of its end".to_owned(),
             }),
             (None, None) => {}

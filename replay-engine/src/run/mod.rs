@@ -24,7 +24,7 @@ use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventsBuilder, HostWriteRow, MemoryBuilder, PageId};
 use trace_core::registers::RegisterMap;
-use trace_core::screen::{Picture, SCREEN_AT_END};
+use trace_core::screen::Picture;
 
 /// Nanoseconds between two reads of a poll.
 const POLL_STEP_NS: u64 = 1_000;
@@ -378,7 +378,7 @@ fn leave(
     let mut recording = afterwards::recording(plan, &info, events, changed.memory, &recorder.spaces, board)
         .map_err(|e| format!("the device's memory could not be read: {e}"))?;
     if let Some(picture) = screen {
-        recording.extras.insert(SCREEN_AT_END.to_owned(), picture.to_ppm());
+        recording.set_expected_screen(&picture);
     }
     outcome.recording =
         trace_core::container::to_bytes(&recording).map_err(|e| format!("the outcome could not be written: {e}"))?;
