@@ -419,8 +419,8 @@ fn a_plan_survives_bytes_and_text() {
             assert!(Plan::from_bytes(&bytes[..cut]).is_err());
         }
         let mut newer = bytes;
-        newer[8] = 3;
-        assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 3"));
+        newer[8] = 4;
+        assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 4"));
         let newer = printed.replace("kinescope plan 3", "kinescope plan 4");
         assert_eq!(text::parse(&newer).unwrap_err().line, 1);
     }

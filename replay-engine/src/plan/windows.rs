@@ -9,6 +9,7 @@ use crate::device::{DeviceInfo, Window, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use trace_core::Recording;
+use trace_core::check::undecoded_accesses;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, SpaceKind};
 use trace_core::registers::RegisterMap;
@@ -72,6 +73,13 @@ pub(super) fn compile(
             kind: RewriteKind::LeftOut,
             event: Some(first),
             detail: format!("{count} {what}"),
+        });
+    }
+    for f in undecoded_accesses(recording, progress)? {
+        t.rewrites.push(Rewrite {
+            kind: RewriteKind::LeftOut,
+            event: f.event,
+            detail: format!("{}: {}", f.place, f.message),
         });
     }
     t.rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
@@ -139,7 +147,8 @@ impl<'a> Translation<'a> {
                     self.access(at, access)?
                 }
                 Some(EventKind::Interrupt) => self.interrupt(at)?,
-                Some(EventKind::Mark) => at + 1,
+                // Those without a value are told all together, and what is said of the driver's memory is for people.
+                Some(EventKind::Mark | EventKind::Undecoded | EventKind::DmaMap) => at + 1,
                 Some(EventKind::Submit | EventKind::HostWrite) | None => {
                     return Err(CompileError::EventKind { event: at as u64 });
                 }

@@ -22,6 +22,16 @@ pub fn check(recording: &Recording) -> Vec<Finding> {
     check_with(recording, &Progress::new()).unwrap_or_default()
 }
 
+/// The findings of [`FindingKind::UndecodedAccess`] alone, one a space: which ranges hold what nobody knows.
+///
+/// # Errors
+/// When nobody wants them any more.
+pub fn undecoded_accesses(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
+    let mut findings = Vec::new();
+    undecoded::undecoded(recording, progress, &mut findings)?;
+    Ok(findings)
+}
+
 /// [`check`] with progress, a step for events, page tables and jobs each.
 ///
 /// # Errors
