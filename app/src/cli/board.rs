@@ -3,7 +3,7 @@
 use super::failure::complain;
 use super::outputs::Files;
 use super::source::{Opened, Source};
-use super::{Failure, screens, waiting};
+use super::{Failure, replayed_screen, waiting};
 use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
@@ -185,7 +185,7 @@ impl ReplayOf {
         let asked: Vec<&str> = asked.collect();
         let opened = self.source.open()?;
         let edits = self.inputs.edits(&opened)?;
-        let expect_screen = self.expect_screen.as_deref().map(screens::read).transpose()?;
+        let expect_screen = self.expect_screen.as_deref().map(replayed_screen::read).transpose()?;
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
         if !asked.is_empty() {

@@ -4,7 +4,7 @@ use super::board::{Ready, ReplayOf, assignment};
 use super::check::Shown;
 use super::failure::complain;
 use super::out::duration;
-use super::screens::{self, Screens};
+use super::replayed_screen::{self, Screens};
 use super::source::Opened;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
@@ -70,7 +70,7 @@ struct Report<'a> {
     effects: Vec<Effect<'a>>,
     /// What was not checked for want of something to hold it against.
     unchecked: &'a [String],
-    screen: Option<screens::Told>,
+    screen: Option<replayed_screen::Told>,
     timing: Times,
     pushed_bytes: u64,
     board: &'a str,

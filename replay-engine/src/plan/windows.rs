@@ -115,7 +115,11 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
         (Some(a), Some(b)) if a.same_device(b) => Ok(()),
         _ => Err(CompileError::OtherHardware {
             recorded: recorded.map_or_else(|| "a device that it does not tell".to_owned(), |h| h.id()),
-            device: format!("{}, {}", target.name, device.map(|h| h.id()).unwrap_or_default()),
+            device: format!(
+                "{}, {}",
+                target.name,
+                device.map_or_else(|| target.gpu_name.clone(), |h| h.id())
+            ),
         }),
     }
 }

@@ -14,7 +14,7 @@ pub use outcome::{
 use crate::device::{Board, BoardError, JobReport};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
 use recorder::Recorder;
-use replay_core::{Actions, Budget, Counts, Failure, FailureKind, execute};
+use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
 use sliced::Sliced;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -318,6 +318,19 @@ fn explain(
             false,
         ),
         FailureKind::TimeBudget => (format!("the budget of {} ns is spent", plan.budgets.time_ns), true),
+    };
+    // A device that is gone knows best why.
+    let why = match failure.kind {
+        FailureKind::Device {
+            error: DeviceError::Gone,
+            ..
+        }
+        | FailureKind::DeviceWait(DeviceError::Gone) => board.trouble(),
+        _ => None,
+    };
+    let what = match why {
+        Some(why) => format!("{what}: {why}"),
+        None => what,
     };
     let mut text = format!("event {event}: {what}");
     if ask && let Some(map) = map {
