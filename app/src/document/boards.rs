@@ -32,6 +32,13 @@ pub fn software() -> impl Iterator<Item = (String, &'static ModelData)> {
         .map(|m| (format!("software:{}", m.data().name), m.data()))
 }
 
+/// Whether a board's name alone says that nothing real is behind it: it is in this program, or a process of QEMU's that
+/// this program starts.
+#[must_use]
+pub fn is_software(name: &str) -> bool {
+    name.starts_with("software:") || name.starts_with("qemu:")
+}
+
 /// The boards of one window. Clones share the software boards, so that pages pushed once stay known to them.
 #[derive(Clone, Debug)]
 pub struct Boards {
@@ -214,6 +221,12 @@ pub fn contained_briefly(c: Containment) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_software_by_its_name_is_not_taken_for_hardware() {
+        assert!(is_software("software:mali-g71") && is_software("qemu:ati-vga,model=rv100"));
+        assert!(!is_software("agent:lab/qemu:edu") && !is_software("agent://h:1/software:mali-g71"));
+    }
 
     #[test]
     fn addresses_are_taken_as_people_write_them() {

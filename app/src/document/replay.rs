@@ -190,12 +190,12 @@ impl State {
         self.device.as_ref().or_else(listed)
     }
 
-    /// Whether a replay may touch something real: every board but those in this program and those that say that they
-    /// are software.
+    /// Whether a replay may touch something real: every board but those of this machine that are software by their name
+    /// and those that say that they are.
     #[must_use]
     pub fn real(&self) -> bool {
         let software = |i: &DeviceInfo| i.containment == Containment::Software;
-        !self.board().starts_with("software:") && !self.info().is_some_and(software)
+        !boards::is_software(self.board()) && !self.info().is_some_and(software)
     }
 
     /// Forgets what the last run said of itself; what it did stays until there is something newer.

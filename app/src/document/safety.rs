@@ -1,7 +1,7 @@
 //! What a document says of its next replay: how safe it is, and what its plan is made of.
 
 use super::Document;
-use super::boards::{Boards, contained};
+use super::boards::{self, Boards, contained};
 use super::moment::Selection;
 use super::replay::Order;
 use crate::theme::text;
@@ -31,7 +31,7 @@ impl Document {
         let replay = &self.replay;
         let by = match replay.info() {
             Some(i) => i.containment,
-            None if replay.board().starts_with("software:") => Containment::Software,
+            None if boards::is_software(replay.board()) => Containment::Software,
             None => return Safety::Unasked,
         };
         match &replay.verified {

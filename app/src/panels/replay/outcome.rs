@@ -42,6 +42,7 @@ fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
         told(ui, format!("▲ {f}"), p.error);
     }
+    effects(ui, o);
     wrong::faults(doc, asks, ui, o);
     wrong::divergences(doc, ui, o);
     wrong::findings(doc, ui, o);
@@ -60,6 +61,27 @@ fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
             asks.command("open-outcome");
         }
     });
+}
+
+/// Effects beside the reads: those that lack first in words, and what nobody could check.
+fn effects(ui: &mut Ui, o: &Outcome) {
+    let p = palette(ui);
+    for e in o.effects.iter().filter(|e| !e.matched) {
+        let words = format!("▲ {} expected {}, was {} ({})", e.kind, e.expected, e.got, e.source);
+        told(ui, words, p.error);
+    }
+    let there: Vec<&str> = o
+        .effects
+        .iter()
+        .filter(|e| e.matched)
+        .map(|e| e.kind.as_str())
+        .collect();
+    if !there.is_empty() {
+        told(ui, format!("{} as expected", there.join(", ")), p.quiet);
+    }
+    for what in &o.unchecked {
+        told(ui, format!("! {what}"), p.warning);
+    }
 }
 
 /// Why what jobs compute is not in the outputs.
