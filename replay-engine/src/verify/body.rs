@@ -51,6 +51,44 @@ struct Walker<'a> {
     chains: BTreeMap<u8, BTreeSet<u64>>,
 }
 
+/// Hands each action of a body on with its number and event, within the budget of actions and of work, and gives how
+/// many there are.
+pub(super) fn each_action(
+    plan: &Plan,
+    work: &Work<'_>,
+    mut take: impl FnMut((u64, u32), &Action) -> Result<(), Refusal>,
+) -> Result<u64, Refusal> {
+    let most = plan.budgets.actions;
+    let mut count = 0u64;
+    for action in Actions::new(&plan.body) {
+        let action = match action {
+            Ok(a) => a,
+            Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
+        };
+        let at = (count, action.event());
+        let place = || format!("action {}, event {}", at.0, at.1);
+        work.spend(1).or_else(|e| refuse(4, place(), e))?;
+        take(at, &action)?;
+        count += 1;
+        if count > most {
+            return refuse(4, place(), budget("actions of the body", count, most));
+        }
+    }
+    Ok(count)
+}
+
+/// What a person allowed, as something that is not proved.
+pub(super) fn allowed(plan: &Plan) -> Option<String> {
+    if plan.allowed.is_empty() {
+        return None;
+    }
+    let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
+    Some(format!(
+        "registers that the map does not know were allowed: {}",
+        list.join(", ")
+    ))
+}
+
 /// Checks the body from its first action to its last, and gives memory as it then is by the CPU's hand.
 pub fn check<'a>(
     plan: &'a Plan,
@@ -91,20 +129,10 @@ pub fn check<'a>(
             w.roles.entry((role, r.index)).or_insert(r);
         }
     }
-    let mut count = 0u64;
-    for action in Actions::new(&plan.body) {
-        let action = match action {
-            Ok(a) => a,
-            Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
-        };
-        w.at = (count, action.event());
-        work.spend(1).or_else(|e| w.refuse(4, e))?;
-        w.action(&action)?;
-        count += 1;
-        if count > plan.budgets.actions {
-            return w.refuse(4, budget("actions of the body", count, plan.budgets.actions));
-        }
-    }
+    let count = each_action(plan, work, |at, action| {
+        w.at = at;
+        w.action(action)
+    })?;
     w.nothing_cleared()?;
     w.settle_roots(None);
     w.counts(count)?;
@@ -139,13 +167,7 @@ pub fn check<'a>(
             .unproved
             .push("the recording does not tell which GPU it was made on".to_owned());
     }
-    if !plan.allowed.is_empty() {
-        let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
-        verified.unproved.push(format!(
-            "registers that the map does not know were allowed: {}",
-            list.join(", ")
-        ));
-    }
+    verified.unproved.extend(allowed(plan));
     Ok(w.memory)
 }
 

@@ -3,13 +3,13 @@
 //! Such a plan brings no memory and no page tables, and the device masters no bus while it runs: what it could reach
 //! need not be proved, because it reaches nothing.
 
-use super::body::same;
+use super::body::{allowed, each_action, same};
 use super::limits::{MOST_EVENTS, budget};
 use super::work::Work;
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::{DeviceInfo, Window, space};
 use crate::plan::{Demand, Effect, MOST_WINDOW_BYTES, Plan, ReadClasses, RewriteKind, Touch, UntouchedWindows};
-use replay_core::{Action, Actions, ReadClass, width_mask};
+use replay_core::{Action, ReadClass, width_mask};
 use trace_core::recording::{Hardware, SpaceKind};
 use trace_core::registers::RegisterMap;
 
@@ -58,28 +58,12 @@ pub(super) fn check(
         pauses_ns: 0,
         at: (0, 0),
     };
-    let mut count = 0u64;
-    for action in Actions::new(&plan.body) {
-        let action = match action {
-            Ok(a) => a,
-            Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
-        };
-        w.at = (count, action.event());
-        work.spend(1).or_else(|e| w.refuse(4, e))?;
-        w.action(&action)?;
-        count += 1;
-        if count > plan.budgets.actions {
-            return w.refuse(4, budget("actions of the body", count, plan.budgets.actions));
-        }
-    }
+    let count = each_action(plan, work, |at, action| {
+        w.at = at;
+        w.action(action)
+    })?;
     w.counts(count)?;
-    if !plan.allowed.is_empty() {
-        let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
-        verified.unproved.push(format!(
-            "registers that the map does not know were allowed: {}",
-            list.join(", ")
-        ));
-    }
+    verified.unproved.extend(allowed(plan));
     let left_out = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     verified
         .unproved
