@@ -1,6 +1,6 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test bench fuzz mesa test-mesa test-recordings clean-target clean-fuzz clean-mesa
+.PHONY: help run test bench fuzz mesa test-mesa test-recordings board clean-target clean-fuzz clean-mesa clean-board
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
@@ -9,9 +9,11 @@ help:
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, screen, per_action, compute, trace, size, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
+	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB)"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
+	@echo "make clean-board             remove the boards' kernels and unpacked packages"
 	@echo "make clean-mesa              remove the built Mesa and its source"
 
 run:
@@ -32,6 +34,9 @@ mesa:
 test-mesa:
 	@scripts/test-mesa.sh
 
+board:
+	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" scripts/board.sh
+
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"
 
@@ -43,3 +48,6 @@ clean-fuzz:
 
 clean-mesa:
 	rm -rf .mesa
+
+clean-board:
+	rm -rf .board

@@ -68,20 +68,32 @@ install_packages() {
     rm -f "$log"
 }
 
-# QEMU for the boards `qemu:…`. Recordings are compared on devices as QEMU 10 emulates them. Where Debian's own suites have
-# an older one, or cannot give it (bookworm's conflicts with the tools of a newer QEMU that are installed already), it
-# comes from backports, through a source list and indexes that are gone afterwards. Tests on such boards are skipped where
-# there is none.
+# install_qemu "WHY" x86|arm...: QEMU for machines of these kinds. Recordings are compared on devices as QEMU 10 emulates
+# them. Where Debian's own suites have an older one, or cannot give it (bookworm's conflicts with the tools of a newer QEMU
+# that are installed already), it comes from backports, through a source list and indexes that are gone afterwards. Whoever
+# calls this looks for the programs afterwards: tests of them are skipped where there are none.
+lack_qemu() {
+    lack=""
+    for kind in "$@"; do
+        case $kind in
+            x86) command -v qemu-system-x86_64 >/dev/null 2>&1 || lack="$lack qemu-system-x86" ;;
+            arm) command -v qemu-system-aarch64 >/dev/null 2>&1 || lack="$lack qemu-system-arm" ;;
+        esac
+    done
+    [ -n "$lack" ]
+}
 install_qemu() {
-    ! command -v qemu-system-x86_64 >/dev/null 2>&1 || return 0
-    say "missing, for devices in QEMU: $QEMU_PACKAGES"
+    why=$1; shift
+    lack_qemu "$@" || return 0
+    packages=${lack# }
+    say "missing, $why: $packages"
     if ! command -v apt-get >/dev/null 2>&1; then
-        say "this machine has no apt-get: install QEMU for x86 machines by its own means"
+        say "this machine has no apt-get: install QEMU ($packages) by its own means"
         return 0
     fi
     as_root=""
     if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null 2>&1 || { say "install it as root: apt-get install --no-install-recommends $QEMU_PACKAGES"; return 0; }
+        command -v sudo >/dev/null 2>&1 || { say "install it as root: apt-get install --no-install-recommends $packages"; return 0; }
         as_root="sudo"
     fi
     how="$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends"
@@ -91,9 +103,9 @@ install_qemu() {
         $as_root apt-get update -q >"$lists/log" 2>&1
         # shellcheck disable=SC1091 # the system's own
         suite=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}")
-        version=$(apt-cache policy qemu-system-x86 2>/dev/null | sed -n 's/^  Candidate: //p')
+        version=$(apt-cache policy "${packages%% *}" 2>/dev/null | sed -n 's/^  Candidate: //p')
         if [ -n "$suite" ] && ! { dpkg --compare-versions "$version" ge 1:10 &&
-            apt-get install -s -q --no-install-recommends $QEMU_PACKAGES >>"$lists/log" 2>&1; }; then
+            apt-get install -s -q --no-install-recommends $packages >>"$lists/log" 2>&1; }; then
             from="$suite-backports, for this call only"
             archive=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/*$')
             mkdir -p "$lists/lists/partial"
@@ -103,18 +115,18 @@ install_qemu() {
             with="-o Dir::Etc::sourcelist=$lists/sources.list -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists=$lists/lists
                 -o APT::Sandbox::User=root"
             $as_root apt-get $with update -q >>"$lists/log" 2>&1 &&
-                $how $with -t "$suite-backports" $QEMU_PACKAGES >>"$lists/log" 2>&1
+                $how $with -t "$suite-backports" $packages >>"$lists/log" 2>&1
         fi
-        if ! command -v qemu-system-x86_64 >/dev/null 2>&1; then
+        if lack_qemu "$@"; then
             from="this machine's suites"
-            $how $QEMU_PACKAGES >>"$lists/log" 2>&1
+            $how $packages >>"$lists/log" 2>&1
         fi
     }
-    if command -v qemu-system-x86_64 >/dev/null 2>&1; then
-        say "installed $QEMU_PACKAGES with ${as_root:+sudo }apt-get from $from"
-    else
+    if lack_qemu "$@"; then
         tail -n 5 "$lists/log" >&2
-        say "QEMU could not be installed: tests of its devices are skipped"
+        say "QEMU could not be installed:$lack"
+    else
+        say "installed $packages with ${as_root:+sudo }apt-get from $from"
     fi
     $as_root rm -rf "$lists"
 }
@@ -123,7 +135,6 @@ install_qemu() {
 BUILD_PACKAGES="gcc libc6-dev ca-certificates"
 WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers"
 OFFSCREEN_PACKAGES="mesa-vulkan-drivers"
-QEMU_PACKAGES="qemu-system-x86"
 TEST_PACKAGES="xvfb xdotool imagemagick python3 git libegl1"
 # Mesa's own build: generators of parsers, the libraries that its loader and its driver link.
 MESA_PACKAGES="gcc g++ libc6-dev ninja-build pkg-config flex bison libdrm-dev zlib1g-dev libzstd-dev libudev-dev libelf-dev

@@ -17,7 +17,7 @@ need_cargo
     need_packages "to test with a real window and other languages' readers" $TEST_PACKAGES
 }
 install_packages
-install_qemu
+install_qemu "for devices in QEMU" x86
 
 passed=0
 failed=0

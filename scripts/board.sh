@@ -1,0 +1,35 @@
+#!/bin/sh
+# make board: a machine in QEMU with graphics devices and the agent that owns them, to connect to like to any board.
+# Use: scripts/board.sh          In the environment, each may be left out or empty:
+#   ARCH     x86_64 (default) or arm64
+#   DEVICES  QEMU's devices, separated by spaces (default: ati-vga,model=rv100 virtio-gpu-pci edu)
+#   PORT     this machine's port that leads to the agent (default: 7117); other machines cannot reach it
+#   MEM      the board's memory in megabytes (default: 128)
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+. scripts/board/machines.sh
+arch=${ARCH:-x86_64}
+port=${PORT:-7117}
+mem=${MEM:-128}
+machine "$arch"
+case $port in '' | *[!0-9]*) die "PORT=$port: no port (expected a number from 1 to 65535)" ;; esac
+[ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: no port (expected a number from 1 to 65535)"
+case $mem in '' | *[!0-9]*) die "MEM=$mem: no size (expected megabytes, 128 or more)" ;; esac
+
+# Known before anything is built. The kernel's table has ports in hexadecimal; 0A is a listener.
+taken=$(printf ':%04X 0A' "$port")
+if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v t="$taken" '{ n = split($2, a, ":"); if (":" a[n] " " $4 == t) { found = 1 } } END { exit !found }'; then
+    die "port $port is taken by another program: end it, or choose another one with PORT=N"
+fi
+scripts/board/images.sh "$arch"
+
+devices=${DEVICES:-$default_devices}
+set --
+for device in $devices; do set -- "$@" -device "$device"; done
+say "starting $arch with Linux $(cat "$images/version"), ${mem} MB, and: $devices"
+say "when it says that pairing is open, type elsewhere:  kinescope pair 127.0.0.1:$port box"
+say "it shows a code, and so does the board, here: compare them and answer y on both ends"
+say "then:  kinescope boards     Ctrl-C ends the board"
+export MEM="$mem" NET="hostfwd=tcp:127.0.0.1:$port-:7117" APPEND="board.port=$port quiet"
+exec scripts/board/qemu.sh "$arch" "$@" -chardev stdio,id=serial,signal=on -serial chardev:serial

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The agent for a board in a box: one static executable, built by the project's own toolchain. Its path is the last line.
+# Use: scripts/board/agent.sh x86_64|arm64
+set -eu
+cd "$(dirname "$0")/../.."
+. scripts/lib.sh
+. scripts/board/machines.sh
+machine "${1:-}"
+need_cargo
+
+packages=$BUILD_PACKAGES
+[ "$1" = x86_64 ] || packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+# shellcheck disable=SC2086 # lists of words
+{
+    read_installed $packages
+    need_packages "to build the board's agent (a linker for its machine)" $packages
+}
+install_packages
+
+# The standard library for that machine is a part of the toolchain that rustup adds.
+if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$rust" ]; then
+    command -v rustup >/dev/null 2>&1 || die "rustc has no standard library for $rust, and there is no rustup to add it"
+    say "missing, to build the board's agent: Rust's standard library for $rust; adding it with rustup"
+    timeout 300 rustup target add "$rust" >/dev/null 2>&1 ||
+        die "rustup could not add it: run 'rustup target add $rust', then this again"
+fi
+
+start=$(date +%s)
+# --target keeps the flags away from build scripts, which run here.
+export RUSTFLAGS="-C target-feature=+crt-static"
+[ "$1" = x86_64 ] || export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+cargo build --locked --quiet --package kinescope-agent --profile board --target "$rust"
+[ "$(took "$start")" = "0 s" ] || say "built the agent for $1 in $(took "$start")"

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Prepares boards in a box: QEMU, kernel and modules, the agent, the initramfs. Quick when nothing is to be done.
+# Use: scripts/board/images.sh x86_64|arm64...
+set -eu
+cd "$(dirname "$0")/../.."
+. scripts/lib.sh
+. scripts/board/machines.sh
+
+kinds=""
+for arch in "$@"; do machine "$arch"; kinds="$kinds $qemu_kind"; done
+# shellcheck disable=SC2086 # a list of words
+install_qemu "to emulate the board" $kinds
+read_installed cpio
+need_packages "to pack the board's initramfs" cpio
+install_packages
+for arch in "$@"; do
+    machine "$arch"
+    command -v "$qemu" >/dev/null 2>&1 || die "$qemu is missing: without it there is no board"
+    scripts/board/packages.sh "$arch"
+    scripts/board/agent.sh "$arch"
+    agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent
+    newest=$(ls -t "$initramfs" "$agent" "$images/made" scripts/board/init scripts/board/commands scripts/board/initramfs.sh 2>/dev/null | head -n 1)
+    [ "$newest" = "$initramfs" ] || scripts/board/initramfs.sh "$arch" "$agent"
+done

@@ -1,0 +1,22 @@
+#!/bin/sh
+# The initramfs of a board in a box: busybox, modules, the agent, and the first program.
+# Use: scripts/board/initramfs.sh x86_64|arm64 AGENT
+set -eu
+cd "$(dirname "$0")/../.."
+. scripts/lib.sh
+. scripts/board/machines.sh
+machine "${1:-}"
+agent=${2:-}
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir -p "$root/bin" "$(dirname "$initramfs")"
+cp -r "$images/modules/lib" "$root/lib"
+cp "$images/busybox" "$root/bin/busybox"
+cp "$agent" "$root/bin/kinescope-agent"
+cp scripts/board/init "$root/init"
+cp scripts/board/commands "$root/commands"
+chmod 755 "$root/init" "$root/commands" "$root"/bin/*
+# Not packed: the emulated machine would unpack it, which takes longer than reading it.
+(cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0) >"$initramfs.new"
+mv "$initramfs.new" "$initramfs"
