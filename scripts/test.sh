@@ -51,6 +51,17 @@ else
 fi
 
 step "programs and the recorder's library build" cargo build --locked
+# Boards in a box: QEMU, Debian's kernel, the agent for both machines. What this machine cannot have (no network, no apt)
+# is told, and the tests of it are skipped; an agent that does not build is a failure.
+start=$(date +%s)
+scripts/board/images.sh x86_64 arm64 >target/step.log 2>&1
+status=$?
+{ echo "== boards in a box"; cat target/step.log; } >>$log
+case $status in
+    0) passed=$((passed + 1)); cat target/step.log; say "ok      boards in a box are prepared ($(took "$start"))" ;;
+    2) tail -n 5 target/step.log; say "skipped: boards in a box, which this machine cannot have" ;;
+    *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
+esac
 # Counted by libtest itself; the output of passing tests is kept to count what was skipped.
 start=$(date +%s)
 cargo test --workspace --locked --no-fail-fast -- --show-output >target/cargo-test.log 2>&1

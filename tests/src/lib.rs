@@ -6,6 +6,9 @@
     reason = "helpers of tests: they fail and skip in words"
 )]
 
+pub mod board;
+pub mod monitor;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

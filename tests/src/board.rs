@@ -1,0 +1,512 @@
+//! A board in a box for tests: boots one, runs commands in it, pairs with its agent, shows its screens, always ends it.
+
+use crate::monitor::{Monitor, connect};
+use crate::{Ended, kinescope, program, root};
+use serde_json::json;
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use trace_core::screen::Picture;
+
+/// How long a board may take to boot, beside other boards and builds.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// How long a command may take, unless a test says otherwise.
+const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+
+/// The two machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arch {
+    /// QEMU's `pc`.
+    X86_64,
+    /// QEMU's `virt` with a Cortex-A57.
+    Arm64,
+}
+
+impl Arch {
+    /// As scripts and messages call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// QEMU's program for it.
+    fn qemu(self) -> &'static str {
+        match self {
+            Self::X86_64 => "qemu-system-x86_64",
+            Self::Arm64 => "qemu-system-aarch64",
+        }
+    }
+}
+
+/// A board that is to be booted.
+#[derive(Debug)]
+pub struct Setup {
+    arch: Arch,
+    devices: Vec<String>,
+    options: Vec<String>,
+    kernel: String,
+    memory: u32,
+    hugepages: u32,
+    agent: bool,
+}
+
+impl Setup {
+    /// A board without devices, of 128 MB, with the agent.
+    #[must_use]
+    pub fn new(arch: Arch) -> Self {
+        Self {
+            arch,
+            devices: Vec::new(),
+            options: Vec::new(),
+            kernel: String::new(),
+            memory: 128,
+            hugepages: 4,
+            agent: true,
+        }
+    }
+
+    /// Adds a device of QEMU's, such as `ati-vga,model=rv100`. The first one is PCI function `0000:00:03.0` on x86,
+    /// `0000:00:02.0` on arm64, and so on; its id, for the monitor, is `board0`, and so on.
+    #[must_use]
+    pub fn device(mut self, device: &str) -> Self {
+        self.devices.push(format!("{device},id=board{}", self.devices.len()));
+        self
+    }
+
+    /// Adds options of QEMU's own.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&o| o.to_owned()));
+        self
+    }
+
+    /// Adds to the kernel's command line.
+    #[must_use]
+    pub fn kernel(mut self, arguments: &str) -> Self {
+        self.kernel.push(' ');
+        self.kernel.push_str(arguments);
+        self
+    }
+
+    /// Memory of the board, in MB.
+    #[must_use]
+    pub fn memory(mut self, megabytes: u32) -> Self {
+        self.memory = megabytes;
+        self
+    }
+
+    /// Pages of 2 MiB that are kept for DMA.
+    #[must_use]
+    pub fn hugepages(mut self, count: u32) -> Self {
+        self.hugepages = count;
+        self
+    }
+
+    /// Without the agent: the test starts it, or something else.
+    #[must_use]
+    pub fn without_agent(mut self) -> Self {
+        self.agent = false;
+        self
+    }
+
+    /// Boots it. `None`, with a line that says so, where boards were not prepared (`scripts/board/images.sh`).
+    ///
+    /// The board ends with the thread that calls this, at the latest.
+    ///
+    /// # Panics
+    /// When it does not come up in time.
+    #[must_use]
+    pub fn boot(self) -> Option<Board> {
+        let name = self.arch.name();
+        let images = std::env::var_os("KINESCOPE_BOARD_DIR")
+            .map_or_else(|| root().join(".board"), PathBuf::from)
+            .join(name);
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+        let initramfs = root().join(target).join(format!("board-{name}.cpio"));
+        for file in [images.join("kernel"), initramfs] {
+            if !file.exists() {
+                println!("skipped: no board in a box for {name} (scripts/board/images.sh {name} prepares it)");
+                return None;
+            }
+        }
+        if Command::new(self.arch.qemu()).arg("--version").output().is_err() {
+            println!("skipped: no {}", self.arch.qemu());
+            return None;
+        }
+        let board = Board::start(&self).unwrap_or_else(|e| panic!("the {name} board does not start: {e}"));
+        Some(board.up(&self))
+    }
+}
+
+/// A running board. Dropping it ends it.
+#[derive(Debug)]
+pub struct Board {
+    child: Child,
+    console: Mutex<Receiver<String>>,
+    input: Mutex<ChildStdin>,
+    monitor: Mutex<Monitor>,
+    commands: Mutex<Commands>,
+    port: u16,
+    folder: TempDir,
+    started: Instant,
+    /// Seconds from the start of QEMU until the board's first program was through with its own work.
+    pub boot_seconds: f64,
+    /// What the board's first program told of time and memory.
+    pub up: String,
+}
+
+/// The port that commands go through.
+#[derive(Debug)]
+struct Commands {
+    stream: UnixStream,
+    answers: Receiver<(u32, i32)>,
+    ended: HashMap<u32, i32>,
+    next: u32,
+}
+
+/// A command that runs on the board.
+#[derive(Debug)]
+#[must_use]
+pub struct Running(u32);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Board {
+    fn start(setup: &Setup) -> Result<Self, String> {
+        let folder = TempDir::new().map_err(|e| e.to_string())?;
+        let share = folder.path().join("share");
+        std::fs::create_dir(&share).map_err(|e| e.to_string())?;
+        let socket = |name: &str| folder.path().join(name);
+        // A test process that is killed drops nothing: then the kernel ends QEMU.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL"])
+            .arg(root().join("scripts/board/qemu.sh"))
+            .arg(setup.arch.name());
+        for device in &setup.devices {
+            command.args(["-device", device]);
+        }
+        command
+            .args(["-serial", "stdio", "-qmp"])
+            .arg(format!("unix:{},server=on,wait=off", socket("monitor").display()))
+            .args(["-device", "virtio-serial-pci,romfile="])
+            .arg("-chardev")
+            .arg(format!(
+                "socket,id=commands,path={},server=on,wait=off",
+                socket("commands").display()
+            ))
+            .args(["-device", "virtserialport,chardev=commands"])
+            .arg("-virtfs")
+            .arg(format!(
+                "local,path={},mount_tag=host,security_model=none",
+                share.display()
+            ))
+            .args(&setup.options);
+        let agent = if setup.agent { "" } else { " board.agent=no" };
+        let started = Instant::now();
+        let mut child = command
+            .env("MEM", setup.memory.to_string())
+            .env("HUGEPAGES", setup.hugepages.to_string())
+            .env("NET", "hostfwd=tcp:127.0.0.1:0-:7117")
+            .env("APPEND", format!("board.share=1{agent}{}", setup.kernel))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let (send, console) = channel();
+        let out: Option<Box<dyn std::io::Read + Send>> = child.stdout.take().map(|o| Box::new(o) as _);
+        let err: Option<Box<dyn std::io::Read + Send>> = child.stderr.take().map(|o| Box::new(o) as _);
+        for stream in [out, err].into_iter().flatten() {
+            let send = send.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                    let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                    if send.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let input = child.stdin.take().ok_or("no input")?;
+        // From here on the child has an owner that ends it, whatever fails.
+        let mut guard = Guard(Some(child));
+        let told = |e: String, console: &Receiver<String>| {
+            let words: Vec<String> = console.try_iter().collect();
+            format!("{e} {}", words.join(" / "))
+        };
+        let mut monitor = Monitor::connect(&socket("monitor")).map_err(|e| told(e, &console))?;
+        let stream = connect(&socket("commands")).map_err(|e| told(e, &console))?;
+        let reader = BufReader::new(stream.try_clone().map_err(|e| e.to_string())?);
+        let (send, answers) = channel();
+        std::thread::spawn(move || {
+            for line in reader.lines().map_while(Result::ok) {
+                let mut words = line.split_whitespace().map(str::parse);
+                if let (Some(Ok(number)), Some(Ok(status))) = (words.next(), words.next())
+                    && send.send((number as u32, status)).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let network = monitor.say("info usernet")?;
+        let port = forwarded(&network).ok_or_else(|| format!("no forwarded port in: {network}"))?;
+        Ok(Self {
+            child: guard.0.take().ok_or("no child")?,
+            console: Mutex::new(console),
+            input: Mutex::new(input),
+            monitor: Mutex::new(monitor),
+            commands: Mutex::new(Commands {
+                stream,
+                answers,
+                ended: HashMap::new(),
+                next: 1,
+            }),
+            port,
+            folder,
+            started,
+            boot_seconds: 0.0,
+            up: String::new(),
+        })
+    }
+
+    fn up(mut self, setup: &Setup) -> Self {
+        self.up = self.wait_for("board: up", BOOT_LIMIT);
+        self.boot_seconds = self.started.elapsed().as_secs_f64();
+        if setup.agent {
+            self.wait_for("pairing is open", BOOT_LIMIT);
+        }
+        self
+    }
+
+    /// Waits for a line of the console that starts so.
+    ///
+    /// # Panics
+    /// When it does not come within the limit; with what came instead.
+    pub fn wait_for(&self, start: &str, limit: Duration) -> String {
+        let by = Instant::now() + limit;
+        let console = lock(&self.console);
+        let mut seen = Vec::new();
+        loop {
+            match console.recv_timeout(by.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with(start) => return line,
+                Ok(line) => seen.push(line),
+                Err(RecvTimeoutError::Timeout) => panic!("no '{start}' within {limit:?}, but {seen:#?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the board ended before '{start}': {seen:#?}"),
+            }
+        }
+    }
+
+    /// The agent's address on this machine.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The folder that the board has at `/host`.
+    #[must_use]
+    pub fn share(&self) -> PathBuf {
+        self.folder.path().join("share")
+    }
+
+    /// Starts a shell's command on the board.
+    ///
+    /// # Panics
+    /// When the board takes no commands.
+    pub fn start_command(&self, text: &str) -> Running {
+        assert!(!text.contains('\n'), "one line: {text}");
+        let mut commands = lock(&self.commands);
+        let number = commands.next;
+        commands.next += 1;
+        let line = format!("{number} {text}\n");
+        let sent = commands.stream.write_all(line.as_bytes());
+        sent.unwrap_or_else(|e| panic!("the board takes no commands: {e}"));
+        Running(number)
+    }
+
+    /// Waits for a command's end.
+    ///
+    /// # Panics
+    /// When it does not end within the limit.
+    #[must_use]
+    pub fn end_of(&self, running: &Running, limit: Duration) -> Ended {
+        let by = Instant::now() + limit;
+        let mut commands = lock(&self.commands);
+        let code = loop {
+            if let Some(code) = commands.ended.remove(&running.0) {
+                break code;
+            }
+            match commands
+                .answers
+                .recv_timeout(by.saturating_duration_since(Instant::now()))
+            {
+                Ok((number, code)) => {
+                    commands.ended.insert(number, code);
+                }
+                Err(e) => panic!(
+                    "command {} does not end within {limit:?}: {e}; {:?}",
+                    running.0,
+                    self.said(running, None)
+                ),
+            }
+        };
+        self.said(running, Some(code))
+    }
+
+    fn said(&self, running: &Running, code: Option<i32>) -> Ended {
+        let text = |end: &str| {
+            let file = self.share().join(format!("{}.{end}", running.0));
+            String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
+        };
+        Ended {
+            code,
+            out: text("out"),
+            err: text("err"),
+        }
+    }
+
+    /// Runs a shell's command on the board.
+    ///
+    /// # Panics
+    /// When it does not end within two minutes.
+    #[must_use]
+    pub fn run(&self, text: &str) -> Ended {
+        let running = self.start_command(text);
+        self.end_of(&running, COMMAND_LIMIT)
+    }
+
+    /// Runs a shell's command on the board that must succeed; what it printed.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn done(&self, text: &str) -> String {
+        let ended = self.run(text);
+        assert_eq!(ended.code, Some(0), "{text}: {ended:?}");
+        ended.out
+    }
+
+    /// Copies a file onto the board; its path there.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
+    pub fn put(&self, file: &Path) -> String {
+        let name = file.file_name().unwrap_or_default();
+        std::fs::copy(file, self.share().join(name)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        format!("/host/{}", name.to_string_lossy())
+    }
+
+    /// The file of a client's keys that are paired with this board.
+    #[must_use]
+    pub fn keys(&self) -> PathBuf {
+        self.folder.path().join("client-keys")
+    }
+
+    /// Pairs under the name `box`: a person at each end says yes to the same code.
+    ///
+    /// # Panics
+    /// When the two do not pair.
+    pub fn pair(&self) {
+        let mut client = Command::new(program("kinescope"))
+            .args(["pair", &self.address(), "box"])
+            .env("KINESCOPE_KEYS", self.keys())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("kinescope does not start: {e}"));
+        let shown = self.wait_for("pairing code: ", COMMAND_LIMIT);
+        let yes = lock(&self.input).write_all(b"y\n");
+        yes.unwrap_or_else(|e| panic!("the board's console: {e}"));
+        if let Some(mut stdin) = client.stdin.take() {
+            // It may have given up: then its end tells.
+            let _ = stdin.write_all(b"y\n");
+        }
+        let ended = Ended::from(client.wait_with_output().unwrap_or_else(|e| panic!("{e}")));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+        assert!(
+            digits(&ended.err).starts_with(&digits(&shown)) && digits(&shown).len() == 9,
+            "{shown} / {ended:?}"
+        );
+        self.wait_for("paired with", COMMAND_LIMIT);
+    }
+
+    /// Runs `kinescope` here as the client that is paired.
+    pub fn kinescope(&self, arguments: &[&str]) -> Ended {
+        kinescope(&self.keys(), arguments)
+    }
+
+    /// What a device of the board shows now, by its number in the order in which the devices were given.
+    ///
+    /// # Panics
+    /// When it has no screen.
+    #[must_use]
+    pub fn screendump(&self, device: usize) -> Picture {
+        let file = self.folder.path().join("screen.ppm");
+        let arguments = json!({"filename": file, "device": format!("board{device}"), "head": 0});
+        let shown = lock(&self.monitor).ask("screendump", &arguments);
+        shown.unwrap_or_else(|e| panic!("{e}"));
+        let bytes = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        Picture::from_ppm(&bytes).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+    }
+
+    /// Asks QEMU itself, in the language of its monitor for people.
+    ///
+    /// # Panics
+    /// When QEMU has gone.
+    pub fn monitor(&self, line: &str) -> String {
+        lock(&self.monitor).say(line).unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    /// Most memory that QEMU had so far, in MB: the board's and its own.
+    #[must_use]
+    pub fn qemu_megabytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        line.and_then(|l| l.trim().split(' ').next()?.parse::<u64>().ok())
+            .unwrap_or(0)
+            >> 10
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // It is this test's own child; it may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends a child that got no other owner.
+struct Guard(Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may be gone already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The port of this machine in QEMU's table of its user-mode network.
+fn forwarded(table: &str) -> Option<u16> {
+    let line = table.lines().find(|l| l.contains("HOST_FORWARD"))?;
+    line.split_whitespace()
+        .skip_while(|w| *w != "127.0.0.1")
+        .nth(1)?
+        .parse()
+        .ok()
+}

@@ -1,0 +1,62 @@
+//! Boards in a box: a machine in QEMU with the agent boots on both architectures and replays like any board.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use whole_program_tests::board::{Arch, Setup};
+use whole_program_tests::root;
+
+/// Boots a board with the devices of `make board`, says what that took, pairs, and replays on its software GPU.
+fn boots_and_is_a_board_like_any(arch: Arch) {
+    let Some(board) = Setup::new(arch)
+        .device("ati-vga,model=rv100")
+        .device("virtio-gpu-pci")
+        .device("edu")
+        .boot()
+    else {
+        return;
+    };
+    println!(
+        "{}: booted in {:.1} s ({}), QEMU takes {} MB",
+        arch.name(),
+        board.boot_seconds,
+        board.up,
+        board.qemu_megabytes()
+    );
+    board.pair();
+    let boards = board.kinescope(&["boards", "--json"]).json();
+    let names: Vec<&str> = boards
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|b| b["board"].as_str())
+        .collect();
+    assert!(names.contains(&"agent:box/mali-g71"), "{names:?}");
+    let sample = root().join("sample-traces/vecadd.kine");
+    let sample = sample.to_str().unwrap();
+    let there = board.kinescope(&["replay", sample, "--on", "agent:box/mali-g71", "--json"]);
+    assert_eq!(there.code, Some(0), "{there:?}");
+    let here = board.kinescope(&["replay", sample, "--on", "software:mali-g71", "--json"]);
+    let (there, here) = (there.json(), here.json());
+    for key in ["outcome", "fingerprint", "outputs", "interrupts"] {
+        assert_eq!(there[key], here[key], "{key}");
+    }
+    // The same in words of the board itself: its devices are there, without a driver.
+    let pci = board.done("for d in /sys/bus/pci/devices/*; do echo $(cat $d/vendor):$(cat $d/device) $(basename $(readlink $d/driver)); done");
+    for device in ["0x1002:0x5159", "0x1af4:0x1050", "0x1234:0x11e8"] {
+        assert!(
+            pci.lines().any(|l| l.trim() == device),
+            "{device} without a driver in {pci}"
+        );
+    }
+    let failed = board.run("echo to standard error >&2; exit 7");
+    assert_eq!((failed.code, failed.err.as_str()), (Some(7), "to standard error\n"));
+}
+
+#[test]
+fn an_x86_64_board_boots_and_replays_like_any_board() {
+    boots_and_is_a_board_like_any(Arch::X86_64);
+}
+
+#[test]
+fn an_arm64_board_boots_and_replays_like_any_board() {
+    boots_and_is_a_board_like_any(Arch::Arm64);
+}
