@@ -15,7 +15,8 @@ mem=${MEM:-128}
 machine "$arch"
 case $port in '' | *[!0-9]*) die "PORT=$port: no port (expected a number from 1 to 65535)" ;; esac
 [ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: no port (expected a number from 1 to 65535)"
-case $mem in '' | *[!0-9]*) die "MEM=$mem: no size (expected megabytes, 128 or more)" ;; esac
+case $mem in '' | *[!0-9]*) die "MEM=$mem: no size (expected megabytes, $least_mem or more)" ;; esac
+[ "$mem" -ge "$least_mem" ] || die "MEM=$mem: too little: with less than $least_mem MB $arch does not boot"
 
 # Known before anything is built. The kernel's table has ports in hexadecimal; 0A is a listener.
 taken=$(printf ':%04X 0A' "$port")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The agent for a board in a box: one static executable, built by the project's own toolchain. Its path is the last line.
+# The agent for a board in a box: one static executable, built by the project's own toolchain
+# where that has the standard library for it.
 # Use: scripts/board/agent.sh x86_64|arm64
 set -eu
 cd "$(dirname "$0")/../.."
@@ -17,12 +18,15 @@ packages=$BUILD_PACKAGES
 }
 install_packages
 
-# The standard library for that machine is a part of the toolchain that rustup adds.
+# The standard library for that machine is a part of the toolchain that rustup adds. Where rustup cannot, or is not
+# there, Debian's own compiler makes the agent: unpacked beside the board's kernel, so that `rustc` stays what it is here.
 if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$rust" ]; then
-    command -v rustup >/dev/null 2>&1 || die "rustc has no standard library for $rust, and there is no rustup to add it"
     say "missing, to build the board's agent: Rust's standard library for $rust; adding it with rustup"
-    timeout 300 rustup target add "$rust" >/dev/null 2>&1 ||
-        die "rustup could not add it: run 'rustup target add $rust', then this again"
+    if ! timeout 300 rustup target add "$rust" >/dev/null 2>&1; then
+        say "rustup cannot add it; taking Debian's Rust compiler (rustc-web), unpacked and not installed"
+        scripts/board/debian-rust.sh "$debian"
+        export RUSTC="$board_dir/rust-$debian/rustc"
+    fi
 fi
 
 start=$(date +%s)

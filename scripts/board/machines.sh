@@ -2,6 +2,7 @@
 
 # Packages that were unpacked, kernels and initramfs. Worktrees may share one folder: KINESCOPE_BOARD_DIR.
 board_dir=${KINESCOPE_BOARD_DIR:-$PWD/.board}
+case $board_dir in /*) ;; *) board_dir=$PWD/$board_dir ;; esac
 
 # machine ARCH: sets what differs between the two.
 machine() {
@@ -12,6 +13,7 @@ machine() {
             qemu_kind=x86
             rust=x86_64-unknown-linux-gnu
             console=ttyS0
+            least_mem=128
             default_devices="ati-vga,model=rv100 virtio-gpu-pci edu"
             ;;
         arm64)
@@ -20,6 +22,7 @@ machine() {
             qemu_kind=arm
             rust=aarch64-unknown-linux-gnu
             console=ttyAMA0
+            least_mem=80
             # Its memory lies higher than the 28 bits of an address that edu takes by itself.
             default_devices="ati-vga,model=rv100 virtio-gpu-pci edu,dma_mask=0xffffffffffff"
             ;;

@@ -2,23 +2,20 @@
 # The guest's packages: Debian's current kernel and busybox for ARCH, fetched with apt, unpacked and not installed.
 # Use: scripts/board/packages.sh x86_64|arm64
 # Leaves kernel, modules and busybox in .board/ARCH. A second call finds them there; `make clean-board` removes them.
-# apt is given a source list, indexes and a record of installed packages of its own, so that the machine's stay as they
-# are, and so that it takes another architecture's packages without being told of that architecture.
 set -eu
 cd "$(dirname "$0")/../.."
 . scripts/lib.sh
 . scripts/board/machines.sh
+. scripts/board/apt.sh
 arch=${1:-}
 machine "$arch"
 
 # What the guest loads by itself; what drives a disk-less board's devices when somebody records their driver.
 modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio uio_pci_generic
     radeonfb aty128fb radeon bochs virtio-gpu"
-want="2 $(printf '%s\n' $modules | cksum | cut -d' ' -f1)"
+want="3 $(printf '%s\n' $modules | cksum | cut -d' ' -f1)"
 if [ "$(cat "$images/made" 2>/dev/null)" = "$want" ]; then exit 0; fi
 
-command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    die "the board's kernel comes as a Debian package: this needs apt-get and dpkg-deb"
 # shellcheck disable=SC2046,SC2086 # lists of words
 {
     read_installed xz-utils
@@ -29,44 +26,15 @@ install_packages
 mkdir -p "$board_dir"
 work=$(mktemp -d "$board_dir/unpack.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs"
-
-# The release of this machine where it is Debian, from the archives that it uses; otherwise Debian 12.
-# shellcheck disable=SC1091 # the system's own
-suite=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}") || true
-known=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages' 2>/dev/null) || true
-site() { printf '%s\n' "$known" | awk -v s="$1" '$2 == s { print $1; exit }'; }
-if [ -z "$suite" ]; then suite=bookworm known=""; fi
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e "$keys" ] || die "$keys is missing: install the package debian-archive-keyring, then run this again"
-main=$(site "$suite"); main=${main:-http://deb.debian.org/debian}
-security=$(site "$suite-security"); security=${security:-http://deb.debian.org/debian-security}
-for source in "$main $suite" "$main $suite-updates" "$security $suite-security"; do
-    echo "deb [signed-by=$keys] $source main"
-done >"$work/sources.list"
-
-private() {
-    tool=$1; shift
-    "$tool" -q -o APT::Architecture="$debian" -o APT::Architectures::="$debian" \
-        -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-        -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o Dir::State::status=/dev/null \
-        -o Acquire::Languages=none -o APT::Sandbox::User="$(id -un)" "$@"
-}
-failed() {
-    tail -n 5 "$work/log" >&2
-    die "the board's $debian packages could not be fetched from $main: is there a network?"
-}
 
 start=$(date +%s)
-private apt-get -o APT::Update::Error-Mode=any update >"$work/log" 2>&1 || failed
+private_apt "$work/apt" "$debian"
 # The release's package without a version depends on the current kernel's.
-kernel=$(private apt-cache show --no-all-versions "linux-image-$debian" 2>>"$work/log" |
-    sed -n 's/^Depends:.*\(linux-image-[0-9][^ ,(]*\).*/\1/p')
-[ -n "$kernel" ] || failed
-(cd "$work/debs" && private apt-get download "$kernel" busybox-static) >>"$work/log" 2>&1 || failed
-
-mkdir "$work/root" "$work/made"
-for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+apt_asked apt-cache show --no-all-versions "linux-image-$debian"
+kernel=$(sed -n 's/^Depends:.*\(linux-image-[0-9][^ ,(]*\).*/\1/p' "$work/apt/out")
+[ -n "$kernel" ] || die "linux-image-$debian of $main names no kernel"
+mkdir "$work/made"
+fetch_and_unpack "$work/root" "$kernel" busybox-static
 version=${kernel#linux-image-}
 from=$work/root/lib/modules/$version
 [ -d "$from" ] || from=$work/root/usr/lib/modules/$version
@@ -87,7 +55,7 @@ if [ "$arch" = x86_64 ]; then
     fi
 fi
 
-# Modules, and what they depend on as the modules themselves say, with the index that modprobe reads.
+# Modules, and what they depend on as the modules themselves say, with the indexes that modprobe reads.
 modules_in=$work/made/modules/lib/modules/$version
 mkdir -p "$modules_in"
 find "$from/kernel" -name '*.ko*' >"$work/all"
@@ -111,6 +79,10 @@ for module in "$modules_in"/*.ko; do
     # Of a module that several need the last place counts: before all of them.
     printf '%s.ko:%s\n' "$name" "$(before "$name" | tac | awk '!seen[$0]++' | tac | sed 's/^/ /' | tr -d '\n')"
 done >"$modules_in/modules.dep"
+# Which of them the kernel would take for a device.
+for module in "$modules_in"/*.ko; do
+    tr '\0' '\n' <"$module" | sed -n "s/^alias=\(.*\)/alias \1 $(basename "$module" .ko)/p"
+done >"$modules_in/modules.alias"
 printf '%s\n' "$version" >"$work/made/version"
 cp "$work/root/bin/busybox" "$work/made/busybox" 2>/dev/null || cp "$work/root/usr/bin/busybox" "$work/made/busybox"
 printf '%s\n' "$want" >"$work/made/made"
