@@ -4,14 +4,15 @@
 #   ARCH     x86_64 (default) or arm64
 #   DEVICES  QEMU's devices, separated by spaces (default: ati-vga,model=rv100 virtio-gpu-pci edu)
 #   PORT     this machine's port that leads to the agent (default: 7117); other machines cannot reach it
-#   MEM      the board's memory in megabytes (default: 128)
+#   MEM      the board's memory in megabytes (default: 256; it boots with less, and a long replay wants more)
+#   DRIVERS  yes: the stock Linux drivers of the devices are there, for who records them
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 . scripts/board/machines.sh
 arch=${ARCH:-x86_64}
 port=${PORT:-7117}
-mem=${MEM:-128}
+mem=${MEM:-256}
 machine "$arch"
 case $port in '' | *[!0-9]*) die "PORT=$port: no port (expected a number from 1 to 65535)" ;; esac
 [ "$port" -ge 1 ] && [ "$port" -le 65535 ] || die "PORT=$port: no port (expected a number from 1 to 65535)"

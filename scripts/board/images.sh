@@ -19,6 +19,7 @@ for arch in "$@"; do
     scripts/board/packages.sh "$arch"
     scripts/board/agent.sh "$arch"
     agent=${CARGO_TARGET_DIR:-target}/$rust/board/kinescope-agent
+    # The board's own comes last.
     newest=$(ls -t "$initramfs" "$agent" "$images/made" scripts/board/init scripts/board/commands scripts/board/initramfs.sh 2>/dev/null | head -n 1)
-    [ "$newest" = "$initramfs" ] || scripts/board/initramfs.sh "$arch" "$agent"
+    [ "$newest" = "$initramfs" ] && [ -e "$initramfs_with_drivers" ] || scripts/board/initramfs.sh "$arch" "$agent"
 done

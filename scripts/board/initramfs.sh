@@ -18,5 +18,10 @@ cp scripts/board/init "$root/init"
 cp scripts/board/commands "$root/commands"
 chmod 755 "$root/init" "$root/commands" "$root"/bin/*
 # Not packed: the emulated machine would unpack it, which takes longer than reading it.
-(cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0) >"$initramfs.new"
-mv "$initramfs.new" "$initramfs"
+pack() { (cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0) >"$1.new" && mv "$1.new" "$1"; }
+pack "$initramfs_with_drivers"
+# What only recordings of stock drivers need fills memory that a replay may want.
+for module in "$root"/lib/modules/*/*.ko; do
+    grep -qx "$(basename "$module")" "$images/stay" || rm "$module"
+done
+pack "$initramfs"

@@ -31,4 +31,5 @@ machine() {
     images=$board_dir/$1
     # The agent is of this worktree, whoever the kernel is shared with.
     initramfs=${CARGO_TARGET_DIR:-target}/board-$1.cpio
+    initramfs_with_drivers=${CARGO_TARGET_DIR:-target}/board-$1-drivers.cpio
 }

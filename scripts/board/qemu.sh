@@ -1,6 +1,7 @@
 #!/bin/sh
 # Becomes QEMU with a board in a box that is prepared. What is special comes by the environment:
-#   MEM (megabytes), NET (options of the user-mode network), APPEND (kernel arguments), and options of QEMU as arguments.
+#   MEM (megabytes), NET (options of the user-mode network), HUGEPAGES (of 2 MB, for DMA), APPEND (kernel arguments),
+#   DRIVERS=yes (stock drivers of the devices are there, to be recorded); and options of QEMU as arguments.
 # Use: scripts/board/qemu.sh x86_64|arm64 [QEMU-OPTION...]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -9,12 +10,13 @@ cd "$(dirname "$0")/../.."
 arch=${1:-}
 machine "$arch"
 shift
+[ "${DRIVERS:-}" != yes ] || initramfs=$initramfs_with_drivers
 # One emulated core without threads of its own: the same order of everything on every run.
 case $arch in
     x86_64) set -- -machine pc -cpu qemu64,+rdrand -vga none "$@" ;;
     arm64) set -- -machine virt -cpu cortex-a57 "$@" ;;
 esac
-exec "$qemu" -accel tcg,thread=single -smp 1 -m "${MEM:-128}" -display none -no-reboot -nodefaults -no-user-config \
+exec "$qemu" -accel tcg,thread=single -smp 1 -m "${MEM:-256}" -display none -no-reboot -nodefaults -no-user-config \
     -kernel "$images/kernel" -initrd "$initramfs" \
     -append "console=$console loglevel=4 panic=-1 hugepages=${HUGEPAGES:-4} ${APPEND:-}" \
     -netdev "user,id=net${NET:+,$NET}" -device virtio-net-pci,netdev=net,romfile= "$@"

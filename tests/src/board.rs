@@ -57,10 +57,11 @@ pub struct Setup {
     memory: u32,
     hugepages: u32,
     agent: bool,
+    drivers: bool,
 }
 
 impl Setup {
-    /// A board without devices, of 128 MB, with the agent.
+    /// A board without devices, of 256 MB, with the agent and without drivers of graphics devices.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
         Self {
@@ -68,9 +69,10 @@ impl Setup {
             devices: Vec::new(),
             options: Vec::new(),
             kernel: String::new(),
-            memory: 128,
+            memory: 256,
             hugepages: 4,
             agent: true,
+            drivers: false,
         }
     }
 
@@ -111,6 +113,13 @@ impl Setup {
         self
     }
 
+    /// With the stock drivers of graphics devices, to be recorded. None is loaded.
+    #[must_use]
+    pub fn with_drivers(mut self) -> Self {
+        self.drivers = true;
+        self
+    }
+
     /// Without the agent: the test starts it, or something else.
     #[must_use]
     pub fn without_agent(mut self) -> Self {
@@ -131,7 +140,8 @@ impl Setup {
             .map_or_else(|| root().join(".board"), PathBuf::from)
             .join(name);
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-        let initramfs = root().join(target).join(format!("board-{name}.cpio"));
+        let drivers = if self.drivers { "-drivers" } else { "" };
+        let initramfs = root().join(target).join(format!("board-{name}{drivers}.cpio"));
         for file in [images.join("kernel"), initramfs] {
             if !file.exists() {
                 println!("skipped: no board in a box for {name} (scripts/board/images.sh {name} prepares it)");
@@ -218,6 +228,7 @@ impl Board {
         let mut child = command
             .env("MEM", setup.memory.to_string())
             .env("HUGEPAGES", setup.hugepages.to_string())
+            .env("DRIVERS", if setup.drivers { "yes" } else { "no" })
             .env("NET", "hostfwd=tcp:127.0.0.1:0-:7117")
             .env("APPEND", format!("board.share=1{agent}{}", setup.kernel))
             .stdin(Stdio::piped())
