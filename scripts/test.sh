@@ -11,10 +11,11 @@ no_skips=no
 need_cargo
 # shellcheck disable=SC2086 # lists of words
 {
-    read_installed $BUILD_PACKAGES $WINDOW_PACKAGES $TEST_PACKAGES
+    read_installed $BUILD_PACKAGES $WINDOW_PACKAGES $TEST_PACKAGES $ARM64_PACKAGES
     need_packages "to build (a linker, C for a few crates, certificates for downloads)" $BUILD_PACKAGES
     need_packages "to open and render windows (X11 input, Vulkan or OpenGL)" $WINDOW_PACKAGES
     need_packages "to test with a real window and other languages' readers" $TEST_PACKAGES
+    need_packages "to build exported programs for arm64 and run them" $ARM64_PACKAGES
 }
 install_packages
 install_qemu "for devices in QEMU" x86

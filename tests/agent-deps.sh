@@ -19,12 +19,13 @@ may_not() {
     done
 }
 
-may_not kinescope-agent polars polars-io egui eframe trace-query kinescope kinescope-files
+may_not kinescope-agent replay-program polars polars-io egui eframe trace-query kinescope kinescope-files
 may_not trace-core replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not bifrost trace-core replay-engine device-mali driver-mali kinescope
 may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
+may_not replay-program device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 # Recorders stand below the programs and above the Mali crates.
 may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe polars

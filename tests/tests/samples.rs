@@ -11,6 +11,8 @@
 mod asking;
 #[path = "command_line/outputs.rs"]
 mod outputs;
+#[path = "command_line/programs.rs"]
+mod programs;
 #[path = "command_line/stopping.rs"]
 mod stopping;
 #[path = "command_line/tables.rs"]

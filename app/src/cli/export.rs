@@ -1,11 +1,11 @@
-//! `export`: a table of a recording as a Parquet, Arrow or CSV file.
+//! `export`: a table of a recording as a Parquet, Arrow or CSV file, or its replay as a program of its own.
 
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, waiting};
-use clap::{Args, FromArgMatches as _};
+use super::{Exit, Failure, Out, Verb, exported_program, waiting};
+use clap::{Args, FromArgMatches as _, ValueEnum};
 use kinescope_files::output::{self, OutputError};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use trace_query::{Exported, Format, Table};
 
 pub const VERB: Verb = Verb {
     name: "export",
-    about: "A table of a recording as a Parquet, Arrow or CSV file",
+    about: "A table of a recording as a Parquet, Arrow or CSV file, or its replay as a program of its own",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -23,11 +23,29 @@ struct Arguments {
     #[command(flatten)]
     source: Source,
     /// Which table: events, jobs, registers, pages, mappings or buffers
-    #[arg(long, value_name = "TABLE", value_parser = table)]
-    table: Table,
-    /// The file to write; its name says the format: .parquet, .arrow or .csv
+    #[arg(long, value_name = "TABLE", value_parser = table, required_unless_present = "as_what")]
+    table: Option<Table>,
+    /// What else: program, the replay as a Rust crate without std and as a C library that firmware can link
+    #[arg(
+        long = "to",
+        value_name = "WHAT",
+        value_enum,
+        conflicts_with = "table",
+        id = "as_what"
+    )]
+    what: Option<What>,
+    #[command(flatten)]
+    program: exported_program::Choices,
+    /// The file to write; its name says the format: .parquet, .arrow or .csv. With --to program the folder
     #[arg(short = 'o', value_name = "OUT")]
     to: PathBuf,
+}
+
+/// What a recording becomes beside tables.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Its replay as source code
+    Program,
 }
 
 fn table(text: &str) -> Result<Table, String> {
@@ -55,6 +73,10 @@ impl From<OutputError> for Untold {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let to = &arguments.to;
+    let table = match (arguments.what, arguments.table) {
+        (None, Some(table)) => table,
+        _ => return exported_program::run(&arguments.source, &arguments.program, to, out),
+    };
     let format = Format::of(to).ok_or_else(|| {
         Failure::file(
             to,
@@ -63,14 +85,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     })?;
     Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
     let opened = arguments.source.open_memory()?;
-    let timeline = match arguments.table {
+    let timeline = match table {
         Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),
     };
     let mut exported = Exported::default();
     waiting::show("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
-            let done = trace_query::export(arguments.table, &opened.recording, &timeline, format, file, progress);
+            let done = trace_query::export(table, &opened.recording, &timeline, format, file, progress);
             exported = done.map_err(|e| Untold(e.to_string()))?;
             Ok(())
         });
@@ -79,7 +101,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if out.json() {
         out.value(&Report {
             path: to.display().to_string(),
-            table: arguments.table.name(),
+            table: table.name(),
             rows: exported.rows,
             problems: exported.problems,
         })?;
@@ -88,7 +110,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             complain(format_args!("{problem}; what lies there is not in the table"));
         }
         let rows = counted(exported.rows, "row");
-        out.line(format_args!("{}: {}, {rows}", to.display(), arguments.table.name()))?;
+        out.line(format_args!("{}: {}, {rows}", to.display(), table.name()))?;
     }
     Ok(Exit::Good)
 }

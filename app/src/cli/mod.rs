@@ -9,6 +9,7 @@ mod check;
 mod diff;
 mod events;
 mod export;
+mod exported_program;
 mod failure;
 mod import;
 mod info;

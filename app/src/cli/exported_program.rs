@@ -1,0 +1,215 @@
+//! `export --to program`: a replay as source code that firmware links.
+
+use super::board::Keys;
+use super::failure::complain;
+use super::out::counted;
+use super::source::Source;
+use super::{Exit, Failure, Out, hex, waiting};
+use crate::document::boards::factories;
+use clap::Args;
+use replay_engine::client::boards;
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::CompileOptions;
+use replay_program::{Options, Program, ProgramBuffer, WriteError, write};
+use serde::Serialize;
+use std::path::Path;
+use trace_core::recording::BufferRole;
+use trace_core::registers::RegisterMap;
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+/// What a person chooses for a program.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "With --to program")]
+pub struct Choices {
+    /// Name of the crate and of the C functions (default: by the recording's file)
+    #[arg(long, value_name = "NAME", requires = "as_what")]
+    name: Option<String>,
+    /// Board of the GPU that it is for (default: the software board of the recording's GPU)
+    #[arg(long, value_name = "BOARD", requires = "as_what")]
+    on: Option<String>,
+    /// Physical address at which the GPU sees the memory that the program is given (default: the board's)
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "as_what")]
+    arena: Option<u64>,
+    /// A buffer that is given at run time; may be given more than once (default: all inputs)
+    #[arg(long = "input", value_name = "NAME", requires = "as_what")]
+    inputs: Vec<String>,
+    /// A buffer that is taken at the end; may be given more than once (default: all outputs)
+    #[arg(long = "output", value_name = "NAME", requires = "as_what")]
+    outputs: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+/// A physical address of a page.
+fn address(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number
+        .filter(|n| n.is_multiple_of(PAGE_SIZE as u64))
+        .ok_or_else(|| format!("'{text}' is no address of a page (expected a multiple of 0x1000)"))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    name: &'a str,
+    files: Vec<String>,
+    data_bytes: u64,
+    memory_bytes: u64,
+    arena: String,
+    actions: u64,
+    reads_compared: u64,
+    interrupts: u64,
+    inputs: Vec<Buffer<'a>>,
+    outputs: Vec<Buffer<'a>>,
+    /// What the check of the plan could not prove, a sentence each.
+    unproved: &'a [String],
+    /// What is known of the recording and not looked at by the program, a sentence each.
+    unchecked: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Buffer<'a> {
+    name: &'a str,
+    field: &'a str,
+    bytes: u64,
+    element: &'static str,
+}
+
+fn buffers(list: &[ProgramBuffer]) -> Vec<Buffer<'_>> {
+    list.iter()
+        .map(|b| Buffer {
+            name: &b.name,
+            field: &b.id,
+            bytes: b.bytes,
+            element: b.element.name(),
+        })
+        .collect()
+}
+
+pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = source.open_memory()?;
+    let mut target = device(&opened.recording, choices, source)?;
+    if let Some(base) = choices.arena {
+        target.arena.base = PhysAddr(base);
+    }
+    let recording = &opened.recording;
+    let mut outputs = choices.outputs.clone();
+    if outputs.is_empty() {
+        let own = recording.facts.buffers.iter().filter(|b| b.role == BufferRole::Output);
+        outputs.extend(own.map(|b| b.name.clone()));
+    }
+    let options = Options {
+        name: match &choices.name {
+            Some(name) => name.clone(),
+            None => named_by(&source.file),
+        },
+        inputs: choices.inputs.clone(),
+        compile: CompileOptions {
+            outputs,
+            ..CompileOptions::default()
+        },
+    };
+    let (program, written) = waiting::show("exporting", |progress, _| {
+        let program =
+            Program::of(recording, &options, &target, progress).map_err(|e| Failure::file(&source.file, e))?;
+        let written = write(&program, to).map_err(|e| match e {
+            WriteError::NotEmpty(_) | WriteError::File { .. } => Failure::usage(e.to_string()),
+        })?;
+        Ok((program, written))
+    })?;
+    for u in &program.unproved {
+        complain(format_args!("not proved, bounded by time: {u}"));
+    }
+    for u in &program.unchecked {
+        complain(format_args!(
+            "known of the recording, and not looked at by the program: {u}"
+        ));
+    }
+    if out.json() {
+        out.value(&Report {
+            path: to.display().to_string(),
+            name: &program.name,
+            files: written.files.iter().map(|f| f.display().to_string()).collect(),
+            data_bytes: written.data_bytes,
+            memory_bytes: program.bytes,
+            arena: hex(program.base),
+            actions: program.actions,
+            reads_compared: program.reads.compared(),
+            interrupts: program.interrupts,
+            inputs: buffers(&program.inputs),
+            outputs: buffers(&program.outputs),
+            unproved: &program.unproved,
+            unchecked: &program.unchecked,
+        })?;
+        return Ok(Exit::Good);
+    }
+    let names = |list: &[ProgramBuffer]| match list {
+        [] => "none".to_owned(),
+        some => some.iter().map(|b| b.id.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    out.line(format_args!(
+        "{}: program {} of {} and {} of data",
+        to.display(),
+        program.name,
+        counted(program.actions, "action"),
+        counted(written.data_bytes, "byte")
+    ))?;
+    out.line(format_args!(
+        "inputs: {}; outputs: {}",
+        names(&program.inputs),
+        names(&program.outputs)
+    ))?;
+    if program.bytes > 0 {
+        out.line(format_args!(
+            "it needs {} KiB of memory that the GPU sees at {}",
+            program.bytes / 1024,
+            hex(program.base)
+        ))?;
+    }
+    out.line(format_args!("how to build it: {}", to.join("README.md").display()))?;
+    Ok(Exit::Good)
+}
+
+/// What the program is for: a board that is named, or the software board of the recording's GPU.
+fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
+    let made_on = &recording.facts.identity;
+    if let Some(name) = &choices.on {
+        let info = choices.keys.board(name)?.info().clone();
+        let fits = factories().fits(made_on, name, &info);
+        return fits.map(|()| info).map_err(|e| Failure::file(&source.file, e));
+    }
+    let same = |d: &DeviceInfo| {
+        let map = RegisterMap::by_name(&d.register_map);
+        map.is_some_and(|m| made_on.gpu_id != 0 && m.same_product(made_on.gpu_id, d.gpu_id))
+    };
+    let found = boards::here(&factories()).into_iter().filter_map(|b| b.info).find(same);
+    found.ok_or_else(|| {
+        Failure::file(
+            &source.file,
+            "no software board is of the recording's GPU; name the board that the program is for with --on",
+        )
+    })
+}
+
+/// A name by the recording's file.
+fn named_by(file: &Path) -> String {
+    let stem = file
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let kept = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    let name: String = stem.chars().map(kept).take(40).collect();
+    match name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        true => name,
+        false => format!("replay_{name}"),
+    }
+}

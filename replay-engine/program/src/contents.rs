@@ -1,0 +1,162 @@
+//! What inputs hold in a recording, and contents from which it can be told where each of their bytes went.
+
+use std::collections::BTreeMap;
+use trace_core::memory::GpuMemoryView;
+use trace_core::recording::{Buffer, Recording};
+
+/// Digits of a place, in base 255: no digit makes a byte the recorded one.
+const BASE: u64 = 255;
+/// What makes every byte another one than the recorded.
+const OTHER: u8 = 0xff;
+
+/// The inputs of a program, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    /// Name, first byte among all, and bytes of each.
+    inputs: Vec<(String, u64, Vec<u8>)>,
+    total: u64,
+}
+
+impl Contents {
+    /// What these buffers hold first: at the start, or where that is nothing but zeros, at the first of these submits
+    /// at which it is something else.
+    pub fn recorded(recording: &Recording, buffers: &[&Buffer], submits: &[u64]) -> Self {
+        let mut all = Self::default();
+        for b in buffers {
+            let space = recording.facts.address_spaces.get(b.address_space as usize);
+            let at = |event| {
+                let view = GpuMemoryView::new(recording.memory.at(event), space?);
+                Some(view.read_buffer(b).bytes)
+            };
+            let moments = std::iter::once(0).chain(submits.iter().copied());
+            let given = moments.filter_map(at).find(|bytes| bytes.iter().any(|b| *b != 0));
+            let bytes = given.unwrap_or_else(|| vec![0; usize::try_from(b.bytes).unwrap_or(0)]);
+            let start = all.total;
+            all.total = all.total.saturating_add(bytes.len() as u64);
+            all.inputs.push((b.name.clone(), start, bytes));
+        }
+        all
+    }
+
+    /// How many contents tell every byte's place, beside the one that they are compared with.
+    pub fn digits(&self) -> u32 {
+        let mut reach = 1u64;
+        let mut digits = 0;
+        while reach <= self.total {
+            reach = reach.saturating_mul(BASE);
+            digits += 1;
+        }
+        digits
+    }
+
+    /// Contents number `n`. Number 0 differs from the recorded in every byte; so does each other, and byte `i` of it
+    /// differs from that of number 0 by digit `n - 1` of `i + 1`.
+    pub fn number(&self, n: u32) -> BTreeMap<String, Vec<u8>> {
+        self.changed(|at| match n.checked_sub(1) {
+            None => OTHER,
+            Some(digit) => OTHER ^ ((at + 1) / BASE.pow(digit) % BASE) as u8,
+        })
+    }
+
+    /// Contents of which every byte differs from the recorded, by no rule.
+    pub fn any(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        self.changed(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 24) as u8 | 1
+        })
+    }
+
+    fn changed(&self, mut by: impl FnMut(u64) -> u8) -> BTreeMap<String, Vec<u8>> {
+        let each = self.inputs.iter().map(|(name, start, bytes)| {
+            let changed = bytes.iter().zip(*start..).map(|(b, at)| b ^ by(at)).collect();
+            (name.clone(), changed)
+        });
+        each.collect()
+    }
+
+    /// The place that a byte shows: `seen` are its values under contents 0, 1, … `None`: it is the same under all, and
+    /// none of an input. `Some(None)`: it is no byte of an input, and yet not always the same.
+    pub fn place(&self, seen: &[u8]) -> Option<Option<Place>> {
+        let (first, rest) = seen.split_first()?;
+        if rest.iter().all(|v| v == first) {
+            return None;
+        }
+        let number = rest
+            .iter()
+            .rev()
+            .fold(0u64, |n, v| n.saturating_mul(BASE).saturating_add(u64::from(v ^ first)));
+        Some(number.checked_sub(1).and_then(|at| {
+            let (input, (_, start, bytes)) = self.inputs.iter().enumerate().rfind(|(_, i)| i.1 <= at)?;
+            let offset = at - start;
+            let recorded = *bytes.get(usize::try_from(offset).ok()?)?;
+            (recorded ^ OTHER == *first).then_some(Place {
+                input: input as u32,
+                offset,
+                recorded,
+            })
+        }))
+    }
+}
+
+/// A byte of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which input.
+    pub input: u32,
+    /// Which of its bytes.
+    pub offset: u64,
+    /// What it is in the recording.
+    pub recorded: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Contents {
+        let bytes = |n: usize| (0..n).map(|i| (i * 7) as u8).collect::<Vec<_>>();
+        let (a, b) = (bytes(70_000), bytes(3));
+        Contents {
+            total: 70_003,
+            inputs: vec![("a".into(), 0, a), ("b".into(), 70_000, b)],
+        }
+    }
+
+    #[test]
+    fn every_byte_tells_its_place_and_none_is_the_recorded_one() {
+        let c = some();
+        assert_eq!(c.digits(), 3, "255² < 70,003");
+        let all: Vec<_> = (0..=c.digits()).map(|n| c.number(n)).collect();
+        for (input, name) in ["a", "b"].into_iter().enumerate() {
+            let recorded = &c.inputs[input].2;
+            for (i, was) in recorded.iter().enumerate() {
+                let seen: Vec<u8> = all.iter().map(|one| one[name][i]).collect();
+                assert!(seen.iter().all(|v| v != was), "{name} {i}");
+                let place = Place {
+                    input: input as u32,
+                    offset: i as u64,
+                    recorded: *was,
+                };
+                assert_eq!(c.place(&seen), Some(Some(place)));
+            }
+            assert!(c.any()[name].iter().zip(recorded).all(|(a, b)| a != b));
+        }
+    }
+
+    #[test]
+    fn what_is_always_the_same_is_of_no_input_and_what_no_rule_gives_is_told_apart() {
+        let c = some();
+        assert_eq!(c.place(&[5, 5, 5, 5]), None);
+        assert_eq!(c.place(&[5, 5, 5, 250]), Some(None), "beyond all inputs");
+        assert_eq!(
+            c.place(&[1, 0, 1, 1]),
+            Some(None),
+            "byte 0 of `a` is 0xff under number 0"
+        );
+        assert_eq!(Contents::default().digits(), 0);
+        assert_eq!(Contents::default().place(&[7]), None);
+    }
+}

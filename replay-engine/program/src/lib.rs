@@ -1,0 +1,14 @@
+//! Replays that stand alone: a recording's plan as source code that a firmware or a TEE application links, once as a
+//! Rust crate without `std` and once as a C library. Neither needs anything of this project at run time.
+
+mod contents;
+mod error;
+mod located;
+mod names;
+mod program;
+mod write;
+
+pub use error::ProgramError;
+pub use located::{ImagePiece, Piece};
+pub use program::{Options, Program, ProgramBuffer};
+pub use write::{WriteError, Written, write};

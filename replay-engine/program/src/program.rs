@@ -1,0 +1,278 @@
+//! The program that a recording becomes: what it puts into memory, does, and reads back.
+
+use super::contents::Contents;
+use super::located::{ImagePiece, Located, Piece, runs};
+use super::{ProgramError, names};
+use replay_core::Actions;
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{Budgets, CompileOptions, Compiled, Edits, Effect, PlanMemory, ReadClasses, compile};
+use replay_engine::verify::{Verified, verify};
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, BufferRole, ElementType, Page};
+use trace_core::{PAGE_SIZE, Recording};
+
+/// Most bytes of the inputs together.
+const MOST_INPUT: u64 = 1 << 28;
+
+/// What of a recording becomes the program.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The program's name: an identifier of Rust and C.
+    pub name: String,
+    /// Buffers that are given at run time; when empty, all whose role is input.
+    pub inputs: Vec<String>,
+    /// How the plan is made, its outputs among it.
+    pub compile: CompileOptions,
+}
+
+/// A buffer that is given or taken at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramBuffer {
+    /// Its name in the recording.
+    pub name: String,
+    /// Its name in the sources.
+    pub id: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Type of the elements.
+    pub element: ElementType,
+}
+
+/// A replay by itself.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Where the recording came from.
+    pub title: String,
+    /// The GPU or device that it is for, for a person.
+    pub device: String,
+    /// Physical address at which the device sees its memory.
+    pub base: u64,
+    /// Bytes of that memory.
+    pub bytes: u64,
+    /// Given at run time, or as recorded.
+    pub inputs: Vec<ProgramBuffer>,
+    /// Taken at the end.
+    pub outputs: Vec<ProgramBuffer>,
+    /// What is put over memory that is zero, by rising offset.
+    pub memory: Vec<(u64, Vec<u8>)>,
+    /// Where inputs go in it.
+    pub input_pieces: Vec<Piece>,
+    /// Page images that changes of memory take bytes from.
+    pub images: Vec<Box<Page>>,
+    /// Where inputs go in these, by rising image.
+    pub image_pieces: Vec<ImagePiece>,
+    /// The input without which a copy from an image is left out, for each image.
+    pub owners: Vec<Option<u32>>,
+    /// Where outputs come from.
+    pub output_pieces: Vec<Piece>,
+    /// The actions.
+    pub body: Vec<u8>,
+    /// How many.
+    pub actions: u64,
+    /// How recorded reads are treated.
+    pub reads: ReadClasses,
+    /// Interrupts waited for.
+    pub interrupts: u64,
+    /// Limits.
+    pub budgets: Budgets,
+    /// The device's windows beside its registers: number in the actions, name, bytes.
+    pub windows: Vec<(u8, String, u64)>,
+    /// What verification could not prove, a sentence each.
+    pub unproved: Vec<String>,
+    /// What the plan expects and the program does not look at, a sentence each.
+    pub unchecked: Vec<String>,
+}
+
+impl Program {
+    /// The program of a recording, for `target`, whose memory is the program's.
+    ///
+    /// # Errors
+    /// When the recording cannot be replayed on the target, the plan breaks a rule, or what it does depends on what its
+    /// inputs hold.
+    pub fn of(
+        recording: &Recording,
+        options: &Options,
+        target: &DeviceInfo,
+        progress: &Progress,
+    ) -> Result<Self, ProgramError> {
+        let name = names::program(&options.name)?;
+        let plain = compile(recording, &Edits::default(), target, &options.compile, progress)?;
+        let inputs = inputs(recording, &options.inputs)?;
+        let submits: Vec<u64> = plain.plan.jobs.iter().map(|j| j.submit_event).collect();
+        let contents = Contents::recorded(recording, &inputs, &submits);
+        let with = |inputs| {
+            let edits = Edits {
+                inputs,
+                ..Edits::default()
+            };
+            compile(recording, &edits, target, &options.compile, progress)
+        };
+        let compiled = match inputs.is_empty() {
+            true => vec![plain.clone()],
+            false => (0..=contents.digits())
+                .map(|n| with(contents.number(n)))
+                .collect::<Result<Vec<_>, _>>()?,
+        };
+        let located = Located::find(&plain, &compiled, &contents, progress)?;
+        if !inputs.is_empty() {
+            let given = contents.any();
+            let bytes: Vec<&[u8]> = inputs
+                .iter()
+                .map(|b| given.get(&b.name).map(Vec::as_slice).unwrap_or_default())
+                .collect();
+            located.check(&bytes, &with(given.clone())?)?;
+        }
+        let Some(first) = compiled.first() else {
+            return Err(ProgramError::TooMany {
+                what: "plans",
+                count: 0,
+            });
+        };
+        let verified = verify(&first.plan, &first.pages, target)?;
+        Self::made(name, &inputs, located, first, target, verified)
+    }
+
+    fn made(
+        name: String,
+        inputs: &[&Buffer],
+        located: Located,
+        compiled: &Compiled,
+        target: &DeviceInfo,
+        verified: Verified,
+    ) -> Result<Self, ProgramError> {
+        let plan = &compiled.plan;
+        let ids = names::identifiers(inputs.iter().map(|b| b.name.as_str()));
+        let inputs = inputs.iter().zip(ids).map(|(b, id)| ProgramBuffer {
+            name: b.name.clone(),
+            id,
+            bytes: b.bytes,
+            element: b.element,
+        });
+        let ids = names::identifiers(plan.outputs.iter().map(|b| b.name.as_str()));
+        let outputs = plan.outputs.iter().zip(ids).map(|(b, id)| ProgramBuffer {
+            name: b.name.clone(),
+            id,
+            bytes: b.bytes,
+            element: b.element,
+        });
+        Ok(Self {
+            name,
+            title: plan.title.clone(),
+            device: match &target.hardware {
+                Some(h) => h.id(),
+                None => target.gpu_name.clone(),
+            },
+            base: target.arena.base.0,
+            bytes: plan.used_pages.saturating_mul(PAGE_SIZE as u64),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            output_pieces: output_pieces(compiled)?,
+            memory: runs(&located.pages),
+            input_pieces: located.pieces,
+            images: located.images,
+            image_pieces: located.image_pieces,
+            owners: located.owners,
+            body: located.body,
+            actions: located.actions,
+            reads: plan.reads,
+            interrupts: plan.interrupts,
+            budgets: plan.budgets,
+            windows: plan
+                .windows
+                .iter()
+                .map(|w| (w.number, w.name.clone(), w.bytes))
+                .collect(),
+            unproved: verified.unproved,
+            unchecked: plan
+                .expectations
+                .iter()
+                .filter(|e| !matches!(e.effect, Effect::Interrupts { .. }))
+                .map(|e| format!("{}, from {}", e.effect.name(), e.source))
+                .collect(),
+        })
+    }
+}
+
+/// The buffers that are given at run time.
+fn inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buffer>, ProgramError> {
+    let all = &recording.facts.buffers;
+    let mut chosen: Vec<&Buffer> = Vec::new();
+    if wanted.is_empty() {
+        chosen.extend(all.iter().filter(|b| b.role == BufferRole::Input));
+    }
+    for name in wanted {
+        let bad = |reason: String| ProgramError::Input {
+            name: name.clone(),
+            reason,
+        };
+        let Some(b) = recording.buffer(name) else {
+            let known: Vec<&str> = all.iter().map(|b| b.name.as_str()).collect();
+            return Err(bad(format!("there is no such buffer; there are: {}", known.join(", "))));
+        };
+        if !chosen.iter().any(|c| c.name == b.name) {
+            chosen.push(b);
+        }
+    }
+    let total = chosen.iter().fold(0u64, |n, b| n.saturating_add(b.bytes));
+    if total > MOST_INPUT {
+        return Err(ProgramError::TooMany {
+            what: "bytes of inputs",
+            count: total,
+        });
+    }
+    // Two that share memory cannot both be what the program is given.
+    for (i, a) in chosen.iter().enumerate() {
+        let end = |b: &Buffer| b.va.0.saturating_add(b.bytes);
+        let shares = |b: &&&Buffer| a.address_space == b.address_space && a.va.0 < end(b) && b.va.0 < end(a);
+        if let Some(b) = chosen.iter().skip(i + 1).find(shares) {
+            return Err(ProgramError::Input {
+                name: b.name.clone(),
+                reason: format!("it shares memory with `{}`", a.name),
+            });
+        }
+    }
+    Ok(chosen)
+}
+
+/// Where the outputs lie when the run is over.
+fn output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
+    let plan = &compiled.plan;
+    let missing = |place: String| ProgramError::MissingPage { place };
+    let mut memory = PlanMemory::of(plan, &compiled.pages).map_err(|m| missing(format!("frame {:#x}", m.frame)))?;
+    let images = plan
+        .change_images(&compiled.pages)
+        .map_err(|(n, _)| missing(format!("image {n}")))?;
+    for action in Actions::new(&plan.body) {
+        memory.carry_out(&action?, &images);
+    }
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (n, o) in plan.outputs.iter().enumerate() {
+        let mut at = 0;
+        while at < o.bytes {
+            let not = || ProgramError::Output {
+                name: o.name.clone(),
+                at,
+            };
+            let va = o.va.checked_add(at).ok_or_else(not)?;
+            let space = plan.spaces.get(o.space as usize).ok_or_else(not)?;
+            let pa = memory.gpu(space).physical(va).ok_or_else(not)?;
+            let bytes = (o.bytes - at).min((PAGE_SIZE - va.in_page()) as u64);
+            let offset = pa.0.checked_sub(plan.arena.base.0).ok_or_else(not)?;
+            match pieces.last_mut() {
+                Some(l) if l.buffer == n as u32 && l.at + l.bytes == at && l.offset + l.bytes == offset => {
+                    l.bytes += bytes;
+                }
+                _ => pieces.push(Piece {
+                    buffer: n as u32,
+                    at,
+                    bytes,
+                    offset,
+                }),
+            }
+            at += bytes;
+        }
+    }
+    Ok(pieces)
+}

@@ -1,0 +1,130 @@
+//! Writes a program as source code: a folder with a Rust crate, a C library and a page that says how to use them.
+
+mod c;
+mod readme;
+mod rust;
+
+use super::Program;
+use std::io;
+use std::path::{Path, PathBuf};
+use trace_core::recording::ElementType;
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Files, relative to the folder, by name.
+    pub files: Vec<PathBuf>,
+    /// Bytes of the program's own data: body, memory, images.
+    pub data_bytes: u64,
+}
+
+/// A program could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder holds something already.
+    #[error("{}: it is not empty; name a folder that is not there yet", .0.display())]
+    NotEmpty(PathBuf),
+    /// A file or folder could not be made.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A file of the folder.
+struct File {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl File {
+    fn new(path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.into(),
+            bytes: bytes.into(),
+        }
+    }
+}
+
+/// Writes a program into a folder that is empty or not there. It appears whole or not at all.
+///
+/// # Errors
+/// When the folder holds something, or cannot be written.
+pub fn write(program: &Program, folder: &Path) -> Result<Written, WriteError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| WriteError::File { path, source }
+    };
+    let there = match std::fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => return Err(WriteError::NotEmpty(folder.to_owned())),
+            None => true,
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+        Err(e) => return Err(failed(folder)(e)),
+    };
+    let mut files = rust::files(program);
+    files.extend(c::files(program));
+    files.push(File::new("README.md", readme::text(program)));
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    // Beside it, so that the last step is one rename.
+    let parent = match folder.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    let beside = parent.join(format!(".{}.{}.part", program.name, std::process::id()));
+    let result = all(&files, &beside).and_then(|()| {
+        if there {
+            std::fs::remove_dir(folder).map_err(failed(folder))?;
+        }
+        std::fs::rename(&beside, folder).map_err(failed(folder))
+    });
+    if let Err(e) = result {
+        // What stays behind is told by the error that counts.
+        let _ = std::fs::remove_dir_all(&beside);
+        return Err(e);
+    }
+    let memory = program.memory.iter().map(|(_, b)| b.len() as u64).sum::<u64>();
+    Ok(Written {
+        files: files.into_iter().map(|f| f.path).collect(),
+        data_bytes: memory + program.body.len() as u64 + program.images.len() as u64 * 4096,
+    })
+}
+
+fn all(files: &[File], folder: &Path) -> Result<(), WriteError> {
+    for f in files {
+        let path = folder.join(&f.path);
+        let write = || {
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(&path, &f.bytes)
+        };
+        write().map_err(|source| WriteError::File {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Text of a recording on one line of a comment, in which nothing ends the comment.
+fn plain(text: &str) -> String {
+    let one = |c: char| {
+        if c.is_control() || c == '*' || c == '\\' || c == '`' {
+            ' '
+        } else {
+            c
+        }
+    };
+    text.chars().map(one).collect()
+}
+
+/// What a buffer holds, for a comment: `image`, 784 × f32.
+fn holds(bytes: u64, element: ElementType) -> String {
+    let size = element.bytes().max(1) as u64;
+    format!("{} × {}, little-endian", bytes / size, element.name())
+}

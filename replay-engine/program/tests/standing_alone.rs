@@ -1,0 +1,506 @@
+//! Recordings as programs of their own: built by a C compiler and by cargo, for this machine and for arm64, run on the
+//! software Mali at the other end of a pipe, and held against the replay that they stand for.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and skip in these ways"
+)]
+
+use device_mali::{Model, SoftwareMali};
+use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
+use replay_core::{Device, WaitResult};
+use replay_engine::device::{Board, space};
+use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::run::{Outcome, Verdict, run};
+use replay_program::{Options, Program, ProgramBuffer, ProgramError, WriteError, write};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use trace_core::jobs::WriteKind;
+use trace_core::mmu::Rights;
+use trace_core::progress::Progress;
+use trace_core::recording::{BufferRole, ElementType, MmuFormat, Recording};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+
+fn sample(name: &str) -> Recording {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
+    trace_core::import::open(&samples.join(name), &Progress::new()).unwrap()
+}
+
+fn options(inputs: &[&str]) -> Options {
+    Options {
+        name: "replayed".to_owned(),
+        inputs: inputs.iter().map(|n| (*n).to_owned()).collect(),
+        compile: CompileOptions::default(),
+    }
+}
+
+fn program(recording: &Recording, inputs: &[&str]) -> Result<Program, ProgramError> {
+    let target = SoftwareMali::new(Model::G71).info();
+    Program::of(recording, &options(inputs), &target, &Progress::new())
+}
+
+/// The same through the whole engine.
+fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcome {
+    let mut board = SoftwareMali::new(Model::G71);
+    let edits = Edits {
+        inputs: inputs.clone(),
+        ..Edits::default()
+    };
+    let c = compile(
+        recording,
+        &edits,
+        &board.info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    run(&c.plan, &c.pages, &mut board, &Progress::new())
+}
+
+/// What a program told at its end.
+#[derive(PartialEq)]
+struct Told {
+    status: u64,
+    compared: u64,
+    matched: u64,
+    divergences: u64,
+    actions: u64,
+    interrupts: u64,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let outputs: Vec<_> = self.outputs.iter().map(|o| blake3::hash(o).to_hex()).collect();
+        let Self {
+            status,
+            compared,
+            matched,
+            divergences,
+            actions,
+            interrupts,
+            ..
+        } = self;
+        write!(
+            f,
+            "{:?} {outputs:?}",
+            (status, compared, matched, divergences, actions, interrupts)
+        )
+    }
+}
+
+/// What goes wrong at the device.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// No interrupt ever comes.
+    Silent,
+    /// A register reads as another value.
+    Register(u64),
+    /// Memory cannot be written from this offset on.
+    Memory(u64),
+}
+
+/// Serves a program on the other end of pipes with a software Mali in its power-on state.
+fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: Wrong) -> Told {
+    let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    for i in inputs {
+        to.write_all(&[u8::from(i.is_some())]).unwrap();
+        to.write_all(i.unwrap_or_default()).unwrap();
+    }
+    to.flush().unwrap();
+    let mut board = SoftwareMali::new(Model::G71);
+    board.reset().unwrap();
+    let base = board.info().arena.base.0;
+    let mut told: Vec<[u64; 4]> = Vec::new();
+    while told.len() < 3 {
+        let (mut what, mut values) = ([0], [[0; 8]; 4]);
+        from.read_exact(&mut what).unwrap();
+        values.iter_mut().for_each(|v| from.read_exact(v).unwrap());
+        let [a, b, c, d] = values.map(u64::from_le_bytes);
+        let mut bytes = Vec::new();
+        let done = match what[0] {
+            b'e' => {
+                told.push([a, b, c, d]);
+                continue;
+            }
+            b'r' => board.read(a as u8, b, c as u8).map(|v| match wrong {
+                Wrong::Register(at) if at == b => v ^ 4,
+                _ => v,
+            }),
+            b'w' => board.write(a as u8, b, c as u8, d).map(|()| 0),
+            b'i' if wrong == Wrong::Silent => Ok(0),
+            b'i' => board.wait_interrupt(a as u32, b).map(|w| match w {
+                WaitResult::Raised { lines } => lines.into(),
+                WaitResult::TimedOut => 0,
+            }),
+            b'p' => board.pause(a).map(|()| 0),
+            b'n' => Ok(board.now_ns()),
+            b'c' => {
+                assert_eq!(
+                    (a, b % PAGE_SIZE as u64),
+                    (0, 0),
+                    "it is all of the memory, and zero from the reset"
+                );
+                Ok(0)
+            }
+            b's' => {
+                bytes.resize(b as usize, 0);
+                from.read_exact(&mut bytes).unwrap();
+                let at = |n: usize| PhysAddr(base + a + n as u64);
+                let mut n = 0;
+                while n < bytes.len() {
+                    let part = (bytes.len() - n).min(PAGE_SIZE - at(n).in_page());
+                    board.store_bytes(at(n), &bytes[n..n + part]).unwrap();
+                    n += part;
+                }
+                bytes.clear();
+                match wrong {
+                    Wrong::Memory(from) if from <= a => Err(replay_core::DeviceError::OutOfRange),
+                    _ => Ok(0),
+                }
+            }
+            b'l' => {
+                bytes.extend((0..b).map(|n| board.read(space::ARENA, a + n, 1).unwrap() as u8));
+                Ok(0)
+            }
+            other => panic!("{other}"),
+        };
+        to.write_all(&[u8::from(done.is_err())]).unwrap();
+        to.write_all(&done.unwrap_or(0).to_le_bytes()).unwrap();
+        to.write_all(&bytes).unwrap();
+        to.flush().unwrap();
+    }
+    let outputs = outputs.iter().map(|o| {
+        let mut bytes = vec![0; o.bytes as usize];
+        from.read_exact(&mut bytes).unwrap();
+        bytes
+    });
+    let outputs = outputs.collect();
+    assert!(child.wait().unwrap().success());
+    Told {
+        status: told[0][0],
+        compared: told[0][1],
+        matched: told[0][2],
+        divergences: told[0][3],
+        actions: told[1][0],
+        interrupts: told[1][2],
+        outputs,
+    }
+}
+
+fn succeed(command: &mut Command) {
+    let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(
+        out.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+}
+
+/// Whether a command is there to be run.
+fn there(command: &str) -> bool {
+    Command::new(command)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// A program written into a folder, its C library built with a compiler.
+fn built_in_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
+    let c = folder.join("c");
+    let mut main = String::from("#include \"replayed.h\"\n#include \"device.c\"\nint main(void) {\n");
+    main.push_str("    struct replayed_inputs in = {0};\n    struct replayed_outputs out = {0};\n");
+    main.push_str("    struct kinescope_report report;\n    enum kinescope_status status;\n    (void)given;\n");
+    for b in &program.inputs {
+        main.push_str(&format!("    in.{} = given({});\n", b.id, b.bytes));
+    }
+    for b in &program.outputs {
+        main.push_str(&format!("    out.{} = calloc({}, 1);\n", b.id, b.bytes));
+    }
+    main.push_str("    status = replayed_run(&device, &in, &out, &report);\n    finish(status, &report);\n");
+    for b in &program.outputs {
+        main.push_str(&format!("    put(out.{}, {});\n", b.id, b.bytes));
+    }
+    main.push_str("    fflush(stdout);\n    return 0;\n}\n");
+    std::fs::write(c.join("main.c"), main).unwrap();
+    let device = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standing/device.c");
+    std::fs::copy(device, c.join("device.c")).unwrap();
+    let strict = ["-O2", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+    for file in ["replayed.c", "kinescope_replay.c"] {
+        let mut compile = Command::new(compiler);
+        succeed(
+            compile
+                .current_dir(&c)
+                .args(strict)
+                .args(["-ffreestanding", "-c", file]),
+        );
+    }
+    let exe = c.join(format!("replay-{compiler}"));
+    let mut link = Command::new(compiler);
+    link.current_dir(&c)
+        .args(strict)
+        .args(["-static", "main.c", "replayed.o", "kinescope_replay.o", "-o"]);
+    succeed(link.arg(&exe));
+    exe
+}
+
+/// The same for the crate, with this workspace's cargo.
+fn built_in_rust(program: &Program, folder: &Path) -> PathBuf {
+    let main = folder.join("main");
+    std::fs::create_dir_all(main.join("src")).unwrap();
+    let manifest = "[package]\nname = \"main\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+                    replayed = { path = \"../rust\" }\n\n[workspace]\n";
+    std::fs::write(main.join("Cargo.toml"), manifest).unwrap();
+    let mut text = String::from("use replayed::*;\nuse std::io::Write as _;\nmod device { use replayed::*; include!(");
+    let device = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standing/device.inc");
+    text.push_str(&format!("{:?}); }}\nfn main() {{\n", device.display().to_string()));
+    for b in &program.inputs {
+        text.push_str(&format!("    let {} = device::given::<{}>();\n", b.id, b.bytes));
+    }
+    for b in &program.outputs {
+        text.push_str(&format!("    let mut out_{} = Box::new([0u8; {}]);\n", b.id, b.bytes));
+    }
+    text.push_str("    let inputs = Inputs { ");
+    for b in &program.inputs {
+        text.push_str(&format!("{0}: {0}.as_deref(), ", b.id));
+    }
+    text.push_str("..Default::default() };\n    let mut outputs = Outputs { ");
+    for b in &program.outputs {
+        text.push_str(&format!("{0}: Some(&mut out_{0}), ", b.id));
+    }
+    text.push_str("..Default::default() };\n    let result = run(&mut device::Pipe, &inputs, &mut outputs);\n");
+    text.push_str("    device::finish(result);\n");
+    for b in &program.outputs {
+        text.push_str(&format!(
+            "    std::io::stdout().write_all(&out_{}[..]).unwrap();\n",
+            b.id
+        ));
+    }
+    text.push_str("    std::io::stdout().flush().unwrap();\n}\n");
+    std::fs::write(main.join("src/main.rs"), text).unwrap();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(&main)
+        .args(["build", "--offline", "--quiet"])
+        .env("CARGO_TARGET_DIR", main.join("target"));
+    succeed(build.env_remove("RUSTFLAGS"));
+    main.join("target/debug/main")
+}
+
+fn start(exe: &Path, runner: Option<&str>) -> Child {
+    let mut command = match runner {
+        Some(runner) => {
+            let mut c = Command::new("timeout");
+            c.args(["120", runner]).arg(exe);
+            c
+        }
+        None => Command::new(exe),
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// What the program has to tell, by the replay through the engine.
+fn expected(outcome: &Outcome) -> Told {
+    Told {
+        status: u64::from(outcome.verdict != Verdict::Match),
+        compared: outcome.reads.compared,
+        matched: outcome.reads.matched,
+        divergences: outcome.divergence_count,
+        actions: outcome.actions,
+        interrupts: outcome.interrupts,
+        outputs: outcome.outputs.iter().map(|o| o.data.clone()).collect(),
+    }
+}
+
+/// Contents that are unlike the recorded ones, a different one a round.
+fn other(recorded: &[u8], round: u8) -> Vec<u8> {
+    // Floats that stay floats of a sensible size: the last bits of the mantissa and the sign.
+    let change = |(n, b): (usize, &u8)| match n % 4 {
+        3 => *b ^ (round & 1) << 7,
+        1 => b ^ round.wrapping_mul(37).wrapping_add(n as u8),
+        _ => *b,
+    };
+    recorded.iter().enumerate().map(change).collect()
+}
+
+/// Recorded contents of a buffer at the start.
+fn recorded(recording: &Recording, name: &str) -> Vec<u8> {
+    let b = recording.buffer(name).unwrap();
+    let space = &recording.facts.address_spaces[b.address_space as usize];
+    trace_core::memory::GpuMemoryView::new(recording.memory.at(0), space)
+        .read_buffer(b)
+        .bytes
+}
+
+/// Builds a program in both languages and holds it against the engine, with recorded and with other inputs.
+fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
+    let program = program(recording, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("made");
+    write(&program, &at).unwrap();
+    let mut machines = vec![(built_in_c(&program, &at, "cc"), None, "C")];
+    if !there("aarch64-linux-gnu-gcc") || !there("qemu-aarch64") {
+        println!("skipped: {file} for arm64 (no aarch64-linux-gnu-gcc or no qemu-aarch64)");
+    } else {
+        machines.push((
+            built_in_c(&program, &at, "aarch64-linux-gnu-gcc"),
+            Some("qemu-aarch64"),
+            "C, arm64",
+        ));
+    }
+    if rust {
+        machines.push((built_in_rust(&program, &at), None, "Rust"));
+    }
+    for round in 0..3 {
+        let given: BTreeMap<String, Vec<u8>> = match round {
+            0 => BTreeMap::new(),
+            _ => program
+                .inputs
+                .iter()
+                .map(|b| (b.name.clone(), other(&recorded(recording, &b.name), round)))
+                .collect(),
+        };
+        let outcome = replayed(recording, &given);
+        let want = expected(&outcome);
+        assert!(
+            !want.outputs.is_empty() && outcome.failure.is_none(),
+            "{:?}",
+            outcome.failure
+        );
+        let bytes: Vec<_> = program
+            .inputs
+            .iter()
+            .map(|b| given.get(&b.name).map(Vec::as_slice))
+            .collect();
+        for (exe, runner, language) in &machines {
+            let mut told = serve(start(exe, *runner), &bytes, &program.outputs, Wrong::Nothing);
+            // Copies that one input alone needs are cut and counted otherwise than a plan's.
+            if program.owners.iter().any(Option::is_some) {
+                told.actions = want.actions;
+            }
+            assert_eq!(told, want, "{file}, {language}, round {round}");
+        }
+    }
+    program
+}
+
+#[test]
+fn a_network_reads_digits_without_anything_of_this_project_on_this_machine_and_on_arm64() {
+    stands_alone("digits.kine", &sample("digits.kine"), true);
+}
+
+#[test]
+fn what_the_cpu_changes_between_chains_is_changed_by_the_program_too_inputs_among_it() {
+    stands_alone("changes.kine", &sample("changes.kine"), true);
+    // The same again, after a job wrote over a part of it; something else; and the first contents once more.
+    let again: &[&[(u64, u64)]] = &[&[(0, 1), (1, 2)]];
+    let other: &[&[(u64, u64)]] = &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]];
+    for (name, then) in [("again", again), ("other", other)] {
+        let made = stands_alone(name, &rewritten(then), true);
+        assert!(
+            !made.image_pieces.is_empty(),
+            "the input is put in place more than once"
+        );
+    }
+}
+
+/// Four words that the CPU gives, of which a job writes over the second; then what `then` writes, a submit after each.
+fn rewritten(then: &[&[(u64, u64)]]) -> Recording {
+    let mut b = SoftwareMali::new(Model::G71);
+    let mut d = Driver::boot(&mut b, Recorder::new("an input that is given again")).unwrap();
+    let space = d.new_space(MmuFormat::Aarch64_4k).unwrap();
+    let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
+    let input = GpuVa(d.alloc(space, 0x1000, Rights::RW).unwrap().0 + 0x100);
+    d.name_buffer("input", BufferRole::Input, space, input, 32, ElementType::U64);
+    d.name_buffer("output", BufferRole::Output, space, input, 40, ElementType::U64);
+    let at = |n: u64| GpuVa(input.0 + 8 * n);
+    let submit = |d: &mut Driver<'_>, job| {
+        d.write(space, chains, &ChainBuilder::new().job(job).build(chains))
+            .unwrap();
+        d.run_chain(space, 1, chains).unwrap();
+    };
+    for n in 0..4 {
+        d.write(space, at(n), &(n + 1).to_le_bytes()).unwrap();
+    }
+    let kind = WriteKind::Immediate { bytes: 8 };
+    submit(
+        &mut d,
+        JobSpec::WriteValue {
+            to: at(1),
+            kind,
+            value: 0xa0,
+        },
+    );
+    for step in then {
+        for (n, value) in *step {
+            d.write(space, at(*n), &value.to_le_bytes()).unwrap();
+        }
+        submit(&mut d, JobSpec::Null);
+    }
+    d.finish().unwrap()
+}
+
+#[test]
+fn sums_products_and_two_passes_come_out_as_in_the_engine() {
+    for file in ["vecadd.kine", "twopass.kine", "histogram.kine"] {
+        stands_alone(file, &sample(file), false);
+    }
+}
+
+#[test]
+fn a_device_that_fails_ends_both_programs_in_the_same_way() {
+    let recording = sample("vecadd.kine");
+    let program = program(&recording, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("made");
+    write(&program, &at).unwrap();
+    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at));
+    let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
+    for (wrong, status) in [(Wrong::Silent, 2), (Wrong::Register(0), 1), (Wrong::Memory(0x3000), 3)] {
+        let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
+        assert_eq!(told[0].status, status);
+        assert_eq!(told[0], told[1]);
+        assert_eq!(told[0].divergences > 0, wrong == Wrong::Register(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_a_program_is_refused_in_words_and_a_full_folder_is_left_alone() {
+    let recording = sample("vecadd.kine");
+    let refused = |e: Result<Program, ProgramError>| e.map(drop).unwrap_err().to_string();
+    let unknown = refused(program(&recording, &["nobody"]));
+    assert!(
+        unknown.contains("nobody") && unknown.contains("there are:"),
+        "{unknown}"
+    );
+    let target = SoftwareMali::new(Model::G71).info();
+    let bad = Options {
+        name: "2x".into(),
+        ..options(&[])
+    };
+    assert!(refused(Program::of(&recording, &bad, &target, &Progress::new())).contains("`2x`"));
+    let other = SoftwareMali::new(Model::G52).info();
+    assert!(Program::of(&recording, &options(&[]), &other, &Progress::new()).is_err());
+
+    let made = program(&recording, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine"), "kept").unwrap();
+    assert!(matches!(write(&made, folder.path()), Err(WriteError::NotEmpty(_))));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let written = write(&made, &empty).unwrap();
+    assert!(written.files.iter().all(|f| empty.join(f).is_file()));
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "nothing is left beside it"
+    );
+}

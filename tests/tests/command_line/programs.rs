@@ -1,0 +1,76 @@
+//! `export --to program`: what is written, what is told, what is refused.
+
+use whole_program_tests::{root, run};
+
+fn digits() -> String {
+    root().join("sample-traces/digits.kine").display().to_string()
+}
+
+#[test]
+fn a_replay_becomes_a_folder_of_sources_that_a_compiler_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("made");
+    let ended = run([
+        "export",
+        &digits(),
+        "--to",
+        "program",
+        "--arena",
+        "0x80000000",
+        "-o",
+        to.to_str().unwrap(),
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told = ended.json();
+    assert_eq!(told["name"], "digits");
+    assert_eq!(told["arena"], "0x80000000");
+    let field = |list: &str| told[list][0]["field"].clone();
+    assert_eq!((field("inputs"), field("outputs")), ("image".into(), "logits".into()));
+    for file in told["files"].as_array().unwrap() {
+        assert!(to.join(file.as_str().unwrap()).is_file(), "{file}");
+    }
+    let header = std::fs::read_to_string(to.join("c/digits.h")).unwrap();
+    assert!(
+        header.contains("digits_run") && header.contains("const float *image;"),
+        "{header}"
+    );
+    assert!(header.contains("#define DIGITS_BASE UINT64_C(0x80000000)"), "{header}");
+    let made = std::process::Command::new("make")
+        .args(["-C", to.join("c").to_str().unwrap(), "CC=cc -Werror"])
+        .output();
+    match made {
+        Ok(made) => assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr)),
+        Err(e) => println!("skipped: the C library's own Makefile (make: {e})"),
+    }
+}
+
+#[test]
+fn a_folder_that_holds_something_and_a_recording_without_a_board_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().to_str().unwrap();
+    std::fs::write(dir.path().join("mine"), "kept").unwrap();
+    let ended = run(["export", &digits(), "--to", "program", "-o", to]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("not empty"), "{ended:?}");
+    for (more, told) in [
+        (["--arena", "0x80000001"], "0x1000"),
+        (["--name", "2x"], "`2x`"),
+        (["--input", "nobody"], "there are:"),
+        (["--on", "software:mali-g52"], "Mali-G52"),
+    ] {
+        let to = dir.path().join("other");
+        let line = ["export", &digits(), "--to", "program", "-o", to.to_str().unwrap()];
+        let ended = run(line.into_iter().chain(more));
+        assert_eq!(ended.code, Some(2), "{more:?}: {ended:?}");
+        assert!(ended.err.contains(told), "{more:?}: {ended:?}");
+        assert!(!to.exists());
+    }
+    // Neither a table nor a program is asked for; both are.
+    for line in [
+        vec!["export", &digits(), "-o", to],
+        vec!["export", &digits(), "--table", "events", "--to", "program", "-o", to],
+    ] {
+        assert_eq!(run(line).code, Some(2));
+    }
+}
