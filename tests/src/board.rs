@@ -472,6 +472,23 @@ impl Board {
         Picture::from_ppm(&bytes).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
     }
 
+    /// The first `bytes` of a PCI function's memory window, as QEMU has them: no driver and no agent is asked.
+    ///
+    /// # Panics
+    /// When the function has no such window, or it is not decoded.
+    #[must_use]
+    pub fn device_memory(&self, function: &str, bar: usize, bytes: usize) -> Vec<u8> {
+        let windows = self.done(&format!("cat /sys/bus/pci/devices/{function}/resource"));
+        let line = windows.lines().nth(bar).and_then(|l| l.split(' ').next());
+        let at = line.filter(|l| l.trim_start_matches("0x").bytes().any(|b| b != b'0'));
+        let at = at.unwrap_or_else(|| panic!("{function} has no window {bar}: {windows}"));
+        let file = self.folder.path().join("memory.bin");
+        let said = self.monitor(&format!("pmemsave {at} {bytes} \"{}\"", file.display()));
+        let read = std::fs::read(&file).unwrap_or_else(|e| panic!("{said} {e}"));
+        assert_eq!(read.len(), bytes, "{said}");
+        read
+    }
+
     /// Asks QEMU itself, in the language of its monitor for people.
     ///
     /// # Panics
