@@ -23,11 +23,12 @@ may_not kinescope-agent replay-program polars polars-io egui eframe trace-query 
 may_not trace-core replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not bifrost trace-core replay-engine device-mali driver-mali kinescope
 may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
-may_not replay-engine device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
+may_not replay-engine device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not replay-program device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
-# Recorders stand below the programs and above the Mali crates.
+# Recorders stand below the programs and above the Mali crates; the one of a Linux machine knows recordings alone.
+may_not linux-recorder replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe polars
 may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe polars
 may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe polars
 may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe polars

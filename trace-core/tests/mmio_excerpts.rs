@@ -204,6 +204,7 @@ fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
     assert!(r.events.thread.iter().all(|t| t == 49));
     let options = Options {
         device: Some(DeviceName::Id(0x1002, 0x5159)),
+        ..Options::default()
     };
     let r = trace::import(&excerpt("radeonfb-arm64.txt"), &options, &Progress::new()).unwrap();
     assert_eq!((pci(&r).vendor, pci(&r).device), (0x1002, 0x5159));
@@ -215,9 +216,27 @@ fn virtual_addresses_are_made_physical_and_windows_come_from_the_file_beside() {
 }
 
 #[test]
+fn where_the_windows_of_a_device_are_known_other_accesses_are_left_out() {
+    let within = |windows: &[(u64, u64)]| {
+        let options = Options {
+            windows: windows.to_vec(),
+            ..Options::default()
+        };
+        trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new())
+    };
+    let count = |r: &Recording| r.events.accesses(0..r.events.len()).count();
+    let all = count(&within(&[]).unwrap());
+    assert_eq!(count(&within(&[(0x4f00_0000, 0x1_0000)]).unwrap()), all);
+    let some = count(&within(&[(0x4f00_0000, 0x10)]).unwrap());
+    assert!(some > 0 && some < all, "{some} of {all}");
+    assert!(within(&[(0x1000, 0x1000)]).is_err());
+}
+
+#[test]
 fn a_device_without_a_bus_has_the_windows_that_its_driver_mapped() {
     let options = Options {
         device: Some(DeviceName::Compatible("arm,mali-t860".into())),
+        ..Options::default()
     };
     let r = trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new()).unwrap();
     assert_eq!(spaces(&r), [("reg0", SpaceKind::Registers, 0x1_0000)]);
@@ -361,6 +380,7 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     let with = |device: &str| {
         let options = Options {
             device: Some(device.parse().unwrap()),
+            ..Options::default()
         };
         trace::import(&path, &options, &Progress::new())
     };

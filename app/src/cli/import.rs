@@ -157,7 +157,11 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing)
                 }
                 Some(device) => {
                     let device = Some(device.clone());
-                    trace::import(from, &trace::Options { device }, progress)
+                    let options = trace::Options {
+                        device,
+                        ..trace::Options::default()
+                    };
+                    trace::import(from, &options, progress)
                 }
                 None => import::open(from, progress),
             };

@@ -1,6 +1,7 @@
 //! The command line of `kinescope-agent`.
 
 use clap::{Parser, Subcommand};
+use linux_recorder::{Accessor, Method};
 use replay_engine::wire::DEFAULT_PORT;
 use std::path::PathBuf;
 
@@ -25,6 +26,14 @@ pub enum Command {
     Pair(Pair),
     /// List the devices that this agent can own
     Devices,
+    /// Record what a driver of this machine does to its device, around a command; the command's exit code is the verb's
+    Record(Record),
+    /// Puts the machine back when `record` is killed; started by it
+    #[command(hide = true)]
+    RecordGuard {
+        /// Folder of the list of changes.
+        folder: PathBuf,
+    },
     /// The agent's own key and those of its clients
     Keys {
         /// What to do with them.
@@ -53,6 +62,55 @@ pub struct Serve {
     /// Most mebibytes of pages kept between replays
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub cache: usize,
+}
+
+/// Options of `record`.
+#[derive(Debug, clap::Args)]
+pub struct Record {
+    /// Device: pci:ADDRESS (0000:00:03.0), pci:VENDOR:DEVICE (1002:5159), platform:NODE (a path in the device tree, or a
+    /// name in /sys/bus/platform/devices)
+    #[arg(long, value_name = "DEVICE")]
+    pub device: String,
+    /// Say what this machine can do for the device, and change nothing
+    #[arg(long)]
+    pub check: bool,
+    /// Driver to bind, or the module that brings it [default: the one that is bound, or the only one that fits]
+    #[arg(long, value_name = "NAME")]
+    pub driver: Option<String>,
+    /// Module to load before the driver is bound, while the trace is on; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub module: Vec<String>,
+    /// What sees the accesses: mmiotrace, rwmmio, kprobes [default: the first of these that the machine has]
+    #[arg(long, value_name = "METHOD")]
+    pub with: Option<Method>,
+    /// Function of the driver that accesses a register: FUNCTION:OFFSET returns the value, FUNCTION:OFFSET:VALUE writes
+    /// it; OFFSET and VALUE are numbers of its arguments, from 1. May be given more than once
+    #[arg(long, value_name = "ACCESSOR")]
+    pub accessor: Vec<Accessor>,
+    /// The .kine to write
+    #[arg(short = 'o', value_name = "F.kine", required_unless_present = "check")]
+    pub to: Option<PathBuf>,
+    /// Keep the kernel's log beside the recording, as F.txt and F.aux.txt
+    #[arg(long)]
+    pub keep_log: bool,
+    /// Mebibytes of log at which the recording ends while the command goes on
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    pub limit: u64,
+    /// Mebibytes of the kernel's buffers, of all CPUs together [default: 256, or a quarter of the free memory]
+    #[arg(long, value_name = "MIB")]
+    pub buffer: Option<u64>,
+    /// Milliseconds that the driver is left alone after it is bound, and after the command
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub settle: u64,
+    /// Take the device also when it is in use: as the text console, by a program
+    #[arg(long)]
+    pub anyway: bool,
+    /// Folder of the list of what is changed on the machine, and of the lock
+    #[arg(long, value_name = "DIR", default_value = linux_recorder::RUN_FOLDER)]
+    pub run_folder: PathBuf,
+    /// The command and its arguments; without one the driver is bound and nothing run
+    #[arg(value_name = "COMMAND", last = true)]
+    pub command: Vec<String>,
 }
 
 /// Options of `pair`.

@@ -4,6 +4,7 @@
 mod cli;
 mod devices;
 mod person;
+mod record;
 mod serve;
 
 use anyhow::{Context as _, Result, bail};
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     match work(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(e) => {
             // Standard error may be closed: the exit code still tells.
             let _ = writeln!(std::io::stderr(), "kinescope-agent: {e:#}");
@@ -31,18 +32,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn work(cli: Cli) -> Result<()> {
+fn work(cli: Cli) -> Result<ExitCode> {
     let folder = match cli.keys {
         Some(folder) => Ok(folder),
         None => KeyStore::agent_folder(),
     };
     let store = || -> Result<Arc<KeyStore>> { Ok(Arc::new(KeyStore::open(&folder?)?)) };
     match cli.command {
+        Command::Record(options) => return record::record(&options),
+        Command::RecordGuard { folder } => record::guard(&folder),
         Command::Serve(options) => serve::serve(&options, &store()?),
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
         Command::Keys { command } => keys(&command, &*store()?),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// Prints a line for a person or a script.

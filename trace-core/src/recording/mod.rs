@@ -1,6 +1,7 @@
 //! The recording: events, memory, address spaces and identity. Read-only once made; cloning shares the data.
 
 mod attached;
+mod capture;
 mod column;
 mod events;
 mod hardware;
@@ -10,6 +11,7 @@ mod memory;
 mod runs;
 
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
+pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
 pub use events::{
     Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,

@@ -41,6 +41,8 @@ struct Open {
 pub(super) struct KernelLog {
     /// The device, as a file beside the log tells it.
     function: Option<Function>,
+    /// First and last addresses that alone count; all do where there are none.
+    only: Vec<(u64, u64)>,
     windows: Windows,
     names: Names,
     /// Virtual ranges: last address and physical address by the first.
@@ -97,9 +99,22 @@ impl KernelLog {
         }
     }
 
+    /// Takes accesses to these windows alone, each a first address and a size; where there are none, to all.
+    pub(super) fn within(mut self, windows: &[(u64, u64)]) -> Self {
+        let last = |first: u64, bytes: u64| Some(first.saturating_add(bytes.checked_sub(1)?));
+        self.only = windows.iter().filter_map(|(f, n)| Some((*f, last(*f, *n)?))).collect();
+        self
+    }
+
     fn mapped_to(&self, at: u64) -> Option<u64> {
         let (first, (last, physical)) = self.ranges.range(..=at).next_back()?;
-        (at <= *last).then(|| physical.checked_add(at - first))?
+        let physical = physical.checked_add(at.checked_sub(*first).filter(|_| at <= *last)?)?;
+        let counts = self.only.is_empty()
+            || self
+                .only
+                .iter()
+                .any(|(first, last)| (first..=last).contains(&&physical));
+        counts.then_some(physical)
     }
 
     /// Takes a mapping up; what it lies over is no longer mapped as it was.

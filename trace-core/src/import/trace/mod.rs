@@ -49,6 +49,9 @@ const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
 pub struct Options {
     /// The device to import; where none is named, the one whose registers are accessed most.
     pub device: Option<DeviceName>,
+    /// First address and size of the windows of a device that no bus tells of, where they are known: a log of a kernel
+    /// that traces all register accesses is then of these alone.
+    pub windows: Vec<(u64, u64)>,
 }
 
 /// A file beside a log: what the log is called without `.txt` and `.gz`, with another ending.
@@ -143,7 +146,8 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         }
         Some(Form::Ftrace) => {
             let function = resource::beside(path)?;
-            let log = log::read(kernel_log::KernelLog::new(function), path, progress)?;
+            let format = kernel_log::KernelLog::new(function).within(&options.windows);
+            let log = log::read(format, path, progress)?;
             log.recording(path, options, progress)?
         }
         Some(Form::Qemu) => log::read(qemu::Qemu::default(), path, progress)?.recording(path, options, progress)?,

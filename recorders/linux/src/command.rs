@@ -1,0 +1,132 @@
+//! The command that is run while the device is traced: found before anything is changed, left alone while it runs,
+//! ended when the recording is asked to end.
+
+use crate::error::RecordError;
+use crate::plan::Stop;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::IsTerminal as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Time between two looks whether it is still running.
+const TICK: Duration = Duration::from_millis(10);
+/// Time that it has to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Number of the signal of a terminal's Ctrl-C.
+const INTERRUPT: i32 = 2;
+
+/// The program of a command, which is there and may be run.
+///
+/// # Errors
+/// When it is not there, or no program.
+pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
+    let Some(name) = command.first() else {
+        return Ok(None);
+    };
+    let runs = |path: &Path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+    let refuse = |why: &str| RecordError::Command {
+        command: name.clone(),
+        why: why.to_owned(),
+    };
+    if name.contains('/') {
+        return match Path::new(name) {
+            path if runs(path) => Ok(Some(path.to_owned())),
+            path if path.exists() => Err(refuse("it is no program that may be run")),
+            _ => Err(refuse("there is no such program")),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|f| f.join(name)).find(|p| runs(p));
+    found
+        .map(Some)
+        .ok_or_else(|| refuse("no folder of PATH has such a program"))
+}
+
+/// Starts a command whose program was found.
+///
+/// # Errors
+/// When the system does not run it.
+pub(crate) fn start(program: &Path, command: &[String]) -> Result<Child, RecordError> {
+    let arguments = command.get(1..).unwrap_or_default();
+    Command::new(program)
+        .args(arguments)
+        .spawn()
+        .map_err(|e| RecordError::Command {
+            command: program.display().to_string(),
+            why: format!("it cannot be run: {e}"),
+        })
+}
+
+/// Waits for a command, and has it end when the recording is to end.
+///
+/// # Errors
+/// When the system does not tell of it any more.
+pub(crate) fn wait(child: &mut Child, stop: &Stop) -> std::io::Result<u8> {
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(code(status));
+        }
+        match (stop.asked(), asked) {
+            (Some(signal), None) => {
+                asked = Some(Instant::now());
+                let interrupted = signal == INTERRUPT;
+                // A terminal interrupts every program in front of it by itself.
+                if !(interrupted && std::io::stdin().is_terminal())
+                    && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+                {
+                    // It may have ended in this moment.
+                    let _ = kill_process(pid, if interrupted { Signal::INT } else { Signal::TERM });
+                }
+            }
+            (Some(_), Some(at)) if at.elapsed() > PATIENCE => child.kill()?,
+            _ => {}
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// The exit code, counted as shells do for a program that a signal ended.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
+    code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> Vec<String> {
+        words.iter().map(|w| (*w).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_told_before_anything_is_changed() {
+        assert_eq!(find(&[]).unwrap(), None);
+        assert!(find(&of(&["sh"])).unwrap().is_some());
+        for (wrong, why) in [
+            ("no-such-program", "PATH"),
+            ("/no/such", "no such program"),
+            ("/etc/passwd", "may be run"),
+        ] {
+            let e = find(&of(&[wrong])).unwrap_err().to_string();
+            assert!(e.contains(why) && e.contains("nothing was changed"), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_command_ends_by_itself_or_when_it_is_to() {
+        let stop = Stop::default();
+        let command = of(&["sh", "-c", "exit 3"]);
+        let program = find(&command).unwrap().unwrap();
+        assert_eq!(wait(&mut start(&program, &command).unwrap(), &stop).unwrap(), 3);
+        let command = of(&["sleep", "60"]);
+        let program = find(&command).unwrap().unwrap();
+        let mut child = start(&program, &command).unwrap();
+        stop.ask(15);
+        assert_eq!(wait(&mut child, &stop).unwrap(), 128 + 15);
+    }
+}

@@ -1,0 +1,162 @@
+//! The process that puts the machine back when the recorder is killed. It is the recorder's own program once more, in a
+//! session of its own, with a socket that closes when the recorder is gone, and holds the recorder's lock with it.
+
+use crate::error::RecordError;
+use crate::journal::{Job, Journal, Lock};
+use crate::kernel::Kernel;
+use crate::{finish, stream};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsStr;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Longest time for the guard to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+/// A log with less than this and no access is not worth keeping.
+const NOTHING: u64 = 1 << 16;
+const READY: &str = "ready\n";
+const DONE: &str = "done\n";
+
+/// The guard, as the recorder has it.
+#[derive(Debug)]
+pub struct Guard {
+    socket: UnixStream,
+    child: Child,
+}
+
+impl Guard {
+    /// Starts the guard and waits until it watches.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start<S: AsRef<OsStr>>(program: &Path, arguments: &[S], lock: &Lock) -> Result<Self, RecordError> {
+        let failed = |e| RecordError::file(program, e);
+        let (socket, other) = UnixStream::pair().map_err(failed)?;
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::from(OwnedFd::from(other)))
+            .stdout(Stdio::from(lock.share().map_err(failed)?))
+            .spawn()
+            .map_err(failed)?;
+        let mut guard = Self { socket, child };
+        guard.socket.set_read_timeout(Some(READY_LIMIT)).map_err(failed)?;
+        let mut line = String::new();
+        let read = BufReader::new(&guard.socket).read_line(&mut line);
+        if let Err(e) = read.and_then(|_| {
+            if line == READY {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }) {
+            let _ = guard.child.kill();
+            let _ = guard.child.wait();
+            return Err(failed(e));
+        }
+        Ok(guard)
+    }
+
+    /// Tells the guard that it is not needed any more.
+    pub fn release(mut self) {
+        // A guard that is gone needs not be told.
+        let _ = self.socket.write_all(DONE.as_bytes());
+        let _ = self.child.wait();
+    }
+}
+
+/// Watches the recorder at the other end of standard input, and puts the machine back when it is gone; what was traced
+/// becomes a recording that says it was cut. Gives what there is to tell; nothing when the recorder ended by itself.
+///
+/// # Errors
+/// When the list of changes cannot be read.
+pub fn keep_watch(kernel: &dyn Kernel, folder: &Path) -> Result<Vec<String>, RecordError> {
+    let failed = |e| RecordError::file("standard input", e);
+    // What ends the recorder from a terminal must not end this.
+    let heed = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&heed)).map_err(failed)?;
+    }
+    // It is no session's leader unless somebody started it by hand: then it stays in that one.
+    let _ = rustix::process::setsid();
+    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    watch(UnixStream::from(socket), kernel, folder)
+}
+
+/// As [`keep_watch`], on a socket.
+pub(crate) fn watch(socket: UnixStream, kernel: &dyn Kernel, folder: &Path) -> Result<Vec<String>, RecordError> {
+    let failed = |e| RecordError::file("the recorder's socket", e);
+    (&socket).write_all(READY.as_bytes()).map_err(failed)?;
+    let mut line = String::new();
+    // However it ends: unless the recorder said that it is done, it is gone.
+    let _ = BufReader::new(&socket).read_line(&mut line);
+    if line == DONE {
+        return Ok(Vec::new());
+    }
+    settle(kernel, folder, "the recorder was killed")
+}
+
+/// Bytes of the log.
+fn size(job: &Job) -> u64 {
+    let logs = job
+        .traces
+        .iter()
+        .filter_map(|(_, log)| std::fs::metadata(job.folder.join(log)).ok());
+    logs.map(|m| m.len()).sum()
+}
+
+/// Puts back what a recorder left, and makes a recording of what it had traced. Gives what there is to tell; nothing
+/// where nothing was left.
+///
+/// # Errors
+/// When the list of changes cannot be read.
+pub(crate) fn settle(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Vec<String>, RecordError> {
+    let Some(mut journal) = Journal::left(folder, kernel)? else {
+        return Ok(Vec::new());
+    };
+    let mut told = vec![format!("{why}; what it had changed on the machine is undone now")];
+    if !journal.is_ended() {
+        journal.end_processes(kernel);
+        for (trace, log) in journal.job.traces.clone() {
+            let log = journal.job.folder.join(log);
+            if !journal.job.folder.is_dir() {
+                break;
+            }
+            if let Err(e) = stream::take_over(kernel, &trace, &log, u64::MAX) {
+                told.push(format!(
+                    "{}: the rest of the trace could not be read: {e}",
+                    log.display()
+                ));
+            }
+        }
+        journal.job.capture.cut = Some(format!("{why} while the trace was on"));
+    }
+    let problems = journal.undo(kernel);
+    told.extend(
+        problems
+            .iter()
+            .map(|p| format!("could not be undone: {p}; the next recording tries again")),
+    );
+    if journal.job.folder.is_dir() {
+        match finish::finish(&journal.job) {
+            Ok(done) => told.push(format!(
+                "{}: {} events, up to where it was cut",
+                journal.job.output.display(),
+                done.events
+            )),
+            // It was killed before the driver did anything.
+            Err(RecordError::Import { .. }) if size(&journal.job) < NOTHING => {
+                let _ = std::fs::remove_dir_all(&journal.job.folder);
+                told.push("nothing was traced yet, so there is no recording".into());
+            }
+            Err(e) => told.push(e.to_string()),
+        }
+    }
+    journal.end()?;
+    Ok(told)
+}

@@ -1,0 +1,169 @@
+//! What sees the accesses on this machine: mmiotrace, `rwmmio` events, or probes of accessors; and why not.
+
+use crate::kernel::{Kernel, text};
+use crate::probes::{self, Accessor};
+use std::fmt;
+use std::str::FromStr;
+
+/// What sees the accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The kernel's mmiotrace: every access of the kernel to memory that it maps while tracing. x86 alone.
+    Mmiotrace,
+    /// The kernel's `rwmmio` events: every access by the kernel's accessors, registers and no frame buffers.
+    Rwmmio,
+    /// Probes of a driver's own accessors.
+    Kprobes,
+}
+
+impl Method {
+    /// All, the fullest first.
+    pub const ALL: [Self; 3] = [Self::Mmiotrace, Self::Rwmmio, Self::Kprobes];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mmiotrace => "mmiotrace",
+            Self::Rwmmio => "rwmmio",
+            Self::Kprobes => "kprobes",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|m| m.name() == name);
+        known.ok_or_else(|| format!("`{name}` is no method (expected mmiotrace, rwmmio, kprobes)"))
+    }
+}
+
+/// Whether this machine has a method for a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ability {
+    /// The method.
+    pub method: Method,
+    /// How it would see the accesses, or why it cannot.
+    pub told: Result<String, String>,
+}
+
+/// The tracing files; `None` where they are not mounted.
+pub(crate) fn tracing(kernel: &dyn Kernel) -> Option<&'static str> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    places
+        .into_iter()
+        .find(|p| kernel.exists(&format!("{p}/current_tracer")))
+}
+
+/// What each method can do for a driver, given accessors that a person named.
+pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, driver: &str, accessors: &[Accessor]) -> Vec<Ability> {
+    let (release, architecture) = kernel.release();
+    let tracers = text(kernel, &format!("{tracing}/available_tracers")).unwrap_or_default();
+    let mmiotrace = match tracers.split_whitespace().any(|t| t == "mmiotrace") {
+        true => Ok("every access of the kernel to what the driver maps".to_owned()),
+        false if architecture == "x86_64" => Err(format!("the kernel {release} was built without CONFIG_MMIOTRACE")),
+        false => Err(format!(
+            "the kernel has it for x86 alone, and this machine is {architecture}"
+        )),
+    };
+    let rwmmio = match kernel.exists(&format!("{tracing}/events/rwmmio")) {
+        true => Ok("every register access by the kernel's accessors; stores to frame buffers are not seen".to_owned()),
+        false => Err(format!(
+            "the kernel {release} was built without CONFIG_TRACE_MMIO_ACCESS"
+        )),
+    };
+    let known = probes::known(driver);
+    let functions = |all: &[Accessor]| all.iter().map(|a| a.function.as_str()).collect::<Vec<_>>().join(", ");
+    let kprobes = if !kernel.exists(&format!("{tracing}/kprobe_events")) {
+        Err(format!("the kernel {release} was built without CONFIG_KPROBE_EVENTS"))
+    } else if probes::arguments(&architecture).is_none() {
+        Err(format!("how {architecture} passes arguments is not known here"))
+    } else if !accessors.is_empty() {
+        Ok(format!("calls of {}", functions(accessors)))
+    } else if !known.is_empty() {
+        Ok(format!(
+            "calls of {}, accessors of {driver} that are known; others are not seen",
+            functions(&known)
+        ))
+    } else {
+        let why = format!("no accessors of {driver} are known; --accessor FUNCTION:OFFSET[:VALUE] names some");
+        Err(why)
+    };
+    let told = [mmiotrace, rwmmio, kprobes];
+    Method::ALL
+        .into_iter()
+        .zip(told)
+        .map(|(method, told)| Ability { method, told })
+        .collect()
+}
+
+/// Chooses the method: the one that was asked for, probes where accessors were named, else the fullest that there is.
+///
+/// # Errors
+/// Why there is none, in a sentence.
+pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bool) -> Result<Method, String> {
+    let asked = asked.or(accessors.then_some(Method::Kprobes));
+    let why = |a: &Ability| match &a.told {
+        Ok(_) => format!("{} is there (--with {})", a.method, a.method),
+        Err(why) => format!("{}: {why}", a.method),
+    };
+    match asked {
+        Some(method) => match abilities.iter().find(|a| a.method == method) {
+            Some(Ability { told: Ok(_), .. }) => Ok(method),
+            _ => {
+                let mut all: Vec<&Ability> = abilities.iter().collect();
+                all.sort_by_key(|a| a.method != method);
+                let all: Vec<String> = all.into_iter().map(why).collect();
+                Err(format!("this machine cannot record by {method}. {}", all.join("; ")))
+            }
+        },
+        None => abilities
+            .iter()
+            .find(|a| a.told.is_ok())
+            .map(|a| a.method)
+            .ok_or_else(|| {
+                let all: Vec<String> = abilities.iter().map(why).collect();
+                format!("nothing on this machine sees the driver's accesses. {}", all.join("; "))
+            }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn the_fullest_method_is_chosen_and_others_say_why_not() {
+        let pc = Fake::pc();
+        let all = abilities(&pc, tracing(&pc).unwrap(), "radeonfb", &[]);
+        assert_eq!(choose(&all, None, false), Ok(Method::Mmiotrace));
+        let why = choose(&all, Some(Method::Rwmmio), false).unwrap_err();
+        assert!(
+            why.starts_with(
+                "this machine cannot record by rwmmio. rwmmio: the kernel 6.1.0-56-amd64 was built without"
+            ),
+            "{why}"
+        );
+        assert!(why.contains("mmiotrace is there (--with mmiotrace)"), "{why}");
+        let why = choose(&all, Some(Method::Kprobes), false).unwrap_err();
+        assert!(why.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{why}");
+        let all = abilities(&pc, tracing(&pc).unwrap(), "x", &["x_rd32:2".parse().unwrap()]);
+        assert_eq!(choose(&all, None, true), Ok(Method::Kprobes));
+        let board = Fake::board();
+        let all = abilities(&board, tracing(&board).unwrap(), "rtc-pl031", &[]);
+        let why = choose(&all, None, false).unwrap_err();
+        assert!(why.contains("x86 alone, and this machine is aarch64"), "{why}");
+        let all = abilities(&board, tracing(&board).unwrap(), "igb", &[]);
+        assert_eq!(choose(&all, None, false), Ok(Method::Kprobes));
+        assert_eq!(tracing(&Fake::default()), None);
+    }
+}

@@ -1,0 +1,478 @@
+//! One recording, from the first change of the machine to the last one undone.
+
+use crate::change::Change;
+use crate::command;
+use crate::driver;
+use crate::error::RecordError;
+use crate::finish;
+use crate::guard::{self, Guard};
+use crate::journal::{Journal, Lock};
+use crate::kernel::{Kernel, names, text};
+use crate::method::{self, Method};
+use crate::plan::{Plan, Request, Stop, job};
+use crate::probes::GROUP;
+use crate::stream::{self, END_MARK, Stream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use trace_core::recording::Capture;
+
+/// Most bytes of the tracer's buffers unless a person says otherwise; a quarter of the memory that is free where that is
+/// less.
+const BUFFER: u64 = 256 << 20;
+/// Fewest KiB of a buffer for each CPU.
+const LEAST_KIB: u64 = 1024;
+/// How much smaller the auxiliary buffer is.
+const AUXILIARY: u64 = 16;
+/// Time between two looks whether to stop while nothing is to be done.
+const TICK: Duration = Duration::from_millis(10);
+/// Interrupts that are told apart by a filter, at most.
+const MOST_IRQS: usize = 32;
+
+/// What was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The recording.
+    pub output: PathBuf,
+    /// How it was made.
+    pub capture: Capture,
+    /// Its events.
+    pub events: u64,
+    /// Events that are known to be missing.
+    pub lost: u64,
+    /// The log, where it is kept.
+    pub log: Option<PathBuf>,
+    /// What a person should know: leftovers of an earlier recording that were undone, changes that could not be.
+    pub notes: Vec<String>,
+}
+
+/// Records: changes the machine, runs the command, puts the machine back, writes the recording.
+///
+/// # Errors
+/// When it cannot be done; the machine is then put back too, as far as that can be done.
+pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Recorded, RecordError> {
+    if !kernel.is_root() {
+        return Err(RecordError::NotRoot);
+    }
+    let tracing = method::tracing(kernel).ok_or(RecordError::NoTracing)?;
+    let lock = Lock::take(&request.run_folder)?;
+    let mut notes = guard::settle(
+        kernel,
+        &request.run_folder,
+        "an earlier recorder and its guard were killed",
+    )?;
+    if notes.iter().any(|n| n.starts_with("could not be undone")) {
+        return Err(RecordError::NotRestored(notes.join("; ")));
+    }
+    let plan = Plan::of(kernel, request, tracing)?;
+    let job = job(kernel, request, &plan)?;
+    std::fs::create_dir(&job.folder).map_err(|e| RecordError::file(&job.folder, e))?;
+    let folder = job.folder.clone();
+    let mut journal = Journal::begin(&request.run_folder, job, kernel).inspect_err(|_| {
+        // It is empty.
+        let _ = std::fs::remove_dir(&folder);
+    })?;
+    let guard = match &request.guard {
+        Some((program, arguments)) => Guard::start(program, arguments, &lock).map(Some),
+        None => Ok(None),
+    };
+    let (guard, ran) = match guard {
+        Ok(guard) => {
+            let ran = Session {
+                kernel,
+                request,
+                plan: &plan,
+                journal: &mut journal,
+            }
+            .run(stop);
+            (guard, ran)
+        }
+        Err(e) => (None, Err(e)),
+    };
+    let problems = journal.undo(kernel);
+    let made = match ran {
+        Ok(()) => finish::finish(&journal.job),
+        Err(e) => {
+            // Of a driver that did not come up there is nothing to keep.
+            let _ = std::fs::remove_dir_all(&folder);
+            Err(e)
+        }
+    };
+    let capture = journal.job.capture.clone();
+    journal.end()?;
+    if let Some(guard) = guard {
+        guard.release();
+    }
+    drop(lock);
+    if !problems.is_empty() {
+        let all = problems.join("; ");
+        return Err(match made {
+            Ok(_) => RecordError::NotRestored(format!("{all}; {} is written", request.output.display())),
+            Err(e) => RecordError::NotRestored(format!("{all} (after: {e})")),
+        });
+    }
+    let made = made?;
+    if let Some(why) = &capture.cut {
+        notes.push(format!("the recording ends early: {why}"));
+    }
+    Ok(Recorded {
+        output: request.output.clone(),
+        capture,
+        events: made.events,
+        lost: made.lost,
+        log: made.log,
+        notes,
+    })
+}
+
+/// A recording under way.
+struct Session<'a> {
+    kernel: &'a dyn Kernel,
+    request: &'a Request,
+    plan: &'a Plan,
+    journal: &'a mut Journal,
+}
+
+impl Session<'_> {
+    fn instance(&self) -> String {
+        format!("{}/instances/{GROUP}", self.plan.tracing)
+    }
+
+    /// Writes to a file of the kernel's, with what it says now on the list.
+    fn set(&mut self, path: &str, before: &str, value: &str, hint: &str) -> Result<(), RecordError> {
+        let kernel = self.kernel;
+        let change = Change::Written {
+            path: path.to_owned(),
+            before: before.to_owned(),
+        };
+        self.journal.change(change, || put(kernel, path, value, hint))
+    }
+
+    /// Everything between the first change and the end of the trace.
+    fn run(&mut self, stop: &Stop) -> Result<(), RecordError> {
+        self.windows()?;
+        driver::unbind(self.kernel, self.journal, &self.plan.device)?;
+        self.probes()?;
+        let streams = self.trace()?;
+        let mut capture = self.journal.job.capture.clone();
+        let ran = self.work(stop, &mut capture);
+        self.mark(END_MARK);
+        let cut: Vec<String> = streams.into_iter().filter_map(Stream::finish).collect();
+        capture.lost = self.lost();
+        if !cut.is_empty() {
+            capture.cut = Some(cut.join("; "));
+        } else if let Some(signal) = stop.asked() {
+            capture.cut = Some(format!("the recorder was asked to end (signal {signal})"));
+        }
+        self.journal.ended(capture)?;
+        ran
+    }
+
+    /// Leaves the function's windows beside the log, which does not tell them in every form.
+    fn windows(&self) -> Result<(), RecordError> {
+        if self.plan.method == Method::Mmiotrace {
+            return Ok(());
+        }
+        if let Ok(text) = self.kernel.read(&format!("{}/resource", self.plan.device.folder())) {
+            let job = &self.journal.job;
+            let path = job
+                .folder
+                .join(format!("{}{}", finish::stem(&job.output), finish::ENDINGS[2]));
+            // Six windows and the expansion ROM; what bridges have behind these is not theirs.
+            let lines: String = text.lines().take(7).flat_map(|l| [l, "\n"]).collect();
+            std::fs::write(&path, lines).map_err(|e| RecordError::file(&path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the probes into the kernel. Those without which there is something to record may fail.
+    fn probes(&mut self) -> Result<(), RecordError> {
+        let list = format!("{}/kprobe_events", self.plan.tracing);
+        let mut missing = Vec::new();
+        for probe in &self.plan.probes {
+            let kernel = self.kernel;
+            let change = Change::Probe {
+                list: list.clone(),
+                name: probe.full_name(),
+            };
+            let made = self.journal.change(change, || {
+                let hint = "; is the function in /proc/kallsyms, or inlined by the compiler?";
+                put(kernel, &list, &format!("{}\n", probe.line), hint)
+            });
+            match made {
+                Err(e) if self.plan.is_needed(probe) => return Err(e),
+                // The list of changes itself may be what failed.
+                Err(e @ RecordError::File { .. }) => return Err(e),
+                Err(_) => missing.push(probe.name.clone()),
+                Ok(()) => {}
+            }
+        }
+        let folder = format!("{}/events/{GROUP}", self.plan.tracing);
+        missing.retain(|name| !self.kernel.exists(&format!("{folder}/{name}")));
+        let told = missing
+            .iter()
+            .map(|name| format!("{name}: this kernel lets nobody probe it"));
+        self.journal.job.capture.unobserved.extend(told);
+        Ok(())
+    }
+
+    /// KiB of a buffer for each CPU.
+    fn buffer(&self) -> u64 {
+        let cpus = names(self.kernel, &format!("{}/per_cpu", self.plan.tracing))
+            .len()
+            .max(1) as u64;
+        let memory = self.kernel.read("/proc/meminfo").unwrap_or_default();
+        let free = memory.lines().find_map(|l| {
+            let kib = l.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?;
+            kib.trim().parse::<u64>().ok()
+        });
+        let bytes = self.request.buffer.unwrap_or_else(|| {
+            let quarter = free.map_or(BUFFER, |kib| kib.saturating_mul(1024) / 4);
+            quarter.min(BUFFER)
+        });
+        (bytes / 1024 / cpus).max(LEAST_KIB)
+    }
+
+    /// Starts the trace: the buffers, the instance of the recorder's own, the tracer. Gives what reads it.
+    fn trace(&mut self) -> Result<Vec<Stream>, RecordError> {
+        let (kernel, tracing) = (self.kernel, self.plan.tracing);
+        let mmiotrace = self.plan.method == Method::Mmiotrace;
+        let kib = self.buffer();
+        if mmiotrace {
+            self.own_tracer()?;
+            self.size(kib)?;
+        }
+        let instance = self.instance();
+        let change = Change::Folder { path: instance.clone() };
+        self.journal.change(change, || {
+            kernel.make_folder(&instance).map_err(|source| RecordError::Change {
+                what: format!("making the tracer's instance {instance}"),
+                source,
+                hint: "; one of that name that nobody uses can be removed by rmdir".into(),
+            })
+        })?;
+        // All that is set in the instance goes with it.
+        let own = if mmiotrace {
+            (kib / AUXILIARY).max(LEAST_KIB)
+        } else {
+            kib
+        };
+        put(
+            kernel,
+            &format!("{instance}/buffer_size_kb"),
+            &own.to_string(),
+            NO_MEMORY,
+        )?;
+        let clocks = text(kernel, &format!("{tracing}/trace_clock")).unwrap_or_default();
+        let clock = clocks
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'))
+            .map(|(c, _)| c);
+        if let Some(clock) = clock.filter(|c| *c != "local") {
+            put(kernel, &format!("{instance}/trace_clock"), clock, "")?;
+        }
+        self.events(&instance)?;
+        let mut streams = Vec::new();
+        if mmiotrace {
+            let path = format!("{tracing}/current_tracer");
+            let hint = "; a kernel that is locked down (secure boot) allows no tracing";
+            self.set(&path, "nop", "mmiotrace", hint)?;
+        }
+        for (trace, log) in self.journal.job.traces.clone() {
+            let file = kernel.open_trace(&trace).map_err(|source| RecordError::Change {
+                what: format!("opening {trace}"),
+                source,
+                hint: "; somebody else may be reading it".into(),
+            })?;
+            let log = stream::log_file(&self.journal.job.folder, &log);
+            streams.push(Stream::start(file, &log, self.request.limit)?);
+        }
+        Ok(streams)
+    }
+
+    /// Makes sure that nobody uses the kernel's one tracer.
+    fn own_tracer(&mut self) -> Result<(), RecordError> {
+        let (kernel, tracing) = (self.kernel, self.plan.tracing);
+        for (name, rest) in [("current_tracer", "nop"), ("events/enable", "0")] {
+            let file = format!("{tracing}/{name}");
+            match text(kernel, &file) {
+                Some(value) if value != rest => return Err(RecordError::TracerInUse { file, value, rest }),
+                _ => {}
+            }
+        }
+        let on = format!("{tracing}/tracing_on");
+        if text(kernel, &on).as_deref() == Some("0") {
+            self.set(&on, "0", "1", "")?;
+        }
+        Ok(())
+    }
+
+    /// Sets the size of the kernel's buffers.
+    fn size(&mut self, kib: u64) -> Result<(), RecordError> {
+        let (kernel, tracing) = (self.kernel, self.plan.tracing);
+        let path = format!("{tracing}/buffer_size_kb");
+        let now = text(kernel, &path).unwrap_or_default();
+        if now == "X" {
+            // CPUs have buffers of different sizes: each gets its own again.
+            for cpu in names(kernel, &format!("{tracing}/per_cpu")) {
+                let path = format!("{tracing}/per_cpu/{cpu}/buffer_size_kb");
+                let now = text(kernel, &path).unwrap_or_default();
+                self.set(&path, &now, &kib.to_string(), NO_MEMORY)?;
+            }
+            return Ok(());
+        }
+        // `7 (expanded: 1408)`: the buffer of a tracer that nobody used yet. Once used it has the other size.
+        let expanded = now
+            .split_once("expanded:")
+            .map(|(_, n)| n.trim().trim_end_matches(')').to_owned());
+        self.set(&path, &expanded.unwrap_or(now), &kib.to_string(), NO_MEMORY)
+    }
+
+    /// Switches events of the instance on, filtered to the device where they can be.
+    fn events(&mut self, instance: &str) -> Result<(), RecordError> {
+        let kernel = self.kernel;
+        let enable = |event: &str| put(kernel, &format!("{instance}/events/{event}/enable"), "1", "");
+        for probe in &self.plan.probes {
+            let folder = format!("{instance}/events/{}", probe.full_name());
+            if !kernel.exists(&folder) {
+                continue;
+            }
+            if !probe.filter.is_empty() && put(kernel, &format!("{folder}/filter"), &probe.filter, "").is_err() {
+                let why = format!(
+                    "{}: the kernel takes no filter for it, so it counts for other devices too",
+                    probe.name
+                );
+                self.journal.job.capture.unobserved.push(why);
+            }
+            enable(&probe.full_name())?;
+        }
+        for event in ["irq/irq_handler_entry", "irq/irq_handler_exit"] {
+            if enable(event).is_err() {
+                self.journal
+                    .job
+                    .capture
+                    .unobserved
+                    .push(format!("{event}: this kernel has no such event"));
+            }
+        }
+        if self.plan.method == Method::Rwmmio {
+            enable("rwmmio")?;
+        }
+        Ok(())
+    }
+
+    /// Puts a line into the traces.
+    fn mark(&self, what: &str) {
+        let own = format!("{}/trace_marker", self.instance());
+        let log = format!("{}/trace_marker", self.plan.tracing);
+        // A mark that is missing costs a wait at the end, and nothing else.
+        if self.plan.method == Method::Mmiotrace {
+            let _ = self.kernel.write(&log, &format!("{what}\n"));
+        }
+        if self.plan.method != Method::Mmiotrace || what == END_MARK {
+            let _ = self.kernel.write(&own, &format!("{what}\n"));
+        }
+    }
+
+    /// Binds the driver and runs the command, while the trace is on.
+    fn work(&mut self, stop: &Stop, capture: &mut Capture) -> Result<(), RecordError> {
+        let device = &self.plan.device;
+        self.mark(&format!(
+            "kinescope: bind {} to {}",
+            device.name,
+            self.plan.choice.name()
+        ));
+        for module in &self.request.modules {
+            driver::load(self.kernel, self.journal, &device.bus, module)?;
+        }
+        capture.driver = driver::bind(self.kernel, self.journal, device, &self.plan.choice)?;
+        capture.unobserved.clone_from(&self.journal.job.capture.unobserved);
+        self.pause(stop);
+        self.own_interrupts();
+        if let (Some(program), None) = (&self.plan.program, stop.asked()) {
+            self.mark(&format!("kinescope: run {}", self.request.command.join(" ")));
+            let mut child = command::start(program, &self.request.command)?;
+            if let Some(started) = crate::change::started(self.kernel, child.id()) {
+                let change = Change::Process {
+                    pid: child.id(),
+                    started,
+                };
+                self.journal.change(change, || Ok(()))?;
+            }
+            let code = command::wait(&mut child, stop).map_err(|e| RecordError::file(program, e))?;
+            capture.exit_code = Some(code);
+        }
+        self.pause(stop);
+        Ok(())
+    }
+
+    /// Leaves the driver alone for a while.
+    fn pause(&self, stop: &Stop) {
+        let began = Instant::now();
+        while began.elapsed() < self.request.settle && stop.asked().is_none() {
+            self.kernel.pause(TICK);
+        }
+    }
+
+    /// Keeps the interrupts of the device alone from now on, where it is known which those are.
+    fn own_interrupts(&self) {
+        let folder = self.plan.device.folder();
+        let mut lines: Vec<u32> = names(self.kernel, &format!("{folder}/msi_irqs"))
+            .iter()
+            .filter_map(|n| n.parse().ok())
+            .collect();
+        let irq = text(self.kernel, &format!("{folder}/irq")).and_then(|n| n.parse().ok());
+        lines.extend(irq.filter(|n: &u32| *n != 0));
+        lines.truncate(MOST_IRQS);
+        if lines.is_empty() {
+            return;
+        }
+        let filter: Vec<String> = lines.iter().map(|n| format!("irq=={n}")).collect();
+        for event in ["irq_handler_entry", "irq_handler_exit"] {
+            // Without a filter there are more interrupts in the log, and the importer leaves them out.
+            let path = format!("{}/events/irq/{event}/filter", self.instance());
+            let _ = self.kernel.write(&path, &filter.join(" || "));
+        }
+    }
+
+    /// Events that the kernel's buffers lost, and calls that probes missed.
+    fn lost(&self) -> u64 {
+        let mut folders = vec![self.instance()];
+        if self.plan.method == Method::Mmiotrace {
+            folders.push(self.plan.tracing.to_owned());
+        }
+        let mut lost = 0u64;
+        for folder in folders {
+            for cpu in names(self.kernel, &format!("{folder}/per_cpu")) {
+                let stats = text(self.kernel, &format!("{folder}/per_cpu/{cpu}/stats")).unwrap_or_default();
+                let of = stats.lines().filter_map(|l| l.split_once(':')).filter_map(|(name, n)| {
+                    let counts = matches!(name, "overrun" | "commit overrun" | "dropped events");
+                    n.trim().parse::<u64>().ok().filter(|_| counts)
+                });
+                lost = lost.saturating_add(of.sum());
+            }
+        }
+        let profile = self.kernel.read(&format!("{}/kprobe_profile", self.plan.tracing));
+        for line in profile.unwrap_or_default().lines() {
+            let mut words = line.split_whitespace();
+            if words.next().is_some_and(|name| name.starts_with("access")) {
+                lost = lost.saturating_add(words.nth(1).and_then(|n| n.parse().ok()).unwrap_or(0));
+            }
+        }
+        lost
+    }
+}
+
+/// What to do when a buffer is not to be had.
+const NO_MEMORY: &str = "; there may not be enough memory for the buffers: --buffer makes them smaller";
+
+/// Writes to a file of the kernel's.
+fn put(kernel: &dyn Kernel, path: &str, value: &str, hint: &str) -> Result<(), RecordError> {
+    kernel.write(path, value).map_err(|source| RecordError::Change {
+        what: format!("writing `{}` to {path}", value.trim()),
+        source,
+        hint: hint.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,383 @@
+//! Recordings on a kernel in memory: what is changed and in which order it is undone, a failure at every step, the end of
+//! the recorder at every step.
+
+use super::*;
+use crate::fake::Fake;
+use crate::plan::check;
+use std::os::unix::net::UnixStream;
+use tempfile::TempDir;
+use trace_core::import;
+use trace_core::progress::Progress;
+use trace_core::recording::Hardware;
+
+fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) -> Request {
+    Request {
+        target: device.parse().unwrap(),
+        driver: driver.map(str::to_owned),
+        modules: Vec::new(),
+        method: None,
+        accessors: Vec::new(),
+        command: command.iter().map(|c| (*c).to_owned()).collect(),
+        output: dir.path().join("out.kine"),
+        keep_log: false,
+        limit: 1 << 30,
+        buffer: None,
+        settle: Duration::ZERO,
+        anyway: false,
+        run_folder: dir.path().join("run"),
+        guard: None,
+        tool: "test 1".into(),
+    }
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// What is in a folder, but for the lock.
+fn left(dir: &TempDir) -> Vec<String> {
+    let mut all = Vec::new();
+    for folder in [dir.path().to_owned(), dir.path().join("run")] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            all.push(entry.unwrap().file_name().to_string_lossy().into_owned());
+        }
+    }
+    all.retain(|n| n != "run" && n != "record.lock");
+    all.sort();
+    all
+}
+
+/// The machine as it was, but for the size that a buffer has once it was used.
+fn was(kernel: &Fake) -> std::collections::BTreeMap<String, String> {
+    let mut all = kernel.shown();
+    all.remove("/sys/kernel/tracing/buffer_size_kb");
+    all
+}
+
+/// That two machines are alike; says where not.
+#[track_caller]
+fn alike(
+    now: &std::collections::BTreeMap<String, String>,
+    before: &std::collections::BTreeMap<String, String>,
+    when: &str,
+) {
+    let other = |a: &std::collections::BTreeMap<String, String>, b: &std::collections::BTreeMap<String, String>| {
+        let all = a.iter().filter(|(k, v)| b.get(*k) != Some(v));
+        all.map(|(k, v)| format!("{k}: {v}")).collect::<Vec<_>>()
+    };
+    assert_eq!(other(now, before), other(before, now), "{when}");
+}
+
+#[test]
+fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_order() {
+    let (dir, kernel) = (dir(), Fake::pc());
+    let before = was(&kernel);
+    let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["sh", "-c", "exit 3"]);
+    let told = record(&kernel, &request, &Stop::default()).unwrap();
+    alike(&was(&kernel), &before, "");
+    assert_eq!((told.capture.exit_code, told.capture.cut.clone()), (Some(3), None));
+    assert_eq!(told.notes, Vec::<String>::new());
+    assert_eq!(left(&dir), ["out.kine"]);
+    let done = kernel.done();
+    let tracing = "/sys/kernel/tracing";
+    let at = |what: &str| {
+        done.iter()
+            .position(|d| d == what)
+            .unwrap_or_else(|| panic!("{what}: {done:#?}"))
+    };
+    let order = [
+        format!("100000 > {tracing}/buffer_size_kb"),
+        format!("mkdir {tracing}/instances/kinescope"),
+        format!("mmiotrace > {tracing}/current_tracer"),
+        format!("open {tracing}/trace_pipe"),
+        "0 > /sys/bus/pci/drivers_autoprobe".into(),
+        "modprobe radeonfb".into(),
+        "1 > /sys/bus/pci/drivers_autoprobe".into(),
+        "0000:00:03.0 > /sys/bus/pci/drivers/radeonfb/bind".into(),
+        "0000:00:03.0 > /sys/bus/pci/drivers/radeonfb/unbind".into(),
+        "rmmod radeonfb".into(),
+        "rmmod fb_ddc".into(),
+        format!("nop > {tracing}/current_tracer"),
+        format!("rmdir {tracing}/instances/kinescope"),
+        format!("1408 > {tracing}/buffer_size_kb"),
+        format!("-:kinescope/dma_alloc > {tracing}/kprobe_events"),
+    ];
+    assert!(order.iter().map(|o| at(o)).is_sorted(), "{done:#?}");
+    // What is in it.
+    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let accesses: Vec<_> = r
+        .events
+        .accesses(0..r.events.len())
+        .map(|(_, a)| (a.write, a.offset, a.value))
+        .collect();
+    assert_eq!(accesses, [(false, 0x148, 0), (true, 0x50, 1)]);
+    let identity = &r.facts.identity;
+    assert_eq!(
+        (identity.driver.as_str(), identity.board.as_str()),
+        ("radeonfb", "QEMU Standard PC")
+    );
+    assert_eq!(
+        (identity.tool.as_str(), identity.source.as_str()),
+        ("test 1 (mmiotrace 20070824)", "mmiotrace")
+    );
+    assert!(identity.when.ends_with('Z'));
+    let Some(Hardware::Pci(f)) = r.hardware() else { panic!() };
+    assert_eq!((f.class, f.bars.len()), (Some(0x03_0000), 3));
+    let capture = r.capture().unwrap();
+    assert_eq!(capture, told.capture);
+    assert_eq!((capture.command.len(), capture.kernel.as_str()), (3, "6.1.0-56-amd64"));
+    assert!(
+        r.events.marks.iter().any(|m| m == "kinescope: run sh -c exit 3"),
+        "{:?}",
+        r.events.marks
+    );
+}
+
+#[test]
+fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
+    let (dir, kernel) = (dir(), Fake::pc());
+    let before = kernel.shown();
+    let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
+    (request.method, request.keep_log) = (Some(Method::Kprobes), true);
+    let told = record(&kernel, &request, &Stop::default()).unwrap();
+    // Not even a buffer's size: the instance has its own.
+    alike(&kernel.shown(), &before, "");
+    assert_eq!((told.capture.driver.as_str(), told.capture.exit_code), ("igb", None));
+    assert_eq!(left(&dir), ["out.kine", "out.resource.txt", "out.txt"]);
+    assert_eq!(told.log, Some(dir.path().join("out.txt")));
+    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let accesses: Vec<_> = r
+        .events
+        .accesses(0..r.events.len())
+        .map(|(_, a)| (a.write, a.offset, a.value))
+        .collect();
+    assert_eq!(accesses, [(false, 0x18, 5)]);
+    let Some(Hardware::Pci(f)) = r.hardware() else { panic!() };
+    assert_eq!(
+        (f.vendor, f.device, f.address.as_str()),
+        (0x8086, 0x10c9, "0000:00:04.0")
+    );
+    // A log that would be written over is told before anything is changed.
+    kernel.done();
+    let why = record(&kernel, &request, &Stop::default()).unwrap_err().to_string();
+    assert!(why.contains("out.txt"), "{why}");
+    assert_eq!(kernel.done(), Vec::<String>::new());
+}
+
+/// Whatever step fails, the machine is put back, nothing is left on the disk, and the next recording works.
+#[test]
+fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
+    for (device, driver, with) in [
+        ("pci:1002:5159", Some("radeonfb"), Method::Mmiotrace),
+        ("pci:0000:00:04.0", None, Method::Kprobes),
+    ] {
+        let mut failed = 0;
+        for step in 0.. {
+            let (dir, kernel) = (dir(), Fake::pc());
+            let before = was(&kernel);
+            let mut request = request(&dir, device, driver, &["true"]);
+            request.method = Some(with);
+            kernel.fail_in(step);
+            let told = record(&kernel, &request, &Stop::default());
+            if !kernel.has_failed() {
+                assert!(told.is_ok());
+                assert!(step > 30, "{step} steps");
+                break;
+            }
+            // What failed may be one of the steps back: the next recording does it.
+            if matches!(told, Err(RecordError::NotRestored(_))) {
+                let again = record(&kernel, &request, &Stop::default());
+                assert!(again.is_ok(), "{with}, step {step}: {told:?}, then {again:?}");
+            } else if told.is_err() {
+                failed += 1;
+                assert_eq!(left(&dir), Vec::<String>::new(), "{with}, step {step}: {told:?}");
+            }
+            alike(&was(&kernel), &before, &format!("{with}, step {step}: {told:?}"));
+        }
+        assert!(failed > 5, "{failed}");
+    }
+}
+
+/// A list of changes that is left at any step is undone by whoever finds it, and undoing twice does nothing.
+#[test]
+fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
+    for step in 0..40 {
+        let (dir, kernel) = (dir(), Fake::pc());
+        let before = was(&kernel);
+        let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
+        let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
+        let lock = Lock::take(&request.run_folder).unwrap();
+        let job = job(&kernel, &request, &plan).unwrap();
+        std::fs::create_dir(&job.folder).unwrap();
+        let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
+        kernel.fail_in(step);
+        let mut session = Session {
+            kernel: &kernel,
+            request: &request,
+            plan: &plan,
+            journal: &mut journal,
+        };
+        // It ends in the middle of the step, without anything that it would do then.
+        let _ = session.run(&Stop::default());
+        kernel.fail_in(usize::MAX);
+        drop(journal);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours.try_clone().unwrap());
+        drop(ours);
+        let told = guard::watch(theirs, &kernel, &request.run_folder);
+        // The guard cannot say that it is ready to somebody who is gone.
+        let told = told
+            .or_else(|_| guard::settle(&kernel, &request.run_folder, "it was killed"))
+            .unwrap();
+        alike(&was(&kernel), &before, &format!("step {step}: {told:?}"));
+        assert_eq!(
+            guard::settle(&kernel, &request.run_folder, "").unwrap(),
+            Vec::<String>::new()
+        );
+        drop(lock);
+        let told = record(&kernel, &request, &Stop::default()).unwrap();
+        assert_eq!(told.notes, Vec::<String>::new(), "step {step}");
+    }
+}
+
+#[test]
+fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() {
+    let (dir, kernel) = (dir(), Fake::pc());
+    let before = was(&kernel);
+    let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
+    let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
+    let _lock = Lock::take(&request.run_folder).unwrap();
+    let job = job(&kernel, &request, &plan).unwrap();
+    std::fs::create_dir(&job.folder).unwrap();
+    let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
+    let mut session = Session {
+        kernel: &kernel,
+        request: &request,
+        plan: &plan,
+        journal: &mut journal,
+    };
+    session.probes().unwrap();
+    // The threads that read end with the recorder; here they have ended already.
+    drop(session.trace().unwrap());
+    session.work(&Stop::default(), &mut Capture::default()).unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let started = crate::change::started(&kernel, child.id()).unwrap();
+    let change = Change::Process {
+        pid: child.id(),
+        started,
+    };
+    journal.change(change, || Ok(())).unwrap();
+    drop(journal);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let told = std::thread::scope(|s| {
+        let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
+        // Killed: the socket closes without a word.
+        std::thread::sleep(Duration::from_millis(50));
+        drop(ours);
+        // The command is the recorder's child here and would stay as one that has ended.
+        child.wait().unwrap();
+        guard.join().unwrap()
+    });
+    assert!(told[0].contains("the recorder was killed"), "{told:?}");
+    alike(&was(&kernel), &before, "");
+    assert_eq!(left(&dir), ["out.kine"]);
+    let r = import::open(&request.output, &Progress::new()).unwrap();
+    assert_eq!(r.events.accesses(0..r.events.len()).count(), 2);
+    assert_eq!(
+        r.capture().unwrap().cut.unwrap(),
+        "the recorder was killed while the trace was on"
+    );
+    let lost = r.facts.lost.last().unwrap();
+    assert_eq!(
+        (lost.count, lost.reason.as_str()),
+        (None, "the recorder was killed while the trace was on")
+    );
+}
+
+#[test]
+fn after_a_restart_of_the_machine_nothing_is_undone() {
+    let (dir, mut kernel) = (dir(), Fake::pc());
+    let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
+    let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
+    let _lock = Lock::take(&request.run_folder).unwrap();
+    let job = job(&kernel, &request, &plan).unwrap();
+    let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
+    let change = Change::Written {
+        path: "/sys/kernel/tracing/tracing_on".into(),
+        before: "0".into(),
+    };
+    journal.change(change, || Ok(())).unwrap();
+    drop(journal);
+    kernel.put("/proc/sys/kernel/random/boot_id", "two\n");
+    guard::settle(&kernel, &request.run_folder, "it was killed").unwrap();
+    assert_eq!(kernel.done(), Vec::<String>::new());
+    assert_eq!(left(&dir), Vec::<String>::new());
+}
+
+#[test]
+fn people_are_told_what_to_do() {
+    let why = |kernel: &Fake, request: &Request| {
+        let why = record(kernel, request, &Stop::default()).unwrap_err().to_string();
+        assert!(!why.contains('\n'), "{why}");
+        why
+    };
+    let (dir, mut kernel) = (dir(), Fake::pc());
+    let before = was(&kernel);
+    let rv100 = |driver, command: &[&str]| request(&dir, "pci:1002:5159", driver, command);
+    assert!(why(&Fake::default(), &rv100(None, &[])).contains("mount -t tracefs"));
+    let told = why(&kernel, &rv100(None, &[]));
+    assert!(
+        told.contains("several drivers fit it: radeon, radeonfb; --driver NAME chooses"),
+        "{told}"
+    );
+    let told = why(&kernel, &rv100(Some("nouveau"), &[]));
+    assert!(told.contains("there is no driver `nouveau`"), "{told}");
+    let told = why(&kernel, &rv100(Some("radeonfb"), &["no-such-command"]));
+    assert!(
+        told.contains("no folder of PATH") && told.contains("nothing was changed"),
+        "{told}"
+    );
+    kernel.refuse("radeonfb");
+    let told = why(&kernel, &rv100(Some("radeonfb"), &[]));
+    assert!(
+        told.contains("the driver radeonfb did not take it") && told.contains("dmesg"),
+        "{told}"
+    );
+    alike(&was(&kernel), &before, "");
+    let mut away = rv100(Some("radeonfb"), &[]);
+    away.output = dir.path().join("no/such/out.kine");
+    assert!(why(&kernel, &away).contains("no/such"));
+    kernel.put("/sys/kernel/tracing/current_tracer", "function_graph\n");
+    let told = why(&kernel, &rv100(Some("radeonfb"), &[]));
+    assert!(told.contains("echo nop > /sys/kernel/tracing/current_tracer"), "{told}");
+    let held = Lock::take(&dir.path().join("run")).unwrap();
+    assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is under way"));
+    drop(held);
+    let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[]).unwrap();
+    assert!(
+        lines[0].starts_with("0000:00:03.0 (1002:5159), on QEMU Standard PC"),
+        "{lines:?}"
+    );
+    assert_eq!(abilities.iter().filter(|a| a.told.is_ok()).count(), 1);
+}
+
+#[test]
+fn a_list_of_changes_that_is_none_is_refused_with_its_line() {
+    let wrong = |text: &str| crate::journal::parse(text.as_bytes()).unwrap_err();
+    let first = "{\"line\":\"recording\",\"version\":1,\"boot\":\"\",\"job\":{\"output\":\"\",\"folder\":\"\",\"keep_log\":false,\
+                 \"hardware\":null,\"board\":\"\",\"tool\":\"\",\"when\":\"\",\"capture\":{},\"traces\":[]}}\n";
+    assert_eq!(crate::journal::parse(first.as_bytes()).unwrap().changes, []);
+    // What is not whole was not done.
+    assert!(crate::journal::parse(&[first.as_bytes(), b"{\"line\":\"chan"].concat()).is_ok());
+    assert!(crate::journal::parse(b"").unwrap().changes.is_empty());
+    assert_eq!(
+        wrong("{\"line\":\"undone\",\"number\":0}\n"),
+        (1, "out of place".into())
+    );
+    assert_eq!(
+        wrong(&format!("{first}{{\"line\":\"undone\",\"number\":0}}\n")),
+        (2, "there is no change 0".into())
+    );
+    assert_eq!(wrong(&first.replace("version\":1", "version\":9")).0, 1);
+    assert_eq!(wrong(&format!("{first}x\n")).0, 2);
+}

@@ -1,0 +1,257 @@
+//! A trace on its way into a file while the command runs: as many bytes as the kernel has, then a wait; memory is taken
+//! for one piece.
+
+use crate::error::RecordError;
+use crate::kernel::Kernel;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes that are asked for at once. The kernel gives whole lines, a page of them at most.
+const PIECE: usize = 1 << 16;
+/// Time between two looks at a trace that is empty.
+const TICK: Duration = Duration::from_millis(5);
+/// Longest time to read what is left of a trace.
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// Longest time without anything to read in which the mark of the end is waited for.
+const QUIET_LIMIT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
+
+/// The mark that is written into a trace when it is over; what comes later is left out.
+pub(crate) const END_MARK: &str = "kinescope: end";
+
+/// What the threads share.
+#[derive(Default)]
+struct Shared {
+    ending: AtomicBool,
+    cut: Mutex<Option<String>>,
+}
+
+/// A trace that is read by a thread.
+pub(crate) struct Stream {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Reads `trace` into the file `log` from now on, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be made, or there is no thread to be had.
+    pub(crate) fn start(trace: File, log: &Path, limit: u64) -> Result<Self, RecordError> {
+        let failed = |e| RecordError::file(log, e);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).open(log).map_err(failed)?;
+        let shared = Arc::new(Shared::default());
+        let (state, path) = (Arc::clone(&shared), log.to_owned());
+        let work = move || {
+            if let Err(why) = pump(trace, file, &path, limit, &state.ending) {
+                *state.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
+        };
+        let thread = std::thread::Builder::new().name("kinescope-trace".into());
+        let thread = thread.spawn(work).map_err(failed)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Why nothing is read any more, when that is so.
+    pub(crate) fn cut(&self) -> Option<String> {
+        self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads up to the mark of the end and closes the trace. Gives why it ends before, where it does.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        self.stop();
+        self.cut()
+    }
+
+    fn stop(&mut self) {
+        self.shared.ending.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say but what it shares.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Where in a piece the mark of the end stands: the end of its line.
+fn end_of_mark(piece: &[u8]) -> Option<usize> {
+    let at = piece.windows(END_MARK.len()).position(|w| w == END_MARK.as_bytes())?;
+    let rest = piece.get(at..)?;
+    Some(at + rest.iter().position(|b| *b == b'\n').map_or(rest.len(), |n| n + 1))
+}
+
+/// Reads a trace until its end is marked. An error is why nothing more was kept.
+fn pump(mut trace: impl Read, mut file: File, path: &Path, limit: u64, ending: &AtomicBool) -> Result<(), String> {
+    let mut piece = vec![0; PIECE];
+    let mut bytes = 0u64;
+    let mut since: Option<(Instant, Instant)> = None;
+    loop {
+        // Whether it is over is asked before a look: what was traced until then is seen by it.
+        let over = ending.load(Ordering::SeqCst);
+        if over && since.is_none() {
+            since = Some((Instant::now(), Instant::now()));
+        }
+        let read = match trace.read(&mut piece) {
+            Ok(n) => n,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(e) => return Err(format!("the trace could not be read any more: {e}")),
+        };
+        if read == 0 {
+            if since.is_some_and(|(_, quiet)| quiet.elapsed() > QUIET_LIMIT) {
+                return Ok(());
+            }
+            std::thread::sleep(TICK);
+            continue;
+        }
+        let mut part = piece.get(..read).unwrap_or_default();
+        let mark = if over { end_of_mark(part) } else { None };
+        if let Some(end) = mark {
+            part = part.get(..end).unwrap_or(part);
+        }
+        if bytes.saturating_add(part.len() as u64) > limit {
+            return Err(format!("the log had reached its limit of {limit} bytes (--limit)"));
+        }
+        if let Err(e) = file.write_all(part) {
+            // The next reader wants whole lines.
+            let _ = file.set_len(bytes);
+            return Err(format!("{} could not be written any more: {e}", path.display()));
+        }
+        bytes += part.len() as u64;
+        match &mut since {
+            _ if mark.is_some() => return Ok(()),
+            Some((began, _)) if began.elapsed() > DRAIN_LIMIT => {
+                return Err("the trace did not come to its end".into());
+            }
+            Some((_, quiet)) => *quiet = Instant::now(),
+            None => {}
+        }
+    }
+}
+
+/// Cuts a log behind its last whole line, and puts what is left of its trace behind: for one that was left behind by a
+/// recorder that was killed.
+pub(crate) fn take_over(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u64) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(log)?;
+    let mut bytes = whole_lines(&mut file)?;
+    file.set_len(bytes)?;
+    file.seek(io::SeekFrom::End(0))?;
+    let Ok(mut trace) = kernel.open_trace(trace) else {
+        return Ok(());
+    };
+    let began = Instant::now();
+    let mut piece = vec![0; PIECE];
+    while began.elapsed() < DRAIN_LIMIT {
+        let read = match trace.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        for line in piece.get(..read).unwrap_or_default().split_inclusive(|b| *b == b'\n') {
+            // A trace that is opened again begins with its head again.
+            if line.starts_with(b"VERSION ") || line.starts_with(b"PCIDEV ") {
+                continue;
+            }
+            bytes = bytes.saturating_add(line.len() as u64);
+            if bytes > limit {
+                return Ok(());
+            }
+            file.write_all(line)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the whole lines of a file.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let tail = length.min(PIECE as u64);
+    file.seek(io::SeekFrom::Start(length - tail))?;
+    let mut end = Vec::new();
+    file.take(tail).read_to_end(&mut end)?;
+    let cut = end.iter().rev().position(|b| *b == b'\n');
+    Ok(cut.map_or(length - tail, |more| length - more as u64))
+}
+
+/// The files that a log of a recording has in its folder.
+pub(crate) fn log_file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    /// Gives its pieces one by one, and between them nothing.
+    struct Pieces(Vec<&'static [u8]>, bool);
+
+    impl Read for Pieces {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 || self.0.is_empty() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let piece = self.0.remove(0);
+            out[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+
+    fn pumped(pieces: &[&'static [u8]], limit: u64) -> (Result<(), String>, Vec<u8>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.txt");
+        let file = File::create(&path).unwrap();
+        let ending = AtomicBool::new(true);
+        let ended = pump(Pieces(pieces.to_vec(), false), file, &path, limit, &ending);
+        (ended, std::fs::read(path).unwrap())
+    }
+
+    #[test]
+    fn a_trace_is_read_to_the_mark_of_its_end() {
+        let (ended, log) = pumped(&[b"W 1\nW 2\n", b"MARK kinescope: end (0)\nW 3\n", b"W 4\n"], 1 << 20);
+        assert_eq!(
+            (ended, log.as_slice()),
+            (Ok(()), &b"W 1\nW 2\nMARK kinescope: end (0)\n"[..])
+        );
+        let (ended, log) = pumped(&[b"W 1\n", b"W 2\n"], 6);
+        assert_eq!(log, b"W 1\n");
+        assert!(ended.unwrap_err().contains("limit of 6 bytes"));
+        // Without its mark it ends when nothing comes any more.
+        assert_eq!(pumped(&[b"W 1\n"], 100).0, Ok(()));
+    }
+
+    #[test]
+    fn a_log_that_was_left_goes_on_behind_its_last_whole_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log.txt");
+        std::fs::write(&log, "VERSION 1\nW 1\nW 2").unwrap();
+        let mut kernel = Fake::default();
+        kernel.put("/t", "VERSION 1\nPCIDEV 0\nW 3\n");
+        take_over(&kernel, "/t", &log, 1 << 20).unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "VERSION 1\nW 1\nW 3\n");
+        // Where there is no trace any more the log is what there is.
+        take_over(&kernel, "/gone", &log, 1 << 20).unwrap();
+        take_over(&kernel, "/gone", &dir.path().join("new.txt"), 1 << 20).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("new.txt")).unwrap(), b"");
+    }
+}

@@ -1,0 +1,120 @@
+//! `record`: options, signals, and what is said; the recorder itself is a crate of its own. All that it says goes to
+//! standard error: standard output is the command's.
+
+use crate::cli::Record;
+use crate::say;
+use anyhow::{Context as _, Result, bail};
+use linux_recorder::{Machine, Recorded, Request, Stop};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The verb that this program is started with once more, to put the machine back.
+const GUARD: &str = "record-guard";
+/// Exit code of a recording that could not be made, and that of one whose machine could not be put back.
+const FAILED: u8 = 2;
+
+/// Records, or says what could be recorded.
+///
+/// # Errors
+/// When the recording cannot be made, or the machine not put back.
+pub fn record(options: &Record) -> Result<ExitCode> {
+    let kernel = Machine::default();
+    let target = options.device.parse()?;
+    if options.check {
+        let (lines, abilities) = linux_recorder::check(&kernel, &target, options.driver.as_deref(), &options.accessor)?;
+        lines.iter().try_for_each(|line| say(line))?;
+        let mut able = false;
+        for a in abilities {
+            able |= a.told.is_ok();
+            match a.told {
+                Ok(how) => say(&format!("{}\tyes\t{how}", a.method))?,
+                Err(why) => say(&format!("{}\tno\t{why}", a.method))?,
+            }
+        }
+        return Ok(ExitCode::from(if able { 0 } else { FAILED }));
+    }
+    let Some(to) = options.to.clone() else {
+        bail!("-o F.kine names the recording to write");
+    };
+    if to.extension().is_none_or(|e| !e.eq_ignore_ascii_case("kine")) {
+        bail!("{}: a recording's name ends in .kine", to.display());
+    }
+    let program = std::env::current_exe().context("where this program is")?;
+    let folder = options.run_folder.to_string_lossy().into_owned();
+    let request = Request {
+        target,
+        driver: options.driver.clone(),
+        modules: options.module.clone(),
+        method: options.with,
+        accessors: options.accessor.clone(),
+        command: options.command.clone(),
+        output: to,
+        keep_log: options.keep_log,
+        limit: options.limit.saturating_mul(1 << 20),
+        buffer: options.buffer.map(|mib| mib.saturating_mul(1 << 20)),
+        settle: Duration::from_millis(options.settle),
+        anyway: options.anyway,
+        run_folder: options.run_folder.clone(),
+        guard: Some((program, vec![GUARD.to_owned(), folder])),
+        tool: format!("kinescope-agent {}", env!("CARGO_PKG_VERSION")),
+    };
+    let stop = Stop::default();
+    heed(&stop)?;
+    let recorded = linux_recorder::record(&kernel, &request, &stop)?;
+    tell(&recorded);
+    // What a signal ended was not run to its end, whatever the command made of it.
+    let signalled = stop.asked().and_then(|s| u8::try_from(s.saturating_add(128)).ok());
+    Ok(ExitCode::from(signalled.or(recorded.capture.exit_code).unwrap_or(0)))
+}
+
+/// Has signals end the recording.
+fn heed(stop: &Stop) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
+    let stop = stop.clone();
+    std::thread::Builder::new()
+        .name("kinescope-signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                stop.ask(signal);
+            }
+        })?;
+    Ok(())
+}
+
+fn tell(recorded: &Recorded) {
+    let capture = &recorded.capture;
+    for line in recorded.notes.iter().chain(&capture.unobserved) {
+        tracing::warn!("{line}");
+    }
+    let code = capture
+        .exit_code
+        .map_or_else(String::new, |c| format!(", the command ended with {c}"));
+    let lost = match recorded.lost {
+        0 => "none lost".to_owned(),
+        n => format!("{n} or more lost"),
+    };
+    let log = recorded
+        .log
+        .as_ref()
+        .map_or_else(String::new, |l| format!(", log in {}", l.display()));
+    tracing::info!(
+        "{}: {} events by {}, {lost}{code}{log}; the machine is as it was",
+        recorded.output.display(),
+        recorded.events,
+        capture.method
+    );
+}
+
+/// Puts the machine back when the recorder that started this is killed.
+///
+/// # Errors
+/// When the list of what it changed cannot be read.
+pub fn guard(folder: &Path) -> Result<()> {
+    for line in linux_recorder::keep_watch(&Machine::default(), folder)? {
+        tracing::warn!("{line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! How a recorder made a recording: on which machine, by which method, around which command, and how it ended.
+//!
+//! Kept as the extra [`CAPTURE`], JSON; `docs/format.md` has the form.
+
+use super::Recording;
+use serde::{Deserialize, Serialize};
+
+/// Name of the extra that holds the [`Capture`] of a recording.
+pub const CAPTURE: &str = "capture";
+
+/// How a recorder on the recorded machine made a recording. What it could not tell is absent, or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capture {
+    /// What saw the accesses: `mmiotrace`, `rwmmio`, `kprobes`.
+    pub method: String,
+    /// Release of the kernel, `6.1.0-56-amd64`.
+    pub kernel: String,
+    /// Architecture of the machine, `x86_64`.
+    pub architecture: String,
+    /// The driver that was bound.
+    pub driver: String,
+    /// The command and its arguments; empty when the driver was bound and nothing run.
+    pub command: Vec<String>,
+    /// How the command ended, as shells count it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    /// Why the recording ends before its command did, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
+    /// Events that the kernel says it lost, in all buffers, whether or not the log tells their places.
+    pub lost: u64,
+    /// What could not be observed on this machine, a line each.
+    pub unobserved: Vec<String>,
+}
+
+impl Recording {
+    /// How a recorder made it, where one did and said so.
+    #[must_use]
+    pub fn capture(&self) -> Option<Capture> {
+        serde_json::from_slice(self.extras.get(CAPTURE)?).ok()
+    }
+
+    /// Sets how it was made.
+    pub fn set_capture(&mut self, capture: &Capture) {
+        // Neither maps with other keys than strings nor values that fail to serialise are in it.
+        if let Ok(json) = serde_json::to_vec(capture) {
+            self.extras.insert(CAPTURE.to_owned(), json);
+        }
+    }
+}
+
+/// Seconds since 1970 as a date and a time of day in UTC, as RFC 3339 writes it: `2026-01-31T23:59:59Z`.
+#[must_use]
+pub fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, so that the day that some of them lack is their last: 400 of them have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_the_capture_is_read_again() {
+        let mut r = Recording::default();
+        assert_eq!(r.capture(), None);
+        let capture = Capture {
+            method: "mmiotrace".into(),
+            command: vec!["sh".into(), "-c".into(), "true".into()],
+            exit_code: Some(0),
+            ..Capture::default()
+        };
+        r.set_capture(&capture);
+        assert_eq!(r.capture(), Some(capture));
+        r.extras.insert(CAPTURE.into(), b"[]x".to_vec());
+        assert_eq!(r.capture(), None);
+    }
+
+    #[test]
+    fn times_are_told_as_dates() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_709_164_800 + 86_400), "2024-03-01T00:00:00Z");
+        assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+}
