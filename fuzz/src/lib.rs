@@ -10,6 +10,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+mod bus;
 pub mod chains;
 pub mod files;
 mod input;

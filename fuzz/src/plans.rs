@@ -1,5 +1,6 @@
 //! Targets that read plans: the body, both forms of the whole, and what the verification lets through.
 
+use crate::bus;
 use crate::input::Input;
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTES, WaitResult};
@@ -108,12 +109,12 @@ impl Device for Registers {
 
 /// A plan as it goes over the wire: what decodes must verify or be refused, print as text and read back the same.
 pub fn plan_bytes(data: &[u8]) -> bool {
-    let Ok(plan) = Plan::from_bytes(data) else {
+    // With its page images, or bare.
+    let Ok(Compiled { plan, pages }) = Compiled::from_bytes(data) else {
         return false;
     };
     text_comes_back(&plan);
-    let none = BTreeMap::new();
-    let _ = verify(&plan, &none, &device());
+    let _ = verify(&plan, &pages, &device());
     true
 }
 
@@ -126,6 +127,18 @@ pub fn plan_text(data: &[u8]) -> bool {
         return false;
     };
     text_comes_back(&plan);
+    if let Ok(whole) = plan::text::assemble(text, &plan::text::NoFiles) {
+        assert_eq!(whole.plan, plan, "a plan with its images is another one");
+        let text = plan::text::print_whole(&whole.plan, &whole.pages);
+        if let Ok(again) = plan::text::assemble(&text, &plan::text::NoFiles) {
+            let named = |c: &Compiled| c.plan.digests().into_iter().all(|d| c.pages.contains_key(&d));
+            assert!(
+                again.plan == plan && named(&again),
+                "a printed plan reads back without its images"
+            );
+        }
+        bus::moved(&whole);
+    }
     true
 }
 
@@ -199,10 +212,11 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     Some((verified, refusal, outcome))
 }
 
-/// A sound plan, changed as the input says: 12 bytes a change, behind [`CHANGING_FIRST`] another one. What the verification lets through is checked by other
+/// A sound plan, changed as the input says: 12 bytes a change, behind [`CHANGING_FIRST`] and [`bus::FIRST`] other ones. What the verification lets through is checked by other
 /// means, then run: the device must not have touched a page that is not the plan's.
 pub fn plan_verified(data: &[u8]) -> bool {
     let (from, data) = match data.split_first() {
+        Some((&bus::FIRST, rest)) => return bus::verified(rest),
         Some((&CHANGING_FIRST, rest)) => (&CHANGING, rest),
         _ => (&SOUND, data),
     };
@@ -286,7 +300,7 @@ fn tables_are_own(plan: &Plan, memory: &PlanMemory<'_>) {
     }
 }
 
-fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
+pub(crate) fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
     let (op, small, at, value) = (input.u8(), input.u8(), input.u16(), input.u64());
     let plan = &mut compiled.plan;
     let base = plan.arena.base.0;
@@ -351,6 +365,7 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
                 Some(Action::WriteSlot { slot, .. }) => *slot = small,
                 Some(Action::Pause { ns, .. }) => *ns = value,
                 Some(Action::Put { value: v, .. }) => *v = if small & 1 == 0 { value } else { inside },
+                Some(Action::Check { expectation, .. }) => *expectation = u32::from(small),
                 Some(Action::Copy { bytes, image, .. }) => (*bytes, *image) = (value as u32 & 0x1fff, u32::from(small)),
                 None => {}
             }

@@ -1,7 +1,7 @@
 //! Seeds of the targets that read plans.
 
 use super::Add;
-use crate::plans;
+use crate::{bus, plans};
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
 use replay_engine::device::Arena;
 use replay_engine::plan::{
@@ -20,6 +20,7 @@ pub fn add(add: Add<'_>) {
     add("plan_bytes", "every-action", plan.to_bytes().unwrap_or_default());
     add("plan_verified", "unchanged", Vec::new());
     add_changing(add);
+    add_bus(add);
     // One change of each kind, small enough to be told apart.
     for op in 0..12u8 {
         let mut change = vec![op, 3, 1, 0];
@@ -29,6 +30,27 @@ pub fn add(add: Add<'_>) {
             CHANGES.get(usize::from(op)).copied().unwrap_or("other"),
             change,
         );
+    }
+}
+
+/// A plan of a device that masters the bus, as text, and changes of another.
+fn add_bus(add: Add<'_>) {
+    let edu = include_str!("../../../sample-traces/edu.plan.txt");
+    add("plan_text", "edu", edu.as_bytes().to_vec());
+    let whole = text::assemble(edu, &text::NoFiles).ok().and_then(|c| c.to_bytes().ok());
+    add("plan_bytes", "edu", whole.unwrap_or_default());
+    add("plan_verified", "bus-unchanged", vec![bus::FIRST]);
+    for (op, name) in [
+        (0, "bus-page-word"),
+        (2, "bus-value"),
+        (4, "bus-left-out"),
+        (10, "bus-swapped"),
+        (plans::CHANGES_MEMORY, "bus-put"),
+        (plans::CHANGES_MEMORY + 1, "bus-copy"),
+    ] {
+        let mut change = vec![bus::FIRST, op, 3, 40, 0];
+        change.extend((0x8_7654_3000u64 + u64::from(op)).to_le_bytes());
+        add("plan_verified", name, change);
     }
 }
 
@@ -152,6 +174,10 @@ fn every_action() -> Vec<Action> {
             offset: 0x1010,
             bytes: 0x200,
             image: 0,
+        },
+        Action::Check {
+            event: 22,
+            expectation: 1,
         },
     ]
 }

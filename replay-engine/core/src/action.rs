@@ -111,6 +111,13 @@ pub enum Action {
         /// Which of the plan's images.
         image: u32,
     },
+    /// Look at one of the plan's expected effects now, instead of at the end.
+    Check {
+        /// Event of the recording behind which the effect is there.
+        event: u32,
+        /// Which of the plan's expectations.
+        expectation: u32,
+    },
     /// Let time pass.
     Pause {
         /// Event of the recording before which the time passed.
@@ -132,6 +139,7 @@ impl Action {
             | Self::WaitInterrupt { event, .. }
             | Self::Put { event, .. }
             | Self::Copy { event, .. }
+            | Self::Check { event, .. }
             | Self::Pause { event, .. } => event,
         }
     }

@@ -13,6 +13,8 @@ pub enum DeviceError {
     Gone,
     /// It has no page images to take bytes from.
     NoImages,
+    /// It cannot look at effects, or not at this one.
+    NoEffects,
 }
 
 /// The space that is the plan's own memory.
@@ -75,6 +77,15 @@ pub trait Device {
     fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
         let _ = (offset, bytes, image);
         Err(DeviceError::NoImages)
+    }
+
+    /// Looks at one of the plan's expected effects, and keeps what it saw. Whoever runs the plan has its expectations.
+    ///
+    /// # Errors
+    /// When there are none, as with a bare device, or not this one.
+    fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
+        let _ = expectation;
+        Err(DeviceError::NoEffects)
     }
 
     /// Nanoseconds on the device's clock; only differences mean something.

@@ -26,6 +26,7 @@ const PAUSE: u8 = 9;
 const READ_BEFORE: u8 = 10;
 const PUT: u8 = 11;
 const COPY: u8 = 12;
+const CHECK: u8 = 13;
 
 const OP_MASK: u8 = 0x0f;
 const WIDTH_SHIFT: u32 = 4;

@@ -365,6 +365,11 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 let copied = self.device.copy(offset, bytes, image);
                 self.host_wrote(copied, event, offset, bytes)
             }
+            Action::Check { expectation, .. } => {
+                let (space, offset) = (MEMORY, 0);
+                let failed = |error| FailureKind::Device { error, space, offset };
+                self.device.check(expectation).map_err(failed)
+            }
             Action::Pause { ns, .. } => {
                 self.device.pause(ns).map_err(FailureKind::DeviceWait)?;
                 self.check_clock()

@@ -36,7 +36,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         any::<[u64; 3]>(),
         any::<u32>(),
         slot,
-        0..12,
+        0..13,
     )
         .prop_map(|(event, space, offset, width, v, n, slot, kind)| {
             let m = width_mask(width);
@@ -96,6 +96,7 @@ fn any_action() -> impl Strategy<Value = Action> {
                     bytes: n,
                     image: v[1] as u32,
                 },
+                11 => Action::Check { event, expectation: n },
                 _ => Action::Pause { event, ns: limit_ns },
             }
         })
@@ -114,6 +115,7 @@ fn in_order(actions: Vec<Action>) -> Vec<Action> {
                 | Action::WaitInterrupt { event, .. }
                 | Action::Put { event, .. }
                 | Action::Copy { event, .. }
+                | Action::Check { event, .. }
                 | Action::Pause { event, .. } => {
                     at += *event;
                     *event = at;
@@ -344,4 +346,21 @@ fn changes_of_memory_are_encoded_as_the_page_says() {
         let bytes = [tag, 7, 1, 1, 1, 1, 1, 1];
         assert_eq!(decode(&bytes).unwrap_err().kind, DecodeErrorKind::UnknownTag(tag));
     }
+}
+
+#[test]
+fn a_look_at_an_effect_is_encoded_as_the_page_says() {
+    let check = Action::Check {
+        event: 9,
+        expectation: 200,
+    };
+    assert_eq!(encode(&[check]), [0x0d, 9, 0xc8, 0x01]);
+    for tag in [0x1du8, 0x4d, 0x8d] {
+        let bytes = [tag, 9, 0];
+        assert_eq!(decode(&bytes).unwrap_err().kind, DecodeErrorKind::UnknownTag(tag));
+    }
+    assert_eq!(
+        decode(&[0x0d, 9, 0x80, 0x80, 0x80, 0x80, 0x10]).unwrap_err().kind,
+        DecodeErrorKind::CountTooLarge
+    );
 }

@@ -564,3 +564,46 @@ fn memory_is_changed_where_the_cpu_did_and_a_device_without_images_says_so() {
     };
     assert_eq!((failed.event, failed.kind, failed.counts.writes), (4, kind, 1));
 }
+
+#[test]
+fn a_look_at_an_effect_is_the_runner_s_and_a_bare_device_refuses_it() {
+    struct Looks(Vec<u32>, Memory);
+    impl Device for Looks {
+        fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+            self.1.read(space, offset, width)
+        }
+        fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+            self.1.write(space, offset, width, value)
+        }
+        fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+            self.1.wait_interrupt(lines, limit_ns)
+        }
+        fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+            self.1.pause(ns)
+        }
+        fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
+            self.0.push(expectation);
+            Ok(())
+        }
+        fn now_ns(&mut self) -> u64 {
+            self.1.now_ns()
+        }
+    }
+    let memory = || Memory {
+        page: [0; 64],
+        images: None,
+    };
+    let check = |event, expectation| Action::Check { event, expectation };
+    let body = encode(&[check(1, 3), check(4, 0)]);
+    let mut looks = Looks(Vec::new(), memory());
+    let counts = execute(&mut looks, Actions::new(&body), &Budget::default(), &mut ()).unwrap();
+    assert_eq!((counts.actions, counts.writes, counts.compared()), (2, 0, 0));
+    assert_eq!(looks.0, [3, 0]);
+    let failed = execute(&mut memory(), Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
+    let kind = FailureKind::Device {
+        error: DeviceError::NoEffects,
+        space: replay_core::MEMORY,
+        offset: 0,
+    };
+    assert_eq!((failed.event, failed.kind), (1, kind));
+}

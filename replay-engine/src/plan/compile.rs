@@ -169,6 +169,7 @@ pub fn compile_with(
             hardware: None,
             windows: Vec::new(),
             expectations: Vec::new(),
+            masters: false,
         },
         pages: moved.by_digest,
     })
@@ -224,7 +225,7 @@ fn plan_buffer(b: &Buffer) -> PlanBuffer {
     }
 }
 
-fn find<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
+pub(super) fn find<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
     recording.buffer(name).ok_or_else(|| {
         let known: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
         CompileError::UnknownBuffer {

@@ -1,5 +1,5 @@
 //! Effects that a replay must have, beside reads that match: what the screen shows at the end, how many interrupts came,
-//! what a window holds.
+//! what a window, memory or an output holds, at the end or at a given event.
 
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
@@ -33,9 +33,25 @@ pub enum Effect {
         /// BLAKE3 of them.
         digest: Digest,
     },
+    /// Bytes of the plan's memory.
+    Memory {
+        /// First byte, from the start of the arena.
+        offset: u64,
+        /// How many; at most [`MOST_WINDOW_BYTES`].
+        bytes: u64,
+        /// BLAKE3 of them.
+        digest: Digest,
+    },
+    /// What an output holds at the end.
+    Output {
+        /// Its name.
+        name: String,
+        /// BLAKE3 of its bytes.
+        digest: Digest,
+    },
 }
 
-/// Most bytes of a window that one expectation covers: each is read back from the device.
+/// Most bytes of windows and memory that all expectations together cover: each is read back from the device.
 pub const MOST_WINDOW_BYTES: u64 = 64 << 20;
 
 /// An effect with where it was learned.
@@ -65,6 +81,8 @@ impl Effect {
             Self::Screen { .. } => "screen",
             Self::Interrupts { .. } => "interrupts",
             Self::Window { .. } => "window",
+            Self::Memory { .. } => "memory",
+            Self::Output { .. } => "output",
         }
     }
 }
@@ -88,4 +106,6 @@ pub struct EffectSeen {
     pub got: String,
     /// Whether they are the same.
     pub matched: bool,
+    /// The event of the recording behind which it was looked at; `None` for the end.
+    pub event: Option<u64>,
 }

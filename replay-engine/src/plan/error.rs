@@ -52,6 +52,14 @@ pub enum CompileError {
     /// More images of changed pages than a plan can number.
     #[error("the recording changes more pages than a plan can number")]
     TooManyImages,
+    /// The device would read and write memory by itself, and not every address is known.
+    #[error("event {event}: bus mastering refused: {why}")]
+    BusMastering {
+        /// The event.
+        event: u64,
+        /// What is not known.
+        why: String,
+    },
     /// An access goes to a space other than the device's registers.
     #[error("event {event} accesses space {space}; only the first space, of registers, can be replayed")]
     OtherSpace {
@@ -235,6 +243,12 @@ pub enum CompileError {
         what: String,
         /// The index.
         index: u32,
+    },
+    /// The body of a plan cannot be read.
+    #[error("the plan's body cannot be read: {message}")]
+    Undecodable {
+        /// What is wrong with it.
+        message: String,
     },
     /// An action cannot be encoded.
     #[error(transparent)]

@@ -1,8 +1,11 @@
 //! The plan: actions compiled from a recording and its edits, with every rewrite named.
 
 mod ahead;
+mod assembled;
 mod body;
+mod bus;
 mod compile;
+mod dma;
 mod effects;
 mod error;
 mod events;
@@ -14,7 +17,9 @@ mod touch;
 mod untouched;
 mod windows;
 
+pub use assembled::WHOLE_MAGIC;
 pub use body::{BodyBuilder, BodyError};
+pub(crate) use bus::{Bus, Ground, Polled, Trouble};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
 pub(crate) use effects::short;
 pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
@@ -34,7 +39,7 @@ use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat,
 use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// First bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
@@ -228,6 +233,9 @@ pub struct Plan {
     pub windows: Vec<Window>,
     /// What the run must bring about beside reads that match.
     pub expectations: Vec<Expectation>,
+    /// Whether the device reads and writes the plan's memory by itself (bus mastering), by the addresses that its
+    /// register map's [`trace_core::registers::BusMaster`] knows.
+    pub masters: bool,
 }
 
 /// Bytes are not a plan that this code reads.
@@ -244,6 +252,12 @@ pub enum PlanError {
     Version {
         /// The version found.
         found: u32,
+    },
+    /// A plan with its page images is cut off.
+    #[error("the plan of {bytes} bytes is cut off")]
+    Cut {
+        /// Bytes there were.
+        bytes: usize,
     },
     /// The record is damaged.
     #[error("the plan is damaged")]
@@ -296,6 +310,7 @@ impl Plan {
             hardware: None,
             windows: Vec::new(),
             expectations: Vec::new(),
+            masters: false,
         }
     }
 

@@ -1,22 +1,33 @@
 //! A plan as text that can be printed, read and read back. `docs/plan.md` tells its lines.
 
+mod actions;
+mod content;
 mod devices;
 mod lines;
 
-use super::{BodyBuilder, Budgets, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite, RewriteKind};
+pub use content::{Files, NoFiles};
+
+use super::{
+    BodyBuilder, Budgets, Compiled, PageSource, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite,
+    RewriteKind,
+};
 use crate::device::Arena;
+use actions::{action, line_of};
+use content::Contents;
 use lines::Fields;
-use replay_core::{Action, Actions, ReadClass};
+use replay_core::Actions;
 use std::fmt::Write as _;
 use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Text is not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the plan: {reason}")]
+#[error("line {line}, column {column} of the plan: {reason}")]
 pub struct TextError {
     /// Line, from 1.
     pub line: usize,
+    /// Character in the line, from 1.
+    pub column: usize,
     /// What is wrong.
     pub reason: String,
 }
@@ -28,6 +39,17 @@ pub fn print(plan: &Plan) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = head(plan, &mut out);
+    let _ = body(plan, &mut out);
+    out
+}
+
+/// The plan as text, with the page images that it names, so that it reads back with them.
+#[must_use]
+pub fn print_whole(plan: &Plan, pages: &dyn PageSource) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = head(plan, &mut out);
+    content::print(plan, pages, &mut out);
     let _ = body(plan, &mut out);
     out
 }
@@ -97,11 +119,11 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
     for (start, end) in &plan.allowed {
         writeln!(out, "allow {start:#x} {end:#x}")?;
     }
-    devices::print(plan, out)?;
-    writeln!(out, "body")
+    devices::print(plan, out)
 }
 
 fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "body")?;
     for action in Actions::new(&plan.body) {
         match action {
             Ok(a) => line_of(&a, out)?,
@@ -111,73 +133,6 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn line_of(action: &Action, out: &mut String) -> std::fmt::Result {
-    match *action {
-        Action::Write {
-            event,
-            space,
-            offset,
-            width,
-            value,
-        } => {
-            writeln!(out, "{event} write {space} {offset:#x} {width} {value:#x}")
-        }
-        Action::WriteSlot {
-            event,
-            space,
-            offset,
-            width,
-            slot,
-        } => {
-            writeln!(out, "{event} write-slot {space} {offset:#x} {width} slot {slot}")
-        }
-        Action::Read {
-            event,
-            space,
-            offset,
-            width,
-            class,
-            expected,
-        } => {
-            let (name, more) = match class {
-                ReadClass::Equal => ("equal", String::new()),
-                ReadClass::Masked(mask) => ("masked", format!(" mask {mask:#x}")),
-                ReadClass::Before(mask) => ("before", format!(" mask {mask:#x}")),
-                ReadClass::Any => ("any", String::new()),
-                ReadClass::Feeds(slot) => ("feeds", format!(" slot {slot}")),
-            };
-            writeln!(out, "{event} {name} {space} {offset:#x} {width} {expected:#x}{more}")
-        }
-        Action::Until {
-            event,
-            reads,
-            space,
-            offset,
-            width,
-            mask,
-            expected,
-            limit_ns,
-        } => writeln!(
-            out,
-            "{event} until {space} {offset:#x} {width} {expected:#x} mask {mask:#x} reads {reads} limit {limit_ns}"
-        ),
-        Action::WaitInterrupt { event, lines, limit_ns } => writeln!(out, "{event} wait {lines:#x} {limit_ns}"),
-        Action::Put {
-            event,
-            offset,
-            width,
-            value,
-        } => writeln!(out, "{event} put {offset:#x} {width} {value:#x}"),
-        Action::Copy {
-            event,
-            offset,
-            bytes,
-            image,
-        } => writeln!(out, "{event} copy {offset:#x} {bytes} image {image}"),
-        Action::Pause { event, ns } => writeln!(out, "{event} pause {ns}"),
-    }
-}
-
 fn format_name(format: MmuFormat) -> &'static str {
     match format {
         MmuFormat::Aarch64_4k => "aarch64-4k",
@@ -185,38 +140,65 @@ fn format_name(format: MmuFormat) -> &'static str {
     }
 }
 
-/// The plan that text holds.
+/// The plan that text holds, whether its page images are there or not.
 ///
 /// # Errors
 /// When a line is not understood or a part is missing.
 pub fn parse(text: &str) -> Result<Plan, TextError> {
+    read(text, &NoFiles).map(|c| c.plan)
+}
+
+/// The plan that text holds, with its page images. `files` gives the bytes of files that it names.
+///
+/// # Errors
+/// When a line is not understood, or a part or a page image is missing.
+pub fn assemble(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
+    let compiled = read(text, files)?;
+    let there = |d: &Digest| compiled.pages.page(d).is_some();
+    if let Some(missing) = compiled.plan.digests().into_iter().find(|d| !there(d)) {
+        let hex = blake3::Hash::from_bytes(missing).to_hex();
+        return Err(lacking(text, &format!("the content of the page image {hex}")));
+    }
+    Ok(compiled)
+}
+
+fn lacking(text: &str, what: &str) -> TextError {
+    TextError {
+        line: text.lines().count(),
+        column: 1,
+        reason: format!("{what} is missing"),
+    }
+}
+
+fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let mut rows = text.lines().enumerate().map(|(i, l)| (i + 1, l)).filter(|(_, l)| {
         let l = l.trim();
         !l.is_empty() && !l.starts_with('#')
     });
-    let missing = |what: &str| TextError {
-        line: text.lines().count(),
-        reason: format!("{what} is missing"),
-    };
+    let missing = |what: &str| lacking(text, what);
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 3`,"))?;
-    let mut f = Fields::new(line, first)?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 4`,"))?;
+    let mut f = Fields::new(line, first, None);
     f.word("kinescope")?;
     f.word("plan")?;
     let version: u32 = f.number("the version")?;
-    f.end()?;
     if version != super::PLAN_VERSION {
-        return Err(TextError {
-            line,
-            reason: format!("version {version} is not known"),
-        });
+        return Err(f.error(format!(
+            "version {version} is not known; this program reads version {}",
+            super::PLAN_VERSION
+        )));
     }
+    f.end()?;
+    // Images may be told behind what names them.
+    let contents = Contents::read(rows.clone(), files)?;
     let mut plan = Plan::empty(version);
-    let mut seen = Vec::new();
+    plan.budgets = Budgets::default();
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    let mut base = None;
     let mut body: Option<BodyBuilder> = None;
     for (line, text) in rows {
-        let mut f = Fields::new(line, text)?;
+        let mut f = Fields::new(line, text, base);
         let word = f.any("a word")?;
         match &mut body {
             Some(body) => {
@@ -224,30 +206,56 @@ pub fn parse(text: &str) -> Result<Plan, TextError> {
                 body.push(&action).map_err(|e| f.error(format!("{e}: {}", e.reason)))?;
             }
             None if word == "body" => body = Some(BodyBuilder::new()),
+            None if word == "content" => continue,
             None => {
-                header(&word, &mut f, &mut plan)?;
-                seen.push(word);
+                header(&word, &mut f, &mut plan, &contents)?;
+                base = (word == "arena").then_some(plan.arena.base.0).or(base);
+                seen.push((word, line));
             }
         }
         f.end()?;
     }
-    for once in ["title", "gpu", "arena", "budgets", "reads", "counts"] {
-        match seen.iter().filter(|w| *w == once).count() {
-            1 => {}
-            0 => return Err(missing(&format!("the line `{once}`"))),
-            _ => {
-                return Err(TextError {
-                    line: 1,
-                    reason: format!("`{once}` stands there twice"),
-                });
-            }
+    let has = |once: &str| seen.iter().any(|(w, _)| w == once);
+    for once in [
+        "title",
+        "gpu",
+        "arena",
+        "budgets",
+        "reads",
+        "counts",
+        "bus-mastering",
+        "hardware",
+    ] {
+        let mut lines = seen.iter().filter(|(w, _)| w == once).skip(1);
+        if let Some((_, line)) = lines.next() {
+            return Err(TextError {
+                line: *line,
+                column: 1,
+                reason: format!("`{once}` stands there twice"),
+            });
         }
     }
-    plan.body = body.ok_or_else(|| missing("the body"))?.finish().0;
-    Ok(plan)
+    for needed in ["title", "gpu", "arena"] {
+        if !has(needed) {
+            return Err(missing(&format!("the line `{needed}`")));
+        }
+    }
+    let (bytes, actions) = body.ok_or_else(|| missing("the body"))?.finish();
+    plan.body = bytes;
+    if !has("counts") {
+        // Written by hand: what its body does follows from it.
+        plan.actions = actions;
+        content::count(&mut plan);
+    } else if !has("reads") {
+        return Err(missing("the line `reads`, which belongs to `counts`,"));
+    }
+    Ok(Compiled {
+        plan,
+        pages: contents.pages(),
+    })
 }
 
-fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
     match word {
         "title" => plan.title = f.text("the title")?,
         "gpu" => {
@@ -301,7 +309,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
             });
         }
         "page" => {
-            let frame = f.number("the frame")?;
+            let frame = f.frame("the frame")?;
             let role = match f.any("the role")?.as_str() {
                 "data" => FrameRole::Data,
                 "table" => FrameRole::Table,
@@ -309,11 +317,11 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
             };
             plan.pages.push(PlanPage {
                 frame,
-                digest: digest(f)?,
+                digest: contents.digest(f)?,
                 role,
             });
         }
-        "image" => plan.images.push(digest(f)?),
+        "image" => plan.images.push(contents.digest(f)?),
         "output" => plan.outputs.push(buffer(f)?),
         "buffer" => plan.buffers.push(buffer(f)?),
         "job" => plan.jobs.push(PlanJob {
@@ -337,23 +345,19 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErr
             });
         }
         "hardware" => devices::hardware(f, plan)?,
+        "bus-mastering" => plan.masters = true,
         "window" => devices::window(f, plan)?,
-        "expect" => devices::expect(f, plan)?,
+        "expect" => devices::expect(f, plan, contents)?,
         "allow" => plan.allowed.push((f.number("the start")?, f.number("the end")?)),
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }
     Ok(())
 }
 
-fn digest(f: &mut Fields<'_>) -> Result<Digest, TextError> {
-    let hex = f.any("the digest")?;
-    let hash = blake3::Hash::from_hex(&hex).map_err(|e| f.error(format!("the digest: {e}")))?;
-    Ok(*hash.as_bytes())
-}
-
 fn buffer(f: &mut Fields<'_>) -> Result<PlanBuffer, TextError> {
     let name = f.text("the name")?;
-    let (va, bytes) = (GpuVa(f.named("va")?), f.named("bytes")?);
+    f.word("va")?;
+    let (va, bytes) = (GpuVa(f.address("va")?), f.named("bytes")?);
     f.word("element")?;
     let element = f.any("the element type")?;
     let element = ElementType::ALL
@@ -366,97 +370,5 @@ fn buffer(f: &mut Fields<'_>) -> Result<PlanBuffer, TextError> {
         bytes,
         element,
         space: f.named("space")?,
-    })
-}
-
-fn action(event: &str, f: &mut Fields<'_>) -> Result<Action, TextError> {
-    let event: u32 = event
-        .parse()
-        .map_err(|_| f.error(format!("`{event}` is not an event")))?;
-    let word = f.any("the operation")?;
-    match word.as_str() {
-        "wait" => {
-            return Ok(Action::WaitInterrupt {
-                event,
-                lines: f.number("lines")?,
-                limit_ns: f.number("limit")?,
-            });
-        }
-        "put" => {
-            return Ok(Action::Put {
-                event,
-                offset: f.number("the offset")?,
-                width: f.number("the width")?,
-                value: f.number("the value")?,
-            });
-        }
-        "copy" => {
-            return Ok(Action::Copy {
-                event,
-                offset: f.number("the offset")?,
-                bytes: f.number("the bytes")?,
-                image: f.named("image")?,
-            });
-        }
-        "pause" => {
-            return Ok(Action::Pause {
-                event,
-                ns: f.number("nanoseconds")?,
-            });
-        }
-        _ => {}
-    }
-    let space = f.number("the space")?;
-    let offset = f.number("the offset")?;
-    let width = f.number("the width")?;
-    if word == "write-slot" {
-        return Ok(Action::WriteSlot {
-            event,
-            space,
-            offset,
-            width,
-            slot: f.named("slot")?,
-        });
-    }
-    let value = f.number("the value")?;
-    let class = match word.as_str() {
-        "write" => {
-            return Ok(Action::Write {
-                event,
-                space,
-                offset,
-                width,
-                value,
-            });
-        }
-        "until" => {
-            let mask = f.named("mask")?;
-            let reads = f.named("reads")?;
-            let limit_ns = f.named("limit")?;
-            return Ok(Action::Until {
-                event,
-                reads,
-                space,
-                offset,
-                width,
-                mask,
-                expected: value,
-                limit_ns,
-            });
-        }
-        "equal" => ReadClass::Equal,
-        "any" => ReadClass::Any,
-        "before" => ReadClass::Before(f.named("mask")?),
-        "masked" => ReadClass::Masked(f.named("mask")?),
-        "feeds" => ReadClass::Feeds(f.named("slot")?),
-        other => return Err(f.error(format!("`{other}` is not an operation"))),
-    };
-    Ok(Action::Read {
-        event,
-        space,
-        offset,
-        width,
-        class,
-        expected: value,
     })
 }

@@ -46,6 +46,11 @@ impl<'m> Touch<'m> {
         (known < self.width).then(|| self.offset.saturating_add(u32::from(known)))
     }
 
+    /// The registers, with what of them is touched.
+    pub fn parts(&self) -> &[Part<'m>] {
+        &self.parts
+    }
+
     /// The registers.
     pub fn registers(&self) -> impl Iterator<Item = &'m Register> + '_ {
         self.parts.iter().map(|p| p.register)
@@ -58,17 +63,17 @@ impl<'m> Touch<'m> {
     }
 
     /// Why a write of `value` may not be replayed: the register and the reason. A list of values counts for the whole
-    /// register only; a write of a part of such a register is refused, and so is a bus address, which would let the
-    /// device reach memory that is not the plan's.
-    pub fn refuses(&self, value: u64) -> Option<(String, String)> {
+    /// register only; a write of a part of such a register is refused, and so is a bus address unless the plan `masters`
+    /// the bus, where each is looked at by itself: it would let the device reach memory that is not the plan's.
+    pub fn refuses(&self, value: u64, masters: bool) -> Option<(String, String)> {
         for p in &self.parts {
             let r = p.register;
             let told = |why: &str| Some((r.name.clone(), why.to_owned()));
             if !r.replay.write {
                 return told(&r.replay.reason);
             }
-            if matches!(r.replay.role, Some(Role::BusAddress)) && p.bits(value) != 0 {
-                return told("it is an address on the bus, and a plan of windows gives the device no memory");
+            if !masters && matches!(r.replay.role, Some(Role::BusAddress)) && p.bits(value) != 0 {
+                return told("it is an address on the bus, and this plan gives the device no memory to reach");
             }
             if r.replay.values.is_some() {
                 if !p.whole() {

@@ -1,19 +1,24 @@
 //! From a recording of a device on a bus to actions: its accesses as they were, window by window, reads classed by the
-//! register map. Such a device has no page tables that a plan could prove; it gets no memory to reach.
+//! register map. Such a device has no page tables that a plan could prove: it gets no memory to reach, unless the map
+//! types every address that it takes, and the recording tells what memory it was given.
 
-use super::compile::{Compiled, Edits, title};
+use super::bus::Trouble;
+use super::compile::{Compiled, Edits, find, title};
+use super::dma::{Dma, Placed};
 use super::effects::{Effect, Expectation};
 use super::touch::{Demand, Touch, Untouched};
-use super::{BodyBuilder, CompileError, CompileOptions, PLAN_VERSION, Pace, Plan, ReadClasses, Rewrite, RewriteKind};
+use super::{
+    BodyBuilder, CompileError, CompileOptions, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind,
+};
 use crate::device::{DeviceInfo, Window, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeMap;
-use trace_core::Recording;
 use trace_core::check::undecoded_accesses;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
+use trace_core::{GpuVa, Recording};
 
 /// Events between two reports of progress.
 const REPORT_EVERY: usize = 4096;
@@ -31,7 +36,9 @@ struct Translation<'a> {
     /// The device's window that each space of the recording is.
     windows: Vec<Option<&'a Window>>,
     untouched: Untouched,
-    body: BodyBuilder,
+    actions: Vec<Action>,
+    /// Memory that the device reads and writes by itself.
+    dma: Option<Dma<'a>>,
     reads: ReadClasses,
     interrupts: u64,
     rewrites: Vec<Rewrite>,
@@ -53,6 +60,9 @@ pub(super) fn compile(
             device: target.name.clone(),
         });
     }
+    if let Some(page) = recording.memory.pages.damaged(progress)? {
+        return Err(CompileError::Damaged { byte: page.byte });
+    }
     progress.set_total(recording.events.len() as u64);
     let mut t = Translation {
         recording,
@@ -61,7 +71,8 @@ pub(super) fn compile(
         options,
         windows: windows(recording, target),
         untouched: Untouched::default(),
-        body: BodyBuilder::new(),
+        actions: Vec::new(),
+        dma: Dma::of(recording, map, target.arena, options.budgets.poll_ns)?,
         reads: ReadClasses::default(),
         interrupts: 0,
         rewrites: Vec::new(),
@@ -82,11 +93,22 @@ pub(super) fn compile(
             detail: format!("{}: {}", f.place, f.message),
         });
     }
-    t.rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let expectations = t.expectations()?;
-    let (body, actions) = t.body.finish();
+    let outputs = t.outputs()?;
+    let masters = t.dma.is_some();
+    let placed = t.moved()?;
+    t.rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
+    let mut body = BodyBuilder::new();
+    t.actions.iter().try_for_each(|a| body.push(a))?;
+    let (body, actions) = body.finish();
     Ok(Compiled {
         plan: Plan {
+            pages: placed.pages,
+            used_pages: placed.used_pages,
+            images: placed.images,
+            buffers: outputs.clone(),
+            outputs,
+            masters,
             title: title(&recording.facts.identity),
             gpu_id: recording.facts.identity.gpu_id,
             register_map: map.name().to_owned(),
@@ -103,7 +125,7 @@ pub(super) fn compile(
             expectations,
             ..Plan::empty(PLAN_VERSION)
         },
-        pages: BTreeMap::new(),
+        pages: placed.by_digest,
     })
 }
 
@@ -153,6 +175,10 @@ impl<'a> Translation<'a> {
                 Some(EventKind::Interrupt) => self.interrupt(at)?,
                 // Those without a value are told all together, and what is said of the driver's memory is for people.
                 Some(EventKind::Mark | EventKind::Undecoded | EventKind::DmaMap) => at + 1,
+                Some(EventKind::HostWrite) if self.dma.is_some() => match &mut self.dma {
+                    Some(dma) => dma.host_writes(at)?,
+                    None => at + 1,
+                },
                 Some(EventKind::Submit | EventKind::HostWrite) | None => {
                     return Err(CompileError::EventKind { event: at as u64 });
                 }
@@ -162,7 +188,28 @@ impl<'a> Translation<'a> {
     }
 
     fn push(&mut self, action: Action) -> Result<(), CompileError> {
-        Ok(self.body.push(&action)?)
+        let Some(dma) = &mut self.dma else {
+            self.actions.push(action);
+            return Ok(());
+        };
+        match action {
+            Action::Write {
+                event,
+                space: space::REGISTERS,
+                offset,
+                width,
+                value,
+            } => dma
+                .write(event, offset, width, value)
+                .map_err(|Trouble(why)| CompileError::BusMastering {
+                    event: event.into(),
+                    why,
+                }),
+            other => {
+                dma.mover.other(other, |_| None);
+                Ok(())
+            }
+        }
     }
 
     fn gap(&mut self, at: usize, ns: u64) -> Result<(), CompileError> {
@@ -231,7 +278,7 @@ impl<'a> Translation<'a> {
             return Err(CompileError::UnknownRegister { event, offset });
         }
         if a.write {
-            if let Some((register, reason)) = touch.refuses(a.value) {
+            if let Some((register, reason)) = touch.refuses(a.value, self.dma.is_some()) {
                 return Err(CompileError::NotReplayable {
                     event,
                     register,
@@ -346,6 +393,87 @@ impl<'a> Translation<'a> {
             limit_ns: self.options.budgets.interrupt_ns,
         })?;
         Ok(at + 1)
+    }
+
+    /// Waits for what the device is still to do, and takes over its memory and the actions.
+    fn moved(&mut self) -> Result<Placed, CompileError> {
+        let Some(mut dma) = self.dma.take() else {
+            return Ok(Placed {
+                pages: Vec::new(),
+                used_pages: 0,
+                images: Vec::new(),
+                by_digest: BTreeMap::new(),
+            });
+        };
+        let last = dma.mover.actions.last().map_or(0, Action::event);
+        dma.mover
+            .settle(last)
+            .map_err(|Trouble(why)| CompileError::BusMastering {
+                event: last.into(),
+                why,
+            })?;
+        self.actions = std::mem::take(&mut dma.mover.actions);
+        let moved = std::mem::take(&mut dma.mover.moved);
+        for event in &moved.waits {
+            self.rewrites.push(Rewrite {
+                kind: RewriteKind::WaitAdded,
+                event: Some(u64::from(*event)),
+                detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
+            });
+        }
+        let address = |event, detail| Rewrite {
+            kind: RewriteKind::Address,
+            event,
+            detail,
+        };
+        for (range, to) in &dma.runs {
+            let at = self.target.arena.base.0.saturating_add(*to);
+            let detail = format!("memory {:#x} to {:#x} lies at {at:#x}", range.start, range.end);
+            self.rewrites.push(address(None, detail));
+        }
+        let detail = format!(
+            "{} addresses in registers and {} in memory are the agent's",
+            moved.registers, moved.words
+        );
+        self.rewrites.push(address(None, detail));
+        Ok(dma.place())
+    }
+
+    /// Buffers of the device's memory that are copied out.
+    fn outputs(&mut self) -> Result<Vec<PlanBuffer>, CompileError> {
+        let Some(dma) = &self.dma else {
+            return Ok(Vec::new());
+        };
+        let mut outputs = Vec::new();
+        for name in &self.options.outputs {
+            let b = find(self.recording, name)?;
+            let what = format!("output `{name}`");
+            let missing = CompileError::NotMapped {
+                what: what.clone(),
+                va: b.va,
+            };
+            let (from, last) = (dma.mover.offset(b.va.0), b.va.0.checked_add(b.bytes.saturating_sub(1)));
+            let to = last.and_then(|l| dma.mover.offset(l));
+            let (Some(from), Some(to)) = (from, to) else {
+                return Err(missing);
+            };
+            if to.checked_sub(from) != Some(b.bytes.saturating_sub(1)) {
+                return Err(missing);
+            }
+            outputs.push(PlanBuffer {
+                name: b.name.clone(),
+                va: GpuVa(self.target.arena.base.0.saturating_add(from)),
+                bytes: b.bytes,
+                element: b.element,
+                space: 0,
+            });
+            self.rewrites.push(Rewrite {
+                kind: RewriteKind::Output,
+                event: None,
+                detail: format!("`{name}` at {}: {} bytes are copied out at the end", b.va, b.bytes),
+            });
+        }
+        Ok(outputs)
     }
 
     fn expectations(&self) -> Result<Vec<Expectation>, CompileError> {

@@ -2,21 +2,22 @@
 
 use super::recorder::SpaceSeen;
 use crate::device::{Board, BoardError, DeviceInfo, Window};
-use crate::plan::Plan;
-use std::collections::{BTreeSet, HashMap};
+use crate::plan::{PageSource, Plan};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    AddressSpace, Buffer, BufferRole, Clock, Events, Facts, FrameRole, Identity, Memory, MemoryBuilder, PageId,
+    AddressSpace, Buffer, BufferRole, Clock, Events, Facts, FrameRole, Identity, Memory, MemoryBuilder, Page, PageId,
     Recording, RunsBuilder, Snapshot, Space, ZERO_PAGE,
 };
 
-/// Puts the outcome's recording together. Memory stands at its end; `pages` are those that changes of memory left.
+/// Puts the outcome's recording together. Memory stands at its end, of a device that masters the bus as it began, too; `pages` are those that changes of memory left.
 pub(super) fn recording(
     plan: &Plan,
     info: &DeviceInfo,
     events: Events,
     pages: MemoryBuilder,
+    source: &dyn PageSource,
     seen: &HashMap<u8, SpaceSeen>,
     board: &mut dyn Board,
 ) -> Result<Recording, BoardError> {
@@ -26,7 +27,7 @@ pub(super) fn recording(
         .filter(|p| p.role == FrameRole::Table)
         .map(|p| p.frame)
         .collect();
-    let (memory, pages, zeros) = memory(plan, &tables, events.len() as u64, pages, board)?;
+    let (memory, pages, zeros) = memory(plan, &tables, events.len() as u64, pages, source, board)?;
     let facts = Facts {
         identity: Identity {
             gpu_id: info.gpu_id,
@@ -117,6 +118,7 @@ fn memory(
     tables: &BTreeSet<u64>,
     event: u64,
     mut builder: MemoryBuilder,
+    source: &dyn PageSource,
     board: &mut dyn Board,
 ) -> Result<(Memory, u64, u64), BoardError> {
     let first = plan.arena.base.frame();
@@ -147,11 +149,31 @@ fn memory(
         }
         runs.push(frame, id, role);
     }
+    let mut snapshots = Vec::new();
+    if plan.masters {
+        // What the CPU did is played again from there.
+        let listed: BTreeMap<u64, &Page> = plan
+            .pages
+            .iter()
+            .filter_map(|p| Some((p.frame, source.page(&p.digest)?)))
+            .collect();
+        let mut start = RunsBuilder::default();
+        for frame in first..first.saturating_add(plan.used_pages) {
+            let id = listed.get(&frame).map_or(PageId::ZERO, |p| builder.add_page(p));
+            start.push(frame, id, FrameRole::Data);
+        }
+        snapshots.push(Snapshot {
+            event: 0,
+            parent: None,
+            runs: start.finish(),
+        });
+    }
     let mut memory = builder.finish();
-    memory.snapshots = Arc::new(vec![Snapshot {
+    snapshots.push(Snapshot {
         event,
         parent: None,
         runs: runs.finish(),
-    }]);
+    });
+    memory.snapshots = Arc::new(snapshots);
     Ok((memory, data, zeros))
 }

@@ -13,6 +13,7 @@ pub use outcome::{
 
 use crate::device::{Board, BoardError, JobReport};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
+use effects::{Looked, There};
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
 use sliced::Sliced;
@@ -67,6 +68,15 @@ pub fn run_with(
         let _ = board.reset();
         return finish(outcome, started);
     }
+    if plan.masters {
+        if let Err(e) = board.set_bus_mastering(true) {
+            outcome.failure = Some(format!("the device could not be let master the bus: {e}"));
+            let _ = board.set_bus_mastering(false);
+            let _ = board.reset();
+            return finish(outcome, started);
+        }
+        outcome.mastered_bus = true;
+    }
     progress.set_total(plan.actions);
     board.watch(progress);
     let budget = Budget {
@@ -76,7 +86,7 @@ pub fn run_with(
     };
     let before_ns = board.now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let mut device = Sliced::new(board, progress, images.clone());
+    let mut device = Sliced::new(plan, board, progress, images.clone());
     let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
     device.look();
@@ -84,7 +94,13 @@ pub fn run_with(
         left: device.left,
         memory: device.memory,
     };
+    let checked = device.checked;
     recorder.cancelled |= progress.check().is_err();
+    let stopped = if plan.masters {
+        board.set_bus_mastering(false)
+    } else {
+        Ok(())
+    };
     outcome.device_ns = board.now_ns().saturating_sub(before_ns);
     let counts = match &result {
         Ok(counts) => *counts,
@@ -106,10 +122,18 @@ pub fn run_with(
     // A run that broke off before its only jobs is not one in which nothing needed a shader.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
-    let looked = effects::look(plan, board, &outcome, result.is_ok());
-    let all_there = looked.seen.iter().all(|e| e.matched);
-    outcome.effects = looked.seen;
-    outcome.unchecked = looked.unchecked;
+    let read = outputs(plan, &memory, board, &mut outcome);
+    let there = There {
+        interrupts: outcome.interrupts,
+        outputs: &outcome.outputs,
+    };
+    let Looked {
+        seen,
+        unchecked,
+        screen,
+    } = effects::look(plan, board, &there, result.is_ok(), &checked);
+    let all_there = seen.iter().all(|e| e.matched);
+    (outcome.effects, outcome.unchecked) = (seen, unchecked);
     outcome.verdict = match &result {
         Err(_) => Verdict::Failed,
         Ok(_) if recorder.divergence_count > 0 || !all_there => Verdict::Diverged,
@@ -118,15 +142,9 @@ pub fn run_with(
     if let Err(failure) = &result {
         explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
     }
-    let left = leave(
-        plan,
-        &memory,
-        board,
-        changed,
-        &mut recorder,
-        looked.screen,
-        &mut outcome,
-    );
+    let left = read.and_then(|()| leave(plan, pages, board, changed, &mut recorder, screen, &mut outcome));
+    let left =
+        left.and_then(|()| stopped.map_err(|e| format!("the device could not be stopped from mastering the bus: {e}")));
     if let Err(e) = left {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
@@ -297,6 +315,11 @@ fn explain(
         }
         FailureKind::Stopped => match recorder.fault {
             Some(f) => (format!("a fault on the {} interrupt", f.line.name()), true),
+            None if recorder.stuck && plan.masters => (
+                "the device does not come to the end of what it does with memory; what follows relies on that"
+                    .to_owned(),
+                true,
+            ),
             None if recorder.stuck => (
                 "an address space stays at work on a command; the next one would be lost".to_owned(),
                 true,
@@ -351,22 +374,15 @@ struct Changed {
     memory: MemoryBuilder,
 }
 
-/// Outputs, and the outcome as a recording.
-fn leave(
-    plan: &Plan,
-    memory: &PlanMemory<'_>,
-    board: &mut dyn Board,
-    changed: Changed,
-    recorder: &mut Recorder<'_>,
-    screen: Option<Picture>,
-    outcome: &mut Outcome,
-) -> Result<(), String> {
+/// Outputs.
+fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome: &mut Outcome) -> Result<(), String> {
     for o in &plan.outputs {
-        let Some(space) = plan.spaces.get(o.space as usize) else {
-            continue;
+        let read = match plan.spaces.get(o.space as usize) {
+            Some(space) => report::read_back(memory, space, o.va, o.bytes, board),
+            None if plan.masters => effects::load(board, o.va.0, o.bytes),
+            None => continue,
         };
-        let data = report::read_back(memory, space, o.va, o.bytes, board)
-            .map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;
+        let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;
         let blake3 = *blake3::hash(&data).as_bytes();
         outcome.outputs.push(OutputBuffer {
             name: o.name.clone(),
@@ -375,12 +391,25 @@ fn leave(
             data,
         });
     }
+    Ok(())
+}
+
+/// The outcome as a recording.
+fn leave(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    board: &mut dyn Board,
+    changed: Changed,
+    recorder: &mut Recorder<'_>,
+    screen: Option<Picture>,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
     let mut events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
-    let pages = recorder.told_changes.iter().map(|last| changed.left.get(*last));
+    let left = recorder.told_changes.iter().map(|last| changed.left.get(*last));
     let rows: Vec<HostWriteRow> = events
         .host_writes
         .iter()
-        .zip(pages)
+        .zip(left)
         .map(|(row, page)| HostWriteRow {
             page: page.map_or(0, |p| p.0),
             ..row
@@ -388,7 +417,7 @@ fn leave(
         .collect();
     events.host_writes = rows.into();
     let info = board.info();
-    let mut recording = afterwards::recording(plan, &info, events, changed.memory, &recorder.spaces, board)
+    let mut recording = afterwards::recording(plan, &info, events, changed.memory, pages, &recorder.spaces, board)
         .map_err(|e| format!("the device's memory could not be read: {e}"))?;
     if let Some(picture) = screen {
         recording.set_expected_screen(&picture);

@@ -175,6 +175,9 @@ pub struct Outcome {
     pub effects: Vec<EffectSeen>,
     /// What could be looked at and was not, for want of something to hold it against; a sentence each.
     pub unchecked: Vec<String>,
+    /// Whether the device was let read and write memory by itself while the plan ran. It was stopped again before
+    /// anything was looked at.
+    pub mastered_bus: bool,
 }
 
 impl Outcome {
@@ -213,6 +216,7 @@ impl Outcome {
             recording: Vec::new(),
             effects: Vec::new(),
             unchecked: Vec::new(),
+            mastered_bus: false,
         }
     }
 }

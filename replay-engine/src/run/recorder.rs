@@ -380,6 +380,11 @@ impl Observer for Recorder<'_> {
         let event = u64::from(d.event);
         let new = d.got & !d.expected;
         match register.and_then(|r| r.replay.role) {
+            // What follows was proved for a device that is done.
+            _ if self.plan.masters && matches!(d.compared, Compared::Until(_)) => {
+                self.stuck = true;
+                Flow::Stop
+            }
             Some(Role::IrqStatus(InterruptLine::Job) | Role::IrqRawstat(InterruptLine::Job))
                 if new & SLOT_FAILED != 0 =>
             {

@@ -1,6 +1,8 @@
 //! A board whose long waits can be cancelled: they are made of short ones.
 
+use super::effects::{Look, There, at};
 use crate::device::{Board, BoardError, space};
+use crate::plan::Plan;
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::HashMap;
 use trace_core::PhysAddr;
@@ -19,6 +21,11 @@ pub(super) struct Sliced<'a> {
     /// Images that changes take bytes from.
     images: Vec<&'a Page>,
     base: u64,
+    plan: &'a Plan,
+    /// Interrupts that came.
+    interrupts: u64,
+    /// What checks saw, by the number of their expectation.
+    pub checked: HashMap<u32, Look>,
     /// Frames of changes whose pages were not looked at yet.
     pending: Vec<u64>,
     /// Pages that changes left, a change each.
@@ -34,7 +41,7 @@ fn refused(e: &BoardError) -> DeviceError {
 }
 
 impl<'a> Sliced<'a> {
-    pub fn new(board: &'a mut dyn Board, progress: &'a Progress, images: Vec<&'a Page>) -> Self {
+    pub fn new(plan: &'a Plan, board: &'a mut dyn Board, progress: &'a Progress, images: Vec<&'a Page>) -> Self {
         let info = board.info();
         let slice_ns = if info.virtual_time { u64::MAX } else { SLICE_NS };
         Self {
@@ -43,6 +50,9 @@ impl<'a> Sliced<'a> {
             slice_ns,
             images,
             base: info.arena.base.0,
+            plan,
+            interrupts: 0,
+            checked: HashMap::new(),
             pending: Vec::new(),
             left: Vec::new(),
             memory: MemoryBuilder::new(),
@@ -83,6 +93,19 @@ impl Device for Sliced<'_> {
         Ok(())
     }
 
+    fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
+        self.look();
+        let of = self.plan.expectations.get(expectation as usize);
+        let effect = &of.ok_or(DeviceError::NoEffects)?.effect;
+        let there = There {
+            interrupts: self.interrupts,
+            outputs: &[],
+        };
+        let look = at(self.plan, effect, self.board, &there);
+        self.checked.insert(expectation, look);
+        Ok(())
+    }
+
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         self.look();
         self.board.read(space, offset, width)
@@ -101,6 +124,7 @@ impl Device for Sliced<'_> {
             let now = left.min(self.slice_ns);
             left -= now;
             let result = self.board.wait_interrupt(lines, now)?;
+            self.interrupts += u64::from(result != WaitResult::TimedOut);
             if result != WaitResult::TimedOut || left == 0 || self.progress.check().is_err() {
                 return Ok(result);
             }
@@ -205,6 +229,10 @@ mod tests {
         }
     }
 
+    fn plan() -> Plan {
+        Plan::empty(crate::plan::PLAN_VERSION)
+    }
+
     fn silent(virtual_time: bool, cancel_after: u64) -> (Silent, Progress) {
         let progress = Progress::new();
         let board = Silent {
@@ -219,18 +247,18 @@ mod tests {
 
     #[test]
     fn a_long_wait_in_real_time_ends_soon_after_it_is_cancelled_and_is_as_long_as_asked_otherwise() {
-        let hour = 3_600_000_000_000;
+        let (hour, plan) = (3_600_000_000_000, plan());
         for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
             let (mut board, progress) = silent(false, cancel_after);
-            let mut sliced = Sliced::new(&mut board, &progress, Vec::new());
+            let mut sliced = Sliced::new(&plan, &mut board, &progress, Vec::new());
             assert_eq!(sliced.wait_interrupt(1, hour + 7), Ok(WaitResult::TimedOut));
             assert_eq!(board.now, waited);
             let (mut board, progress) = silent(false, cancel_after);
-            let paused = Sliced::new(&mut board, &progress, Vec::new()).pause(hour + 7);
+            let paused = Sliced::new(&plan, &mut board, &progress, Vec::new()).pause(hour + 7);
             assert_eq!((paused.is_ok(), board.now), (cancel_after == u64::MAX, waited));
         }
         let (mut board, progress) = silent(true, u64::MAX);
-        let waited = Sliced::new(&mut board, &progress, Vec::new()).wait_interrupt(1, hour);
+        let waited = Sliced::new(&plan, &mut board, &progress, Vec::new()).wait_interrupt(1, hour);
         assert_eq!((waited, board.waits), (Ok(WaitResult::TimedOut), 1));
     }
 }

@@ -298,6 +298,15 @@ impl<'a> Walker<'a> {
                 self.nothing_cleared()?;
                 self.change(action, offset, bytes)
             }
+            // Such a plan expects no effects.
+            Action::Check { expectation, .. } => self.refuse(
+                6,
+                Reason::Check {
+                    expectation,
+                    times: "here".to_owned(),
+                    expectations: 0,
+                },
+            ),
             Action::Pause { ns, .. } => {
                 self.nothing_cleared()?;
                 self.pauses_ns = self.pauses_ns.saturating_add(ns);

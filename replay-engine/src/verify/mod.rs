@@ -1,6 +1,7 @@
 //! The six rules that a plan must keep before it may run. Client and agent call the same function.
 
 mod body;
+mod bus;
 mod chain;
 mod doing;
 mod limits;
@@ -114,7 +115,7 @@ fn check(
     limits::allowed(plan, map)?;
     if windows::is_of(plan) || target.hardware.is_some() {
         let mut verified = Verified::default();
-        windows::check(plan, target, map, work, &mut verified)?;
+        windows::check(plan, pages, target, map, work, &mut verified)?;
         return Ok(verified);
     }
     expectations(plan)?;

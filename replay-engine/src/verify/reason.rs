@@ -444,6 +444,32 @@ pub enum Reason {
         /// How many.
         count: u64,
     },
+    /// The device would read and write memory by itself, and not every address is proved.
+    #[error("bus mastering refused: {why}")]
+    BusMastering {
+        /// What is not proved.
+        why: String,
+    },
+    /// An expected effect is of memory that the plan does not use.
+    #[error("{bytes} bytes at {offset:#x} of the arena are expected, and the plan does not use them")]
+    MemoryOutside {
+        /// First byte, from the start of the arena.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// An effect is looked at that the plan does not expect, or twice.
+    #[error(
+        "expectation {expectation} is looked at {times}; the plan has {expectations}, each of which is looked at once"
+    )]
+    Check {
+        /// Its number.
+        expectation: u32,
+        /// `here`, or `a second time`.
+        times: String,
+        /// Expectations of the plan.
+        expectations: u64,
+    },
     /// An expected effect is of bytes that no framebuffer window has.
     #[error("{bytes} bytes at {offset:#x} of window {number} are expected, and no framebuffer has them")]
     EffectOutside {

@@ -1,15 +1,19 @@
 //! The rules for plans of a device's windows: what each access touches, waits, limits, counts.
 //!
-//! Such a plan brings no memory and no page tables, and the device masters no bus while it runs: what it could reach
-//! need not be proved, because it reaches nothing.
+//! Such a plan brings no page tables. Where it says that the device masters the bus, every address that this is told is
+//! proved; otherwise the plan brings no memory, and the device reaches none.
 
 use super::body::{allowed, each_action, same};
+use super::bus::Master;
 use super::limits::{MOST_EVENTS, budget};
 use super::work::Work;
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::{DeviceInfo, Window, space};
-use crate::plan::{Demand, Effect, MOST_WINDOW_BYTES, Plan, ReadClasses, RewriteKind, Touch, UntouchedWindows};
+use crate::plan::{
+    Demand, Effect, MOST_WINDOW_BYTES, PageSource, Plan, ReadClasses, RewriteKind, Touch, UntouchedWindows,
+};
 use replay_core::{Action, ReadClass, width_mask};
+use std::collections::BTreeSet;
 use trace_core::recording::{Hardware, SpaceKind};
 use trace_core::registers::RegisterMap;
 
@@ -30,6 +34,12 @@ struct Walker<'a> {
     reads: ReadClasses,
     interrupts: u64,
     polls: u64,
+    /// Waits that stand for no read of the recording.
+    added: u64,
+    /// The device that masters the bus.
+    master: Option<Master<'a>>,
+    /// Expectations that were looked at.
+    looked: BTreeSet<u32>,
     events: u64,
     pauses_ns: u64,
     /// Number and event of the action at hand.
@@ -37,16 +47,18 @@ struct Walker<'a> {
 }
 
 /// Checks such a plan whole.
-pub(super) fn check(
-    plan: &Plan,
+pub(super) fn check<'a>(
+    plan: &'a Plan,
+    pages: &'a dyn PageSource,
     target: &DeviceInfo,
-    map: &RegisterMap,
-    work: &Work<'_>,
+    map: &'a RegisterMap,
+    work: &'a Work<'a>,
     verified: &mut Verified,
 ) -> Result<(), Refusal> {
     device(plan, target)?;
     memory(plan)?;
     expectations(plan)?;
+    let master = plan.masters.then(|| Master::of(plan, pages, map, work)).transpose()?;
     let mut w = Walker {
         plan,
         map,
@@ -54,6 +66,9 @@ pub(super) fn check(
         reads: ReadClasses::default(),
         interrupts: 0,
         polls: 0,
+        added: 0,
+        master,
+        looked: BTreeSet::new(),
         events: 0,
         pauses_ns: 0,
         at: (0, 0),
@@ -63,6 +78,9 @@ pub(super) fn check(
         w.action(action)
     })?;
     w.counts(count)?;
+    if let Some(master) = w.master {
+        master.finish(verified);
+    }
     verified.unproved.extend(allowed(plan));
     let left_out = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     verified
@@ -113,17 +131,17 @@ fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A plan of windows has nothing that the device could reach.
+/// A plan of windows has nothing that the device could reach, unless it masters the bus.
 fn memory(plan: &Plan) -> Result<(), Refusal> {
     let lists = [
-        ("pages", plan.pages.len() as u64 + plan.used_pages),
-        ("translations", plan.spaces.len() as u64),
-        ("images", plan.images.len() as u64),
-        ("outputs", plan.outputs.len() as u64),
-        ("jobs", plan.jobs.len() as u64),
+        ("translations", plan.spaces.len() as u64, true),
+        ("jobs", plan.jobs.len() as u64, true),
+        ("pages", plan.pages.len() as u64 + plan.used_pages, !plan.masters),
+        ("images", plan.images.len() as u64, !plan.masters),
+        ("outputs", plan.outputs.len() as u64, !plan.masters),
     ];
-    match lists.into_iter().find(|(_, n)| *n > 0) {
-        Some((what, count)) => refuse(
+    match lists.into_iter().find(|(_, n, never)| *never && *n > 0) {
+        Some((what, count, _)) => refuse(
             2,
             "envelope",
             Reason::MemoryOfWindows {
@@ -155,6 +173,23 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
                 );
             }
             bytes_read = bytes_read.saturating_add(bytes);
+        }
+        match &e.effect {
+            Effect::Memory { bytes, .. } if plan.masters => bytes_read = bytes_read.saturating_add(*bytes),
+            Effect::Memory { offset, bytes, .. } => {
+                let reason = Reason::MemoryOutside {
+                    offset: *offset,
+                    bytes: *bytes,
+                };
+                return refuse(6, format!("expectation {i}"), reason);
+            }
+            Effect::Output { name, .. } if !plan.outputs.iter().any(|o| o.name == *name) => {
+                let reason = Reason::NoEffect {
+                    kind: format!("output {name}"),
+                };
+                return refuse(6, format!("expectation {i}"), reason);
+            }
+            _ => {}
         }
     }
     let count = plan.expectations.len() as u64;
@@ -194,13 +229,16 @@ impl<'a> Walker<'a> {
             } => {
                 self.event()?;
                 let Some(touch) = self.touch(number, offset, width)? else {
-                    return Ok(());
+                    return self.other_window(number);
                 };
-                if let Some((register, why)) = touch.refuses(value) {
+                if let Some((register, why)) = touch.refuses(value, self.plan.masters) {
                     return self.refuse(1, Reason::NotReplayable { register, value, why });
                 }
                 self.untouched.write(&touch);
-                Ok(())
+                match self.master.as_mut().map_or(Ok(()), |m| m.write(&touch, value)) {
+                    Ok(()) => Ok(()),
+                    Err(reason) => self.refuse(2, reason),
+                }
             }
             Action::Read {
                 space: number,
@@ -219,17 +257,32 @@ impl<'a> Walker<'a> {
                 width,
                 reads,
                 mask,
+                expected,
                 limit_ns,
                 ..
             } => {
                 self.event()?;
+                if number == space::ARENA
+                    && let Some(master) = &mut self.master
+                {
+                    let polled = master.polled_memory(offset, width, mask, expected);
+                    polled.or_else(|reason| self.refuse(2, reason))?;
+                    if reads != 0 {
+                        return self.refuse(5, Reason::UnknownSpace { space: number });
+                    }
+                    self.added += 1;
+                    return self.limit(limit_ns, self.plan.budgets.poll_ns);
+                }
                 let touch = self.touch(number, offset, width)?;
                 let polled = touch.as_ref().is_some_and(|t| t.demand() == Demand::Until);
                 if !polled || mask != width_mask(width) {
                     return self.widened(touch.as_ref(), offset, format!("until with mask {mask:#x}"));
                 }
                 self.reads.until = self.reads.until.saturating_add(u64::from(reads));
-                self.polls += 1;
+                *(if reads == 0 { &mut self.added } else { &mut self.polls }) += 1;
+                if let (Some(master), space::REGISTERS) = (&mut self.master, number) {
+                    master.polled(offset, mask, expected);
+                }
                 self.limit(limit_ns, self.plan.budgets.poll_ns)
             }
             Action::WaitInterrupt { lines, limit_ns, .. } => {
@@ -254,8 +307,43 @@ impl<'a> Walker<'a> {
                     register: format!("{offset:#x}"),
                 },
             ),
-            Action::Put { .. } | Action::Copy { .. } => self.refuse(2, Reason::UnknownSpace { space: space::ARENA }),
+            Action::Put { .. } | Action::Copy { .. } => {
+                self.event()?;
+                match &mut self.master {
+                    Some(master) => master.change(action).or_else(|reason| self.refuse(2, reason)),
+                    None => self.refuse(2, Reason::UnknownSpace { space: space::ARENA }),
+                }
+            }
+            Action::Check { expectation, .. } => {
+                let expectations = self.plan.expectations.len() as u64;
+                let of = self.plan.expectations.get(expectation as usize);
+                let at_end = of.is_some_and(|e| matches!(e.effect, Effect::Output { .. }));
+                let again = !self.looked.insert(expectation);
+                if of.is_none() || at_end || again {
+                    let times = if again { "a second time" } else { "here" }.to_owned();
+                    return self.refuse(
+                        6,
+                        Reason::Check {
+                            expectation,
+                            times,
+                            expectations,
+                        },
+                    );
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Where the device masters the bus, another window than that of the registers could hold addresses, of interrupts
+    /// that are messages for one; plain memory of the device's own holds none that it follows.
+    fn other_window(&self, number: u8) -> Result<(), Refusal> {
+        let plain = |w: &&Window| w.number == number && w.kind == SpaceKind::Framebuffer;
+        if self.master.is_none() || self.plan.windows.iter().any(|w| plain(&w)) {
+            return Ok(());
+        }
+        let why = format!("window {number} is written, and what it does with addresses is not known");
+        self.refuse(2, Reason::BusMastering { why })
     }
 
     /// What an access to the registers touches; `None` for one to another window. Refused where it fits no window, or
@@ -343,7 +431,11 @@ impl<'a> Walker<'a> {
             ("feeding reads", said.feeds, found.feeds),
             ("uncompared reads", said.any, found.any),
             ("read-to-wait rewrites", named(RewriteKind::ReadToWait), self.polls),
-            ("wait-added rewrites", named(RewriteKind::WaitAdded), self.interrupts),
+            (
+                "wait-added rewrites",
+                named(RewriteKind::WaitAdded),
+                self.interrupts.saturating_add(self.added),
+            ),
         ] {
             same(what, said, found)?;
         }

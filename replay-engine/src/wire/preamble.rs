@@ -8,9 +8,9 @@ use std::time::Instant;
 /// First bytes on every connection.
 pub const MAGIC: [u8; 8] = *b"KINEWIRE";
 /// Lowest protocol version that this code speaks.
-pub const LOWEST: u16 = 2;
+pub const LOWEST: u16 = 3;
 /// Highest protocol version that this code speaks.
-pub const HIGHEST: u16 = 2;
+pub const HIGHEST: u16 = 3;
 /// Size of a preamble.
 pub const PREAMBLE_BYTES: usize = 64;
 /// Room for the program's name and version.

@@ -1,5 +1,6 @@
 //! The maps that are embedded, and what can be asked of a map.
 
+use super::bus::BusMaster;
 use super::device::Device;
 use super::parse::{RegisterMapError, parse};
 use super::{Layout, Register};
@@ -24,6 +25,7 @@ pub struct RegisterMap {
     /// 0 where there is none.
     pub(super) by_word: Vec<u16>,
     pub(super) by_name: HashMap<String, u16>,
+    pub(super) bus_master: Option<BusMaster>,
     pub(super) layouts: Vec<Layout>,
     pub(super) enums: Vec<(String, Vec<(u64, String)>)>,
 }

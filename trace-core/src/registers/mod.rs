@@ -4,6 +4,7 @@
 //! are embedded; [`RegisterMap::parse`] reads others.
 
 mod access;
+mod bus;
 mod device;
 mod layout;
 mod map;
@@ -16,6 +17,7 @@ mod screen;
 mod tests;
 
 pub use access::{Covering, Part};
+pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
 pub use device::{device_name, recorded_name};
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};

@@ -1,11 +1,11 @@
 //! From TOML files to a map: arrays expanded, 64-bit registers split, everything checked.
 
-use super::device;
 use super::map::{Gpu, RegisterMap};
 use super::raw::{RawBlock, RawField, RawFile, RawRegister};
 use super::rules::replay;
 use super::screen;
 use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
+use super::{bus, device};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,6 +86,17 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
         }
     }
     index(&mut map)?;
+    for (file, f) in &raw {
+        let Some(raw) = &f.bus_master else { continue };
+        let at = At {
+            file,
+            place: "bus-master".to_owned(),
+        };
+        if map.bus_master.is_some() {
+            return Err(at.err("a second [bus-master] table"));
+        }
+        map.bus_master = Some(bus::bus_master(&map, &at, raw)?);
+    }
     map.enums = enums.into_iter().collect();
     Ok(map)
 }

@@ -13,6 +13,8 @@ pub(super) struct RawFile {
     pub register: Vec<RawRegister>,
     #[serde(default)]
     pub layout: Vec<RawLayout>,
+    #[serde(rename = "bus-master")]
+    pub bus_master: Option<RawBusMaster>,
     #[serde(default, rename = "enum")]
     pub enums: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -59,6 +61,64 @@ pub(super) struct RawDevice {
 pub(super) struct RawGpu {
     pub id: u32,
     pub name: String,
+}
+
+/// The `[bus-master]` table: how the device comes to the addresses that it reads and writes by itself.
+#[derive(Deserialize)]
+#[serde(
+    tag = "engine",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
+pub(super) enum RawBusMaster {
+    Copy {
+        why: String,
+        source: String,
+        destination: String,
+        count: String,
+        command: String,
+        start: u8,
+        to_memory: u8,
+    },
+    Virtqueue {
+        why: String,
+        status: String,
+        feature_select: String,
+        feature: String,
+        features: Vec<u8>,
+        select: String,
+        size: String,
+        most_entries: u16,
+        enable: String,
+        descriptors: String,
+        driver: String,
+        device: String,
+        #[serde(default)]
+        never: Vec<String>,
+        #[serde(default)]
+        command: Vec<RawBusCommand>,
+    },
+}
+
+/// A command in the buffers of a queue.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct RawBusCommand {
+    pub number: u32,
+    pub name: String,
+    pub entries: Option<RawBusEntries>,
+}
+
+/// Where a command carries addresses.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct RawBusEntries {
+    pub count_at: u32,
+    pub first_at: u32,
+    pub bytes: u32,
+    pub address_at: u32,
+    pub length_at: u32,
 }
 
 /// The `[block]` table: where the registers of the file are.

@@ -51,6 +51,10 @@ mod program {
                 error: DeviceError::NoImages,
                 ..
             } => "bytes of a page image, of which this program has none",
+            FailureKind::Device {
+                error: DeviceError::NoEffects,
+                ..
+            } => "a look at an effect, which this program cannot take",
             FailureKind::Device { .. } => "an access outside the registers",
             FailureKind::DeviceWait(_) => "the device failed",
             FailureKind::InterruptTimedOut { .. } => "no interrupt came",

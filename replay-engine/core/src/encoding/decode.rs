@@ -1,8 +1,8 @@
 //! Reads encoded actions in place.
 
 use super::{
-    COPY, Common, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED, RESERVED,
-    SLOTS, SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
+    CHECK, COPY, Common, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED,
+    RESERVED, SLOTS, SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
 };
 use crate::action::{Action, ReadClass};
 use core::fmt;
@@ -208,7 +208,9 @@ impl<'a> Actions<'a> {
             return Err(DecodeErrorKind::UnknownTag(tag));
         }
         let op = tag & OP_MASK;
-        if matches!(op, WAIT_INTERRUPT | PAUSE | COPY) && tag & !OP_MASK != 0 || op == PUT && tag & SPACE_FOLLOWS != 0 {
+        if matches!(op, WAIT_INTERRUPT | PAUSE | COPY | CHECK) && tag & !OP_MASK != 0
+            || op == PUT && tag & SPACE_FOLLOWS != 0
+        {
             return Err(DecodeErrorKind::UnknownTag(tag));
         }
         let step = c.number()?;
@@ -297,6 +299,10 @@ impl<'a> Actions<'a> {
                 offset: c.number()?,
                 bytes: c.number32()?,
                 image: c.number32()?,
+            },
+            CHECK => Action::Check {
+                event,
+                expectation: c.number32()?,
             },
             PAUSE => Action::Pause { event, ns: c.number()? },
             _ => return Err(DecodeErrorKind::UnknownTag(tag)),

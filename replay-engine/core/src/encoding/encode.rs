@@ -1,7 +1,7 @@
 //! Writes actions into a caller's bytes.
 
 use super::{
-    COPY, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_FEEDS, READ_MASKED, SLOTS, SPACE_FOLLOWS, UNTIL,
+    CHECK, COPY, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_FEEDS, READ_MASKED, SLOTS, SPACE_FOLLOWS, UNTIL,
     WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
 };
 use crate::action::{Action, ReadClass, width_mask};
@@ -223,6 +223,11 @@ impl<'a> Encoder<'a> {
                 self.number(offset)?;
                 self.number(u64::from(bytes))?;
                 self.number(u64::from(image))
+            }
+            Action::Check { event, expectation } => {
+                self.byte(CHECK)?;
+                self.event(event)?;
+                self.number(u64::from(expectation))
             }
             Action::Pause { event, ns } => {
                 self.byte(PAUSE)?;

@@ -13,7 +13,7 @@ enum Image {
 }
 
 /// Recorded memory without what jobs wrote since the recording began.
-pub(super) struct CpuMemory<'a> {
+pub(in crate::plan) struct CpuMemory<'a> {
     memory: &'a Memory,
     start: MemoryView<'a>,
     written: HashMap<u64, Image>,

@@ -13,7 +13,7 @@ use super::memory::{PlanGpuMemory, PlanPages};
 use super::{CompileError, PlanPage, PlanSpace};
 use crate::device::Arena;
 use changes::Patch;
-use cpu::CpuMemory;
+pub(super) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tables::Table;
 use trace_core::mmu::{for_each_table, root_register, translate};

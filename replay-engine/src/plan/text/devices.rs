@@ -1,7 +1,8 @@
 //! The lines of a plan's text that tell of a device on a bus: itself, its windows, expected effects.
 
+use super::TextError;
+use super::content::Contents;
 use super::lines::{Fields, quote};
-use super::{TextError, digest};
 use crate::device::Window;
 use crate::plan::{Effect, Expectation, Plan};
 use std::fmt::Write as _;
@@ -20,6 +21,9 @@ pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
     if let Some(json) = plan.hardware.as_ref().and_then(|h| serde_json::to_string(h).ok()) {
         writeln!(out, "hardware {}", quote(&json))?;
     }
+    if plan.masters {
+        writeln!(out, "bus-mastering")?;
+    }
     for w in &plan.windows {
         let kind = KINDS.iter().find(|(k, _)| *k == w.kind).map_or("", |(_, name)| name);
         writeln!(out, "window {} {} {kind} bytes {}", w.number, quote(&w.name), w.bytes)?;
@@ -36,6 +40,8 @@ pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
                 bytes,
                 digest,
             } => write!(out, "{number} {offset:#x} {bytes} {}", hex(*digest))?,
+            Effect::Memory { offset, bytes, digest } => write!(out, "{offset:#x} {bytes} {}", hex(*digest))?,
+            Effect::Output { name, digest } => write!(out, "{} {}", quote(name), hex(*digest))?,
         }
         writeln!(out, " from {}", quote(&e.source))?;
     }
@@ -64,22 +70,42 @@ pub(super) fn window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErro
     Ok(())
 }
 
-pub(super) fn expect(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+pub(super) fn expect(f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
     let effect = match f.any("the effect")?.as_str() {
         "screen" => Effect::Screen {
             width: f.number("the width")?,
             height: f.number("the height")?,
-            rgb: digest(f)?,
+            rgb: contents.digest(f)?,
         },
         "interrupts" => Effect::Interrupts {
             count: f.number("the count")?,
         },
-        "window" => Effect::Window {
-            number: f.number("the window")?,
-            offset: f.number("the offset")?,
-            bytes: f.number("the bytes")?,
-            digest: digest(f)?,
-        },
+        "window" => {
+            let (number, offset) = (f.number("the window")?, f.number("the offset")?);
+            let bytes = f.number("the bytes")?;
+            Effect::Window {
+                number,
+                offset,
+                bytes,
+                digest: contents.digest_of(f, bytes)?,
+            }
+        }
+        "memory" => {
+            let (offset, bytes) = (f.offset("the offset")?, f.number("the bytes")?);
+            Effect::Memory {
+                offset,
+                bytes,
+                digest: contents.digest_of(f, bytes)?,
+            }
+        }
+        "output" => {
+            let name = f.text("the name")?;
+            let bytes = plan.outputs.iter().find(|o| o.name == name).map_or(0, |o| o.bytes);
+            Effect::Output {
+                name,
+                digest: contents.digest_of(f, bytes)?,
+            }
+        }
         other => return Err(f.error(format!("`{other}` is not an effect"))),
     };
     f.word("from")?;

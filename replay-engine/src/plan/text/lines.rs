@@ -28,26 +28,47 @@ pub(super) fn quote(text: &str) -> String {
 /// The fields of a line, taken one after another.
 pub(super) struct Fields<'a> {
     line: usize,
+    whole: &'a str,
     rest: &'a str,
+    /// Byte of the line at which what was taken last begins.
+    at: usize,
+    /// Start of the arena, once it is told.
+    base: Option<u64>,
 }
 
 impl<'a> Fields<'a> {
-    pub fn new(line: usize, text: &'a str) -> Result<Self, TextError> {
-        Ok(Self {
+    pub fn new(line: usize, text: &'a str, base: Option<u64>) -> Self {
+        let whole = text.trim_end();
+        Self {
             line,
-            rest: text.trim(),
-        })
+            whole,
+            rest: whole.trim_start(),
+            at: whole.len() - whole.trim_start().len(),
+            base,
+        }
     }
 
     pub fn error(&self, reason: String) -> TextError {
         TextError {
             line: self.line,
+            column: self.whole.get(..self.at).map_or(0, |t| t.chars().count()) + 1,
             reason,
         }
     }
 
+    /// What is taken next begins here.
+    fn begin(&mut self) {
+        self.at = self.whole.len() - self.rest.len();
+    }
+
+    /// Whether quoted text is next.
+    pub fn quoted(&self) -> bool {
+        self.rest.starts_with('"')
+    }
+
     /// The next word, quoted or not.
     pub fn any(&mut self, what: &str) -> Result<String, TextError> {
+        self.begin();
         if self.rest.is_empty() {
             return Err(self.error(format!("{what} is missing")));
         }
@@ -55,6 +76,47 @@ impl<'a> Fields<'a> {
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
         Ok(word.to_owned())
+    }
+
+    /// A number, or an address of the arena, `arena+0x1000`: how far that is from the arena's start.
+    fn relative(&mut self, what: &str) -> Result<(u64, bool), TextError> {
+        let word = self.any(what)?;
+        match word.strip_prefix("arena+") {
+            Some(offset) => Ok((self.parse(offset, what)?, true)),
+            None => Ok((self.parse(&word, what)?, false)),
+        }
+    }
+
+    /// A number; `arena+0x1000` is that address.
+    pub fn address(&mut self, what: &str) -> Result<u64, TextError> {
+        match self.relative(what)? {
+            (n, false) => Ok(n),
+            (n, true) => {
+                let base = self
+                    .base
+                    .ok_or_else(|| self.error("the line `arena` is to come before".to_owned()))?;
+                let sum = base.checked_add(n);
+                sum.ok_or_else(|| self.error(format!("{what}: beyond all addresses")))
+            }
+        }
+    }
+
+    /// A number; `arena+0x1000` is the offset alone.
+    pub fn offset(&mut self, what: &str) -> Result<u64, TextError> {
+        Ok(self.relative(what)?.0)
+    }
+
+    /// A frame's number; `arena+0x1000` is the frame there.
+    pub fn frame(&mut self, what: &str) -> Result<u64, TextError> {
+        let mut ahead = Self { ..*self };
+        if ahead.any(what)?.starts_with("arena+") {
+            let at = self.address(what)?;
+            if !at.is_multiple_of(4096) {
+                return Err(self.error(format!("{what}: not a multiple of 4096")));
+            }
+            return Ok(at / 4096);
+        }
+        self.number(what)
     }
 
     pub fn word(&mut self, expected: &str) -> Result<(), TextError> {
@@ -70,7 +132,7 @@ impl<'a> Fields<'a> {
         self.parse(&word, what)
     }
 
-    fn parse<T: TryFrom<u64>>(&self, word: &str, what: &str) -> Result<T, TextError> {
+    pub fn parse<T: TryFrom<u64>>(&self, word: &str, what: &str) -> Result<T, TextError> {
         let value = match word.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => word.parse(),
@@ -99,6 +161,7 @@ impl<'a> Fields<'a> {
 
     /// Quoted text.
     pub fn text(&mut self, what: &str) -> Result<String, TextError> {
+        self.begin();
         let Some(inner) = self.rest.strip_prefix('"') else {
             return Err(self.error(format!("{what} is to stand in quotes")));
         };
@@ -133,9 +196,10 @@ impl<'a> Fields<'a> {
         Err(self.error(format!("{what} has no closing quote")))
     }
 
-    /// Nothing is left.
-    pub fn end(&self) -> Result<(), TextError> {
-        if self.rest.is_empty() {
+    /// Nothing is left but a comment.
+    pub fn end(&mut self) -> Result<(), TextError> {
+        self.begin();
+        if self.rest.is_empty() || self.rest.starts_with('#') {
             return Ok(());
         }
         Err(self.error(format!("`{}` is left over", self.rest)))

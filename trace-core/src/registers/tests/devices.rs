@@ -187,3 +187,105 @@ fn what_reaches_memory_and_what_interrupts_is_marked() {
     assert_eq!(clock.named("RTC_DR").unwrap().replay.read, ReadRule::Any);
     assert_eq!(clock.named("RTC_PERIPHID3").unwrap().offset, 0xfec);
 }
+
+/// The files of an embedded map, one of them changed.
+fn changed(name: &str, file: &str, from: &str, to: &str) -> Result<RegisterMap, String> {
+    let files = ALL.iter().find(|f| f[0].0.starts_with(name)).unwrap();
+    let mut hits = 0;
+    let texts: Vec<(&str, String)> = files
+        .iter()
+        .map(|(n, text)| match n.ends_with(file) {
+            true => {
+                hits += text.matches(from).count();
+                (*n, text.replacen(from, to, 1))
+            }
+            false => (*n, (*text).to_owned()),
+        })
+        .collect();
+    assert!(hits > 0, "{from}");
+    let files: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (*n, t.as_str())).collect();
+    RegisterMap::parse(&files).map_err(|e| e.to_string())
+}
+
+#[test]
+fn maps_tell_where_a_device_takes_addresses_from() {
+    for (name, addresses) in [
+        ("edu", &["EDU_DMA_SOURCE", "EDU_DMA_DESTINATION"][..]),
+        ("virtio-gpu", &["QUEUE_DESC", "QUEUE_DRIVER", "QUEUE_DEVICE"]),
+    ] {
+        let master = RegisterMap::by_name(name).unwrap().bus_master().unwrap();
+        assert_eq!(master.refused, None);
+        let names: Vec<&str> = master.addresses().iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, addresses);
+    }
+    for name in ["mali-jm", "rage128", "rv100", "bochs-display", "pl031"] {
+        assert!(RegisterMap::by_name(name).unwrap().bus_master().is_none(), "{name}");
+    }
+}
+
+#[test]
+fn an_address_that_is_not_typed_leaves_no_bus_mastering() {
+    let typed = "replay = true\nrole = \"bus-address\"\nzero = \"none\"\ndoc = \"Address on the bus of the ring that the driver";
+    let map = changed(
+        "virtio-gpu",
+        "common.toml",
+        typed,
+        &typed.replace("role = \"bus-address\"\n", ""),
+    )
+    .unwrap();
+    let why = map.bus_master().unwrap().refused.clone().unwrap();
+    assert!(why.contains("QUEUE_DRIVER_LO carries an address on the bus"), "{why}");
+    // Nor does one that the engine does not know.
+    let other = "\n[[register]]\nname = \"EXTRA\"\noffset = 0x28\nwidth = 8\naccess = \"rw\"\nreplay = true\nrole = \"bus-address\"\ndoc = \"More.\"\n\n[[register]]";
+    let map = changed("edu", "dma.toml", "\n[[register]]", other).unwrap();
+    let why = map.bus_master().unwrap().refused.clone().unwrap();
+    assert!(why.contains("the address in EXTRA is not told"), "{why}");
+}
+
+#[test]
+fn an_engine_that_cannot_be_is_refused() {
+    for (map, file, from, to, why) in [
+        (
+            "edu",
+            "dma.toml",
+            "source = \"EDU_DMA_SOURCE\"",
+            "source = \"EDU_DMA_SORCE\"",
+            "no register EDU_DMA_SORCE",
+        ),
+        (
+            "edu",
+            "dma.toml",
+            "source = \"EDU_DMA_SOURCE\"",
+            "source = \"EDU_ID\"",
+            "neither of 8 bytes nor a pair",
+        ),
+        ("edu", "dma.toml", "start = 0", "start = 64", "bit 64"),
+        ("edu", "dma.toml", "start = 0", "begin = 0", "begin"),
+        ("edu", "dma.toml", "engine = \"copy\"", "engine = \"magic\"", "magic"),
+        ("edu", "dma.toml", "local = [0x40000, 0x41000]", "", "the same `local`"),
+        (
+            "virtio-gpu",
+            "common.toml",
+            "length-at = 8",
+            "length-at = 13",
+            "outside the entry",
+        ),
+        (
+            "virtio-gpu",
+            "common.toml",
+            "number = 0x101",
+            "number = 0x100",
+            "two commands",
+        ),
+        (
+            "virtio-gpu",
+            "common.toml",
+            "never = [\"QUEUE_RESET\"]",
+            "never = [\"X\"]",
+            "no register X",
+        ),
+    ] {
+        let e = changed(map, file, from, to).unwrap_err();
+        assert!(e.contains(why), "{e}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Plans of devices that master the bus: what the verification lets through is followed by other means.
+
+use crate::input::Input;
+use crate::plans::change;
+use replay_core::{Action, Actions};
+use replay_engine::device::{Arena, Containment, DeviceInfo, Window};
+use replay_engine::plan::{self, BodyBuilder, Compiled, PlanMemory};
+use replay_engine::verify::verify;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::LazyLock;
+use trace_core::progress::Progress;
+use trace_core::recording::{Hardware, PciFunction, SpaceKind};
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// First byte of an input of `plan_verified` that starts from a sound plan of a virtio graphics device.
+pub(crate) const FIRST: u8 = 0xfe;
+
+// Registers that tell where a queue lies.
+const STATUS: u64 = 0x14;
+const SELECT: u64 = 0x16;
+const SIZE: u64 = 0x18;
+const ENABLE: u64 = 0x1c;
+const TABLE: u64 = 0x20;
+const RING: u64 = 0x28;
+const NOTIFY: u64 = 0x3000;
+
+fn device() -> DeviceInfo {
+    DeviceInfo {
+        name: "fuzz".into(),
+        description: String::new(),
+        gpu_id: 0,
+        gpu_name: "virtio-gpu".into(),
+        register_map: "virtio-gpu".into(),
+        containment: Containment::None,
+        hardware: Some(Hardware::Pci(PciFunction {
+            vendor: 0x1af4,
+            device: 0x1050,
+            ..PciFunction::default()
+        })),
+        windows: vec![Window {
+            number: 0,
+            name: "bar4".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        }],
+        arena: Arena {
+            base: PhysAddr(0x8_7654_0000),
+            pages: 64,
+        },
+        virtual_time: false,
+        computes: false,
+    }
+}
+
+static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
+    let file = include_bytes!("../../sample-traces/qemu/virtio-gpu.kine");
+    let recording = trace_core::container::from_bytes(file.to_vec()).ok()?;
+    let options = plan::CompileOptions::default();
+    plan::compile(
+        &recording,
+        &plan::Edits::default(),
+        &device(),
+        &options,
+        &Progress::new(),
+    )
+    .ok()
+});
+
+/// A plan that can be moved into other memory is refused or proved there as anywhere.
+pub(crate) fn moved(whole: &Compiled) {
+    if let Ok(moved) = whole.moved_to(&device()) {
+        let _ = verify(&moved.plan, &moved.pages, &device());
+    }
+}
+
+/// The sound plan, changed as the input says, 12 bytes a change.
+pub(crate) fn verified(data: &[u8]) -> bool {
+    let sound = SOUND.as_ref().cloned();
+    let mut compiled = sound.unwrap_or_else(|| panic!("the sample does not compile"));
+    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
+    let mut input = Input(data);
+    while !input.is_empty() {
+        change(&mut compiled, &mut actions, &mut input);
+    }
+    let mut body = BodyBuilder::new();
+    for action in &actions {
+        let _ = body.push(action);
+    }
+    (compiled.plan.body, compiled.plan.actions) = body.finish();
+    if verify(&compiled.plan, &compiled.pages, &device()).is_err() {
+        return false;
+    }
+    follow(&compiled);
+    true
+}
+
+/// Follows the queues of a verified plan as plainly as can be: at every doorbell each chain that waits names the plan's
+/// own pages.
+fn follow(compiled: &Compiled) {
+    let plan = &compiled.plan;
+    let (Ok(mut memory), Ok(images)) = (
+        PlanMemory::of(plan, &compiled.pages),
+        plan.change_images(&compiled.pages),
+    ) else {
+        panic!("a verified plan lacks a page")
+    };
+    let own = plan.arena.base.0..plan.arena.base.0 + plan.used_pages * PAGE_SIZE as u64;
+    let (mut registers, mut queues, mut selected) = (HashMap::new(), BTreeMap::new(), 0);
+    for action in Actions::new(&plan.body).map_while(Result::ok) {
+        match action {
+            Action::Put { .. } | Action::Copy { .. } => {
+                assert!(memory.carry_out(&action, &images), "a verified change cannot be made");
+            }
+            // The check has its end waited for.
+            Action::Write {
+                offset: STATUS,
+                value: 0,
+                ..
+            } => queues.clear(),
+            Action::Write {
+                offset: SELECT, value, ..
+            } => selected = value,
+            Action::Write { offset, value, .. } => {
+                registers.insert((selected, offset), value);
+                let part = |r: u64| registers.get(&(selected, r)).copied().unwrap_or(0);
+                let whole = |r: u64| part(r) | part(r + 4) << 32;
+                if offset == ENABLE {
+                    queues.insert(selected, (whole(TABLE), whole(RING), part(SIZE), 0u16));
+                }
+                if !(NOTIFY..NOTIFY + 0x100).contains(&offset) {
+                    continue;
+                }
+                for (table, ring, size, next) in queues.values_mut() {
+                    chains(&memory, &own, (*table, *ring, *size), next);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Follows the chains of a queue that wait.
+fn chains(memory: &PlanMemory<'_>, own: &Range<u64>, (table, ring, size): (u64, u64, u64), next: &mut u16) {
+    let index = half(memory, ring + 2);
+    while *next != index {
+        let mut at = u64::from(half(memory, ring + 4 + u64::from(*next) % size * 2));
+        for _ in 0..=size {
+            let d = table + at * 16;
+            let parts: Vec<u64> = (0..8).map(|i| u64::from(half(memory, d + i * 2))).collect();
+            let [a, b, c, e, low, high, flags, following] = parts[..] else {
+                return;
+            };
+            let (address, bytes) = (a | b << 16 | c << 32 | e << 48, low | high << 16);
+            let end = address.checked_add(bytes);
+            assert!(
+                own.contains(&address) && end.is_some_and(|e| e <= own.end),
+                "a verified plan names {bytes} bytes at {address:#x}, which are not its own"
+            );
+            if flags & 1 == 0 {
+                break;
+            }
+            at = following;
+        }
+        *next = next.wrapping_add(1);
+    }
+}
+
+fn half(memory: &PlanMemory<'_>, at: u64) -> u16 {
+    let byte = |at: u64| {
+        let page = memory.page(PhysAddr(at).frame());
+        let byte = page.and_then(|p| p.get(PhysAddr(at).in_page()));
+        u16::from(*byte.unwrap_or_else(|| panic!("a verified plan has a queue at {at:#x}")))
+    };
+    byte(at) | byte(at + 1) << 8
+}

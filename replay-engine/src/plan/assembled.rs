@@ -1,0 +1,189 @@
+//! A plan that is there already, for a device with other memory; and a plan with its page images as one file.
+
+use super::bus::{Ground, Mover, Piece, Trouble};
+use super::{BodyBuilder, CompileError, Compiled, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
+use crate::device::{DeviceInfo, space};
+use replay_core::{Action, Actions};
+use std::collections::BTreeMap;
+use trace_core::recording::{Page, zero_digest};
+use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+
+/// First bytes of a plan with its page images.
+pub const WHOLE_MAGIC: [u8; 8] = *b"KINEPLNP";
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// The memory of the plan as it was made.
+struct Made<'w, 'a> {
+    memory: &'w PlanMemory<'a>,
+    start: u64,
+    end: u64,
+}
+
+impl Ground for Made<'_, '_> {
+    fn page(&self, frame: u64) -> Option<&Page> {
+        self.memory.page(frame)
+    }
+
+    fn holds(&self, at: u64, bytes: u64) -> bool {
+        at >= self.start && at < self.end && at.checked_add(bytes).is_some_and(|end| end <= self.end)
+    }
+}
+
+impl Compiled {
+    /// The plan for a device whose memory lies elsewhere: the addresses that its registers and its memory are typed to
+    /// carry are moved, as those of a recording are.
+    ///
+    /// # Errors
+    /// When the device grants too little memory, or an address is not known.
+    pub fn moved_to(&self, target: &DeviceInfo) -> Result<Self, CompileError> {
+        let mut new = self.clone();
+        if self.plan.arena == target.arena || self.plan.hardware.is_none() {
+            return Ok(new);
+        }
+        let (old, to) = (self.plan.arena, target.arena);
+        if self.plan.used_pages > to.pages {
+            return Err(CompileError::ArenaTooSmall { pages: to.pages });
+        }
+        let shift = |at: u64| at.wrapping_sub(old.base.0).wrapping_add(to.base.0);
+        new.plan.arena = to;
+        for p in &mut new.plan.pages {
+            p.frame = p.frame.wrapping_sub(old.base.frame()).wrapping_add(to.base.frame());
+        }
+        for o in new.plan.outputs.iter_mut().chain(&mut new.plan.buffers) {
+            o.va = GpuVa(shift(o.va.0));
+        }
+        if self.plan.masters {
+            self.move_body(&mut new.plan, target)?;
+        }
+        Ok(new)
+    }
+
+    fn move_body(&self, new: &mut Plan, target: &DeviceInfo) -> Result<(), CompileError> {
+        let plan = &self.plan;
+        let map = RegisterMap::by_name(&plan.register_map).ok_or_else(|| CompileError::UnknownMap {
+            name: plan.register_map.clone(),
+        })?;
+        let refused = |event: u32| {
+            move |Trouble(why): Trouble| CompileError::BusMastering {
+                event: event.into(),
+                why,
+            }
+        };
+        let (start, bytes) = (plan.arena.base.0, plan.used_pages.saturating_mul(PAGE));
+        let end = start.saturating_add(bytes);
+        let limit = plan.budgets.poll_ns;
+        let mut mover = Mover::new(map, [(start..end, 0)], target.arena.base.0, limit).map_err(refused(0))?;
+        let missing = |frame| CompileError::PageMissing { frame };
+        let mut memory = PlanMemory::of(plan, &self.pages).map_err(|m| missing(m.frame))?;
+        let images = plan.change_images(&self.pages).map_err(|(n, _)| missing(n as u64))?;
+        for action in Actions::new(&plan.body) {
+            let action = action.map_err(|e| CompileError::Undecodable { message: e.to_string() })?;
+            let event = action.event();
+            let (offset, bytes) = match action {
+                Action::Put { offset, width, .. } => (offset, u64::from(width)),
+                Action::Copy { offset, bytes, .. } => (offset, u64::from(bytes)),
+                _ => (0, 0),
+            };
+            if bytes > 0 && !memory.carry_out(&action, &images) {
+                let frame = PhysAddr(start.saturating_add(offset)).frame();
+                return Err(missing(frame));
+            }
+            let ground = Made {
+                memory: &memory,
+                start,
+                end,
+            };
+            match action {
+                Action::Write {
+                    space: space::REGISTERS,
+                    offset,
+                    width,
+                    value,
+                    ..
+                } => mover.write(event, offset, width, value, &ground),
+                Action::Put { .. } | Action::Copy { .. } => {
+                    let piece = Piece {
+                        at: start.saturating_add(offset),
+                        bytes,
+                        action,
+                    };
+                    mover.change(event, vec![piece], &ground)
+                }
+                other => {
+                    mover.other(other, |offset| start.checked_add(offset));
+                    Ok(())
+                }
+            }
+            .map_err(refused(event))?;
+        }
+        let mut body = BodyBuilder::new();
+        mover.actions.iter().try_for_each(|a| body.push(a))?;
+        (new.body, new.actions) = body.finish();
+        let waits = mover.moved.waits.iter().map(|event| Rewrite {
+            kind: RewriteKind::WaitAdded,
+            event: Some(u64::from(*event)),
+            detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
+        });
+        new.rewrites.extend(waits);
+        new.rewrites.push(Rewrite {
+            kind: RewriteKind::Address,
+            event: None,
+            detail: format!(
+                "memory {start:#x} to {end:#x} lies at {:#x}: {} addresses in registers and {} in memory are the agent's",
+                target.arena.base.0, mover.moved.registers, mover.moved.words
+            ),
+        });
+        Ok(())
+    }
+
+    /// The plan with its page images as the bytes of a file: magic, bytes of the plan, the plan, the images.
+    ///
+    /// # Errors
+    /// When the plan is too long for a record.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
+        let plan = self.plan.to_bytes()?;
+        let digests = self.plan.digests();
+        let mut out = Vec::with_capacity(16 + plan.len() + digests.len() * PAGE_SIZE);
+        out.extend_from_slice(&WHOLE_MAGIC);
+        out.extend_from_slice(&(plan.len() as u64).to_le_bytes());
+        out.extend_from_slice(&plan);
+        for page in digests.iter().filter_map(|d| self.pages.get(d)) {
+            out.extend_from_slice(&**page);
+        }
+        Ok(out)
+    }
+
+    /// The plan that such a file holds; one without images may be a bare plan.
+    ///
+    /// # Errors
+    /// When the bytes are not a plan, are of another version, or are cut off.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PlanError> {
+        let Some(rest) = bytes.strip_prefix(&WHOLE_MAGIC) else {
+            let plan = Plan::from_bytes(bytes)?;
+            return Ok(Self {
+                plan,
+                pages: BTreeMap::new(),
+            });
+        };
+        let cut = PlanError::Cut { bytes: bytes.len() };
+        let Some((length, rest)) = rest.split_first_chunk::<8>() else {
+            return Err(cut);
+        };
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok();
+        let Some((plan, images)) = length.and_then(|n| rest.split_at_checked(n)) else {
+            return Err(cut);
+        };
+        let plan = Plan::from_bytes(plan)?;
+        let (images, odd) = images.as_chunks::<PAGE_SIZE>();
+        if !odd.is_empty() {
+            return Err(cut);
+        }
+        let pages = images.iter().map(|p| (*blake3::hash(p).as_bytes(), Box::new(*p)));
+        Ok(Self {
+            plan,
+            pages: pages.filter(|(d, _)| *d != zero_digest()).collect(),
+        })
+    }
+}

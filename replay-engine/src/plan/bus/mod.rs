@@ -1,0 +1,224 @@
+//! Follows what a device that masters the bus is told, as its register map types it: which memory it may read and write
+//! by itself, and from when to when. The compiler and the verifier of plans ask the same questions in the same way.
+
+mod copy;
+mod mover;
+mod queues;
+mod ranges;
+mod walk;
+
+use super::Touch;
+use copy::CopyBus;
+pub(crate) use mover::{Mover, Piece};
+use queues::QueueBus;
+pub(crate) use ranges::Ranges;
+use std::ops::Range;
+use trace_core::PhysAddr;
+use trace_core::recording::Page;
+use trace_core::registers::{AddressRegister, BusEngine, RegisterMap, Role};
+
+/// Why a device may not master the bus, in words for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble(pub String);
+
+impl Trouble {
+    pub fn new<T>(why: impl Into<String>) -> Result<T, Self> {
+        Err(Self(why.into()))
+    }
+}
+
+/// Memory that the device is given, as the CPU left it.
+pub(crate) trait Ground {
+    /// The image in a frame that the device is given; `None` for others.
+    fn page(&self, frame: u64) -> Option<&Page>;
+
+    /// Whether all these bytes are the device's to reach, one after another.
+    fn holds(&self, at: u64, bytes: u64) -> bool;
+
+    /// Takes steps of work; `false` when that is too much.
+    fn spend(&self, _steps: u64) -> bool {
+        true
+    }
+}
+
+/// Reads bytes that may lie in several frames. `None` where a frame is none of the device's.
+pub(crate) fn read<const N: usize>(ground: &dyn Ground, at: u64) -> Option<[u8; N]> {
+    let mut out = [0; N];
+    for (i, to) in out.iter_mut().enumerate() {
+        let at = PhysAddr(at.checked_add(i as u64)?);
+        *to = *ground.page(at.frame())?.get(at.in_page())?;
+    }
+    Some(out)
+}
+
+/// A word of 8 bytes in memory that the device takes as an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// Where it stands.
+    pub at: u64,
+    /// The address.
+    pub value: u64,
+}
+
+/// An address register whose value is put to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// Number of the queue that the register was of; 0 where there are none.
+    pub queue: u16,
+    /// Offset of the register or of its low half.
+    pub low: u32,
+    /// Offset of the high half.
+    pub high: Option<u32>,
+    /// The address.
+    pub value: u64,
+}
+
+/// What an action makes the device take as addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub registers: Vec<Used>,
+    pub words: Vec<Word>,
+}
+
+/// What must be seen before the device is known to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    /// The register at this offset reads so.
+    Register { offset: u32, width: u8, expected: u64 },
+    /// The 16 bits at this address of memory read so.
+    Memory { at: u64, expected: u16 },
+}
+
+/// A poll that ends before anything else happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Polled {
+    Register {
+        offset: u32,
+        mask: u64,
+        expected: u64,
+    },
+    Memory {
+        at: u64,
+        width: u8,
+        mask: u64,
+        expected: u64,
+    },
+}
+
+/// A device that masters the bus, as far as it is known by what it was told.
+pub(crate) enum Bus<'m> {
+    Copy(CopyBus<'m>),
+    Queues(Box<QueueBus<'m>>),
+}
+
+impl<'m> Bus<'m> {
+    /// The device that a map describes, after a reset.
+    ///
+    /// # Errors
+    /// When the map does not tell where its addresses come from, or not of all of them.
+    pub fn of(map: &'m RegisterMap) -> Result<Self, Trouble> {
+        let Some(master) = map.bus_master() else {
+            return Trouble::new(format!(
+                "the register map `{}` does not tell where the device takes addresses from",
+                map.name()
+            ));
+        };
+        if let Some(why) = &master.refused {
+            return Trouble::new(why.clone());
+        }
+        Ok(match &master.engine {
+            BusEngine::Copy(engine) => Self::Copy(CopyBus::new(engine)),
+            BusEngine::Virtqueue(engine) => Self::Queues(Box::new(QueueBus::new(engine))),
+        })
+    }
+
+    /// A write of registers, before it is made.
+    pub fn write(&mut self, touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+        untyped(touch, value, ground)?;
+        match self {
+            Self::Copy(c) => c.write(touch, value, ground),
+            Self::Queues(q) => q.write(touch, value, ground),
+        }
+    }
+
+    /// Number of the queue that address registers are of now.
+    pub fn queue(&self) -> u16 {
+        match self {
+            Self::Copy(_) => 0,
+            Self::Queues(q) => q.selected(),
+        }
+    }
+
+    /// Whether the CPU may change these bytes now.
+    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), Trouble> {
+        match self {
+            Self::Copy(c) => c.may_change(at, bytes),
+            Self::Queues(q) => q.may_change(at, bytes),
+        }
+    }
+
+    /// The CPU has changed these bytes.
+    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+        match self {
+            Self::Copy(_) => Ok(Taken::default()),
+            Self::Queues(q) => q.changed(at, bytes, ground),
+        }
+    }
+
+    /// Where the device looks for new work by itself: a change there is apart from every other.
+    pub fn indices(&self) -> Vec<Range<u64>> {
+        match self {
+            Self::Copy(_) => Vec::new(),
+            Self::Queues(q) => q.indices(),
+        }
+    }
+
+    /// What must be seen before it is known to be done; nothing where it is.
+    pub fn settle(&self) -> Vec<Settle> {
+        match self {
+            Self::Copy(c) => c.settle(),
+            Self::Queues(q) => q.settle(),
+        }
+    }
+
+    /// A poll has ended on its value. `false`: nothing of the device's work is known by it.
+    pub fn polled(&mut self, polled: Polled) -> bool {
+        match self {
+            Self::Copy(c) => c.polled(polled),
+            Self::Queues(q) => q.polled(polled),
+        }
+    }
+}
+
+/// A value that points to the device's memory goes only into registers that are typed as addresses.
+fn untyped(touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<(), Trouble> {
+    for p in touch.parts() {
+        let bits = p.bits(value);
+        let typed = p.register.replay.role == Some(Role::BusAddress);
+        if !typed && p.bytes >= 4 && ground.holds(bits, 1) {
+            return Trouble::new(format!(
+                "{} receives {bits:#x}, which lies in the memory that the device is given, and the map does not type it \
+                 as an address",
+                p.register.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The register that is written whole and alone; an error where only a part of one of these is, or several.
+fn whole(touch: &Touch<'_>, ours: impl Fn(u32) -> bool) -> Result<Option<u32>, Trouble> {
+    let mut parts = touch.parts().iter();
+    match (parts.next(), parts.next()) {
+        (Some(p), None) if p.whole() => Ok(Some(p.register.offset)),
+        _ if touch.registers().any(|r| ours(r.offset)) => Trouble::new(format!(
+            "{} is no write of one whole register, and the device takes addresses from it",
+            touch.name()
+        )),
+        _ => Ok(None),
+    }
+}
+
+fn is(register: &AddressRegister, offset: u32) -> bool {
+    register.low == offset || register.high == Some(offset)
+}

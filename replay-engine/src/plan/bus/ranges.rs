@@ -1,0 +1,96 @@
+//! A set of bytes, as ranges that do not touch.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges {
+    /// Start to end, not included.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// Adds bytes.
+    pub fn add(&mut self, range: Range<u64>) {
+        let (mut start, mut end) = (range.start, range.end);
+        if start >= end {
+            return;
+        }
+        // All that touch it become one with it.
+        while let Some((s, e)) = self.ranges.range(..=end).next_back().map(|(s, e)| (*s, *e)) {
+            if e < start {
+                break;
+            }
+            self.ranges.remove(&s);
+            (start, end) = (start.min(s), end.max(e));
+        }
+        self.ranges.insert(start, end);
+    }
+
+    /// The ranges, rising; no two touch.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.ranges.iter().map(|(s, e)| *s..*e)
+    }
+
+    /// Takes bytes away.
+    pub fn remove(&mut self, range: Range<u64>) {
+        while let Some((s, e)) = self.overlapping(&range) {
+            self.ranges.remove(&s);
+            if s < range.start {
+                self.ranges.insert(s, range.start);
+            }
+            if e > range.end {
+                self.ranges.insert(range.end, e);
+            }
+        }
+    }
+
+    /// Whether any of these bytes is in the set.
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.overlapping(range).is_some()
+    }
+
+    fn overlapping(&self, range: &Range<u64>) -> Option<(u64, u64)> {
+        if range.start >= range.end {
+            return None;
+        }
+        let last = self.ranges.range(..range.end).next_back();
+        last.map(|(s, e)| (*s, *e)).filter(|(_, e)| *e > range.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_ranges_is_the_set_of_its_bytes() {
+        let mut state = 7u64;
+        let mut next = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % n
+        };
+        for _ in 0..200 {
+            let (mut set, mut bytes) = (Ranges::default(), [false; 64]);
+            for _ in 0..40 {
+                let from = next(64);
+                let range = from..from + next(64 - from + 1);
+                let add = next(3) > 0;
+                if add {
+                    set.add(range.clone());
+                } else {
+                    set.remove(range.clone());
+                }
+                range.for_each(|i| bytes[i as usize] = add);
+                let from = next(64);
+                let asked = from..from + next(64 - from + 1);
+                assert_eq!(
+                    set.overlaps(&asked),
+                    asked.clone().any(|i| bytes[i as usize]),
+                    "{set:?} {asked:?}"
+                );
+            }
+        }
+    }
+}

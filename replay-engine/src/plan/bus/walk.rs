@@ -1,0 +1,205 @@
+//! One chain of descriptors and the command in it: what the device reads, what it writes, which words it takes as
+//! addresses.
+
+use super::queues::{Queue, QueueBus, overlap};
+use super::{Ground, Trouble, Word, read};
+use std::ops::Range;
+use trace_core::registers::BusCommand;
+
+/// Flags of a descriptor: another follows; the device writes.
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+/// A descriptor names a table of more.
+const INDIRECT: u16 = 4;
+
+/// What a chain makes the device do.
+pub(super) struct Chain {
+    pub reads: Vec<Range<u64>>,
+    pub writes: Vec<Range<u64>>,
+    pub words: Vec<Word>,
+}
+
+impl Chain {
+    /// Follows a chain of queue `number` from its head, through memory as it stands.
+    pub fn walk(bus: &QueueBus<'_>, number: u16, q: &Queue, head: u16, ground: &dyn Ground) -> Result<Self, Trouble> {
+        let mut chain = Self {
+            reads: Vec::new(),
+            writes: Vec::new(),
+            words: Vec::new(),
+        };
+        let mut index = head;
+        for _ in 0..q.size {
+            let place = || format!("descriptor {index} of queue {number}");
+            if !ground.spend(4) {
+                return Trouble::new("following the queues takes too many steps");
+            }
+            if u64::from(index) >= q.size {
+                return Trouble::new(format!("{} does not exist: there are {}", place(), q.size));
+            }
+            let at = q.descriptors.saturating_add(16 * u64::from(index));
+            let range = at..at.saturating_add(16);
+            let Some(bytes) = read::<16>(ground, at).filter(|_| bus.known(&range)) else {
+                return Trouble::new(format!("{} is memory that the device may have written", place()));
+            };
+            let [address, rest] = [0, 8].map(|i| word(&bytes, i));
+            let (length, flags, next) = (rest & 0xffff_ffff, (rest >> 32) as u16, (rest >> 48) as u16);
+            if flags & !(NEXT | WRITE) != 0 {
+                let what = match flags & INDIRECT {
+                    0 => format!("flags {flags:#x} that are not known"),
+                    _ => "a table of more descriptors, which is not followed".to_owned(),
+                };
+                return Trouble::new(format!("{} has {what}", place()));
+            }
+            if length == 0 || !ground.holds(address, length) {
+                return Trouble::new(format!(
+                    "{} names {length} bytes at {address:#x}, which are not all memory that the device is given",
+                    place()
+                ));
+            }
+            let named = address..address.saturating_add(length);
+            if flags & WRITE != 0 {
+                if bus.structures().any(|s| overlap(&s, &named)) {
+                    return Trouble::new(format!(
+                        "{} has the device write at {address:#x}, over a queue that it takes addresses from",
+                        place()
+                    ));
+                }
+                chain.writes.push(named);
+            } else if chain.writes.is_empty() {
+                chain.reads.push(named);
+            } else {
+                return Trouble::new(format!("{} is read behind one that is written", place()));
+            }
+            chain.words.push(Word { at, value: address });
+            if flags & NEXT == 0 {
+                chain.command(bus, number, head, ground)?;
+                return Ok(chain);
+            }
+            index = next;
+        }
+        Trouble::new(format!(
+            "the chain from descriptor {head} of queue {number} does not end"
+        ))
+    }
+
+    /// The command that the chain's buffers begin with, and the addresses in it.
+    fn command(&mut self, bus: &QueueBus<'_>, number: u16, head: u16, ground: &dyn Ground) -> Result<(), Trouble> {
+        let place = format!("the command at descriptor {head} of queue {number}");
+        let text = Text {
+            parts: &self.reads,
+            bus,
+            ground,
+        };
+        let Some(kind) = text.u32(0) else {
+            return Trouble::new(format!("{place} has no 4 bytes, or the device may have written them"));
+        };
+        let known = bus.engine.commands.iter().find(|c| c.number == kind);
+        let Some(command) = known else {
+            return Trouble::new(format!(
+                "{place}, {kind:#x}, is none of which the map tells what addresses it has"
+            ));
+        };
+        let (entries, words) = addresses(&text, command, &place)?;
+        // Behind the typed ones no word may be an address.
+        let bytes = text.bytes();
+        if !ground.spend(bytes / 8) {
+            return Trouble::new("following the queues takes too many steps");
+        }
+        let mut at = 0;
+        while at + 8 <= bytes {
+            if !overlap(&entries, &(at..at + 8))
+                && let Some((_, value)) = text.u64(at)
+                && ground.holds(value, 1)
+            {
+                return Trouble::new(format!(
+                    "{place}, {}, carries {value:#x} at byte {at}, which lies in the memory that the device is given, and \
+                     the map does not type it as an address",
+                    command.name
+                ));
+            }
+            at += 8;
+        }
+        self.words.extend(words);
+        Ok(())
+    }
+}
+
+/// The addresses in a command: where the list of them stands, in bytes of the command, and the words.
+fn addresses(text: &Text<'_>, command: &BusCommand, place: &str) -> Result<(Range<u64>, Vec<Word>), Trouble> {
+    let mut words = Vec::new();
+    let Some(e) = command.entries else {
+        return Ok((0..0, words));
+    };
+    let name = &command.name;
+    let short = || {
+        Trouble(format!(
+            "{place}, {name}, has fewer bytes than entries, or the device may have written them"
+        ))
+    };
+    let count = u64::from(text.u32(e.count_at.into()).ok_or_else(short)?);
+    let first = u64::from(e.first_at);
+    let end = count.checked_mul(e.bytes.into()).and_then(|b| b.checked_add(first));
+    let end = end.filter(|end| *end <= text.bytes()).ok_or_else(short)?;
+    for n in 0..count {
+        if !text.ground.spend(2) {
+            return Trouble::new("following the queues takes too many steps");
+        }
+        // In range: the end of the last one is.
+        let entry = first + n * u64::from(e.bytes);
+        let (at, value) = text.u64(entry + u64::from(e.address_at)).ok_or_else(short)?;
+        let length = text.u32(entry + u64::from(e.length_at)).ok_or_else(short)?;
+        if length == 0 || !text.ground.holds(value, length.into()) {
+            return Trouble::new(format!(
+                "entry {n} of {place}, {name}, names {length} bytes at {value:#x}, which are not all memory that the \
+                 device is given"
+            ));
+        }
+        words.push(Word { at, value });
+    }
+    Ok((first..end, words))
+}
+
+/// The bytes that a chain's buffers hold, one after another.
+struct Text<'a> {
+    parts: &'a [Range<u64>],
+    bus: &'a QueueBus<'a>,
+    ground: &'a dyn Ground,
+}
+
+impl Text<'_> {
+    fn bytes(&self) -> u64 {
+        self.parts
+            .iter()
+            .fold(0u64, |sum, p| sum.saturating_add(p.end - p.start))
+    }
+
+    /// Where so many bytes stand in memory, in one buffer and as the CPU left them.
+    fn place(&self, at: u64, bytes: u64) -> Option<u64> {
+        let mut before = 0u64;
+        for p in self.parts {
+            let size = p.end - p.start;
+            if at < before.saturating_add(size) {
+                let from = p.start.checked_add(at - before)?;
+                let range = from..from.checked_add(bytes)?;
+                return (range.end <= p.end && self.bus.known(&range)).then_some(from);
+            }
+            before = before.saturating_add(size);
+        }
+        None
+    }
+
+    fn u32(&self, at: u64) -> Option<u32> {
+        read::<4>(self.ground, self.place(at, 4)?).map(u32::from_le_bytes)
+    }
+
+    /// The word and where it stands.
+    fn u64(&self, at: u64) -> Option<(u64, u64)> {
+        let from = self.place(at, 8)?;
+        Some((from, u64::from_le_bytes(read::<8>(self.ground, from)?)))
+    }
+}
+
+fn word(bytes: &[u8; 16], from: usize) -> u64 {
+    let word = bytes.get(from..).and_then(|b| b.first_chunk::<8>());
+    word.map_or(0, |w| u64::from_le_bytes(*w))
+}

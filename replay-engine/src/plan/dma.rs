@@ -1,0 +1,238 @@
+//! Memory of a recorded device that reads and writes it by itself: what of it the recording tells, and where it goes in
+//! the arena.
+
+use super::bus::{Ground, Mover, Piece, Ranges, Trouble};
+use super::relocate::CpuMemory;
+use super::{CompileError, PlanPage};
+use crate::device::Arena;
+use replay_core::Action;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use trace_core::recording::{Digest, DmaMapRow, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
+use trace_core::registers::RegisterMap;
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Most bytes of a change that is told as a value.
+const VALUE_BYTES: u64 = 8;
+
+/// Recorded memory, as the CPU left it.
+struct Recorded<'a> {
+    cpu: CpuMemory<'a>,
+    /// Start and end of each run of frames.
+    runs: BTreeMap<u64, u64>,
+}
+
+impl Ground for Recorded<'_> {
+    fn page(&self, frame: u64) -> Option<&Page> {
+        self.holds(frame.checked_mul(PAGE)?, 1)
+            .then(|| self.cpu.frame(frame).unwrap_or(&ZERO_PAGE))
+    }
+
+    fn holds(&self, at: u64, bytes: u64) -> bool {
+        let run = self.runs.range(..=at).next_back();
+        run.is_some_and(|(_, end)| at.checked_add(bytes).is_some_and(|e| e <= *end))
+    }
+}
+
+/// A recording's memory on its way into the arena.
+pub(super) struct Dma<'a> {
+    recording: &'a Recording,
+    recorded: Recorded<'a>,
+    pub mover: Mover<'a>,
+    /// Runs of frames, with their place from the arena's start in bytes.
+    pub runs: Vec<(Range<u64>, u64)>,
+    images: Vec<Digest>,
+    by_image: HashMap<Digest, u32>,
+    by_digest: BTreeMap<Digest, Box<Page>>,
+    first_frame: u64,
+}
+
+/// What a plan takes from it.
+pub(super) struct Placed {
+    pub pages: Vec<PlanPage>,
+    pub used_pages: u64,
+    pub images: Vec<Digest>,
+    pub by_digest: BTreeMap<Digest, Box<Page>>,
+}
+
+/// All frames of which the recording tells anything, as ranges of bytes.
+fn frames(recording: &Recording) -> Ranges {
+    let mut all = Ranges::default();
+    let bytes = |frame: u64| frame.saturating_mul(PAGE);
+    for run in recording.memory.snapshots.iter().flat_map(|s| &s.runs) {
+        all.add(bytes(run.first_frame)..bytes(run.first_frame.saturating_add(run.count.into())));
+    }
+    for row in recording.events.host_writes.iter() {
+        all.add(bytes(row.frame())..bytes(row.frame().saturating_add(1)));
+    }
+    for row in recording.events.dma_maps.iter().filter(|r| r.bus != DmaMapRow::UNKNOWN) {
+        let end = row.bus.saturating_add(row.bytes).div_ceil(PAGE);
+        all.add(bytes(PhysAddr(row.bus).frame())..bytes(end));
+    }
+    all
+}
+
+impl<'a> Dma<'a> {
+    /// Places the recording's memory; `None` where the recording has none, or tells nothing of what is in it and the
+    /// map nothing of what the device does with it.
+    pub fn of(
+        recording: &'a Recording,
+        map: &'a RegisterMap,
+        arena: Arena,
+        limit_ns: u64,
+    ) -> Result<Option<Self>, CompileError> {
+        let held = recording.memory.snapshots.iter().any(|s| !s.runs.is_empty());
+        let contents = held || !recording.events.host_writes.is_empty();
+        if !contents {
+            return Ok(None);
+        }
+        let first_write = (0..recording.events.len()).find(|e| recording.events.host_write(*e).is_some());
+        if map.bus_master().is_none() && first_write.is_none() {
+            return Ok(None);
+        }
+        let (mut runs, mut to) = (Vec::new(), 0u64);
+        for range in frames(recording).iter() {
+            let bytes = range.end - range.start;
+            runs.push((range, to));
+            to = to.saturating_add(bytes);
+        }
+        if to.div_ceil(PAGE) > arena.pages {
+            return Err(CompileError::ArenaTooSmall { pages: arena.pages });
+        }
+        let refused = |Trouble(why)| CompileError::BusMastering {
+            event: first_write.unwrap_or(0) as u64,
+            why,
+        };
+        let mover = Mover::new(map, runs.iter().cloned(), arena.base.0, limit_ns).map_err(refused)?;
+        Ok(Some(Self {
+            recording,
+            recorded: Recorded {
+                cpu: CpuMemory::new(recording),
+                runs: runs.iter().map(|(r, _)| (r.start, r.end)).collect(),
+            },
+            mover,
+            runs,
+            images: Vec::new(),
+            by_image: HashMap::new(),
+            by_digest: BTreeMap::new(),
+            first_frame: arena.base.frame(),
+        }))
+    }
+
+    /// A write of registers at an event.
+    pub fn write(&mut self, event: u32, offset: u64, width: u8, value: u64) -> Result<(), Trouble> {
+        self.mover.write(event, offset, width, value, &self.recorded)
+    }
+
+    /// The host writes from event `at` on, which were seen together. Gives the event behind them.
+    pub fn host_writes(&mut self, at: usize) -> Result<usize, CompileError> {
+        let mut rows = Vec::new();
+        while let Some(row) = self.recording.events.host_write(at + rows.len()) {
+            rows.push(row);
+        }
+        let first = u32::try_from(at).unwrap_or(u32::MAX);
+        for (i, row) in rows.iter().enumerate() {
+            let failed = CompileError::HostWrite { event: (at + i) as u64 };
+            self.recorded.cpu.write(row).ok_or(failed)?;
+        }
+        let apart = self.mover.indices();
+        let mut pieces = Vec::new();
+        for row in &rows {
+            let (start, end) = (row.at, row.at.saturating_add(row.bytes.into()));
+            let mut cuts = vec![start, end];
+            cuts.extend(
+                apart
+                    .iter()
+                    .flat_map(|r| [r.start, r.end])
+                    .filter(|c| start < *c && *c < end),
+            );
+            cuts.sort_unstable();
+            cuts.dedup();
+            for (from, to) in cuts.iter().zip(cuts.iter().skip(1)) {
+                pieces.push(self.piece(first, row, *from..*to)?);
+            }
+        }
+        let refused = |Trouble(why)| CompileError::BusMastering { event: at as u64, why };
+        self.mover.change(first, pieces, &self.recorded).map_err(refused)?;
+        Ok(at + rows.len())
+    }
+
+    fn piece(&mut self, event: u32, row: &HostWriteRow, range: Range<u64>) -> Result<Piece, CompileError> {
+        let missing = CompileError::HostWrite { event: event.into() };
+        let store = &self.recording.memory.pages;
+        let (Some(page), Some(digest), Some(offset)) = (
+            store.page(PageId(row.page)),
+            store.digest(PageId(row.page)),
+            self.mover.offset(range.start),
+        ) else {
+            return Err(missing);
+        };
+        let bytes = range.end - range.start;
+        let from = PhysAddr(range.start).in_page();
+        let action = if bytes.is_power_of_two() && bytes <= VALUE_BYTES && range.start.is_multiple_of(bytes) {
+            let all = page.get(from..from + bytes as usize).ok_or(missing)?;
+            Action::Put {
+                event,
+                offset,
+                width: bytes as u8,
+                value: all.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)),
+            }
+        } else {
+            Action::Copy {
+                event,
+                offset,
+                bytes: bytes as u32,
+                image: self.image(digest, page)?,
+            }
+        };
+        Ok(Piece {
+            at: range.start,
+            bytes,
+            action,
+        })
+    }
+
+    fn image(&mut self, digest: Digest, page: &Page) -> Result<u32, CompileError> {
+        if let Some(number) = self.by_image.get(&digest) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.images.len()).map_err(|_| CompileError::TooManyImages)?;
+        self.images.push(digest);
+        self.by_image.insert(digest, number);
+        if digest != zero_digest() {
+            self.by_digest.entry(digest).or_insert_with(|| Box::new(*page));
+        }
+        Ok(number)
+    }
+
+    /// The pages that memory begins with, and the images.
+    pub fn place(mut self) -> Placed {
+        let start = self.recording.memory.at(0);
+        let (mut pages, mut used_pages) = (Vec::new(), 0);
+        for (range, to) in &self.runs {
+            let count = (range.end - range.start) / PAGE;
+            used_pages = to / PAGE + count;
+            for n in 0..count {
+                let Some(id) = start.page_id(range.start / PAGE + n).filter(|id| *id != PageId::ZERO) else {
+                    continue;
+                };
+                let store = &self.recording.memory.pages;
+                if let (Some(page), Some(digest)) = (store.page(id), store.digest(id)) {
+                    self.by_digest.entry(digest).or_insert_with(|| Box::new(*page));
+                    pages.push(PlanPage {
+                        frame: self.first_frame.saturating_add(to / PAGE + n),
+                        digest,
+                        role: FrameRole::Data,
+                    });
+                }
+            }
+        }
+        Placed {
+            pages,
+            used_pages,
+            images: self.images,
+            by_digest: self.by_digest,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The rules for a device that masters the bus: what it is told lies in the plan's own pages, and nothing changes under
+//! it.
+
+use super::limits::{MOST_CHANGED, budget};
+use super::work::Work;
+use super::{Reason, Refusal, Verified, refuse};
+use crate::plan::{Bus, Effect, Ground, PageSource, Plan, PlanMemory, Polled, Touch, Trouble};
+use replay_core::Action;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::Page;
+use trace_core::registers::RegisterMap;
+
+/// Bytes of a change that count as one step of the check.
+const STEP_BYTES: u64 = 64;
+
+/// A device and the plan's memory, followed along the body.
+pub(super) struct Master<'a> {
+    plan: &'a Plan,
+    bus: Bus<'a>,
+    memory: PlanMemory<'a>,
+    images: Vec<&'a Page>,
+    work: &'a Work<'a>,
+}
+
+/// The plan's used pages as the device may reach them.
+struct Own<'w, 'a> {
+    plan: &'a Plan,
+    memory: &'w PlanMemory<'a>,
+    work: &'a Work<'a>,
+}
+
+impl Ground for Own<'_, '_> {
+    fn page(&self, frame: u64) -> Option<&Page> {
+        self.memory.page(frame)
+    }
+
+    fn holds(&self, at: u64, bytes: u64) -> bool {
+        let base = self.plan.arena.base.0;
+        let size = self.plan.used_pages.saturating_mul(PAGE_SIZE as u64);
+        let from = at.checked_sub(base);
+        from.and_then(|f| f.checked_add(bytes)).is_some_and(|end| end <= size) && from.is_some_and(|f| f < size)
+    }
+
+    fn spend(&self, steps: u64) -> bool {
+        self.work.spend(steps).is_ok()
+    }
+}
+
+fn told(Trouble(why): Trouble) -> Reason {
+    Reason::BusMastering { why }
+}
+
+impl<'a> Master<'a> {
+    /// What such a plan brings is there: images, an engine that the map knows, outputs and effects in its own pages.
+    pub fn of(
+        plan: &'a Plan,
+        pages: &'a dyn PageSource,
+        map: &'a RegisterMap,
+        work: &'a Work<'a>,
+    ) -> Result<Self, Refusal> {
+        let bus = Bus::of(map).or_else(|t| refuse(2, "envelope", told(t)))?;
+        if !plan.allowed.is_empty() {
+            let why = "a register that the map does not know may carry an address, and ranges of such are allowed";
+            return refuse(2, "envelope", told(Trouble(why.to_owned())));
+        }
+        super::images(plan, pages, work)?;
+        let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
+            rule: 2,
+            place: format!("page {:#x}", m.frame),
+            reason: Reason::PageMissing {
+                digest: super::hex(&m.digest),
+            },
+        })?;
+        let images = plan.change_images(pages).map_err(|(number, digest)| Refusal {
+            rule: 2,
+            place: format!("image {number}"),
+            reason: Reason::PageMissing {
+                digest: super::hex(&digest),
+            },
+        })?;
+        let new = Self {
+            plan,
+            bus,
+            memory,
+            images,
+            work,
+        };
+        new.outputs()?;
+        Ok(new)
+    }
+
+    fn own(&self) -> Own<'_, 'a> {
+        Own {
+            plan: self.plan,
+            memory: &self.memory,
+            work: self.work,
+        }
+    }
+
+    /// Rule 6: outputs and effects are of used pages.
+    fn outputs(&self) -> Result<(), Refusal> {
+        let plan = self.plan;
+        for o in &plan.outputs {
+            if o.bytes == 0 || !self.own().holds(o.va.0, o.bytes) {
+                let reason = Reason::OutputUnmapped {
+                    name: o.name.clone(),
+                    va: o.va.0,
+                };
+                return refuse(6, format!("output `{}`", o.name), reason);
+            }
+            self.work
+                .spend(o.bytes.div_ceil(PAGE_SIZE as u64))
+                .or_else(|e| refuse(4, "outputs", e))?;
+        }
+        for (i, e) in plan.expectations.iter().enumerate() {
+            if let Effect::Memory { offset, bytes, .. } = e.effect {
+                let at = plan.arena.base.0.checked_add(offset);
+                if bytes == 0 || !at.is_some_and(|at| self.own().holds(at, bytes)) {
+                    let reason = Reason::MemoryOutside { offset, bytes };
+                    return refuse(6, format!("expectation {i}"), reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A write of registers.
+    pub fn write(&mut self, touch: &Touch<'_>, value: u64) -> Result<(), Reason> {
+        let own = Own {
+            plan: self.plan,
+            memory: &self.memory,
+            work: self.work,
+        };
+        self.bus.write(touch, value, &own).map(|_| ()).map_err(told)
+    }
+
+    /// A change of memory by the CPU.
+    pub fn change(&mut self, action: &Action) -> Result<(), Reason> {
+        let (offset, bytes, width) = match *action {
+            Action::Put { offset, width, .. } => (offset, u32::from(width), u64::from(width)),
+            Action::Copy {
+                offset, bytes, image, ..
+            } => {
+                if self.images.get(image as usize).is_none() {
+                    let images = self.images.len() as u64;
+                    return Err(Reason::NoImage { image, images });
+                }
+                (offset, bytes, 1)
+            }
+            _ => return Ok(()),
+        };
+        let outside = Reason::ChangeOutside { offset, bytes };
+        let end = (offset % PAGE_SIZE as u64).saturating_add(bytes.into());
+        let at = self.plan.arena.base.0.checked_add(offset);
+        let Some(at) = at.filter(|at| self.own().holds(*at, bytes.into())) else {
+            return Err(outside);
+        };
+        if bytes == 0 || end > PAGE_SIZE as u64 || !offset.is_multiple_of(width.max(1)) {
+            return Err(outside);
+        }
+        self.work.spend(1 + u64::from(bytes) / STEP_BYTES)?;
+        self.bus.may_change(at, bytes.into()).map_err(told)?;
+        if !self.memory.carry_out(action, &self.images) {
+            return Err(outside);
+        }
+        let changed = self.memory.changed_frames() as u64;
+        if changed > MOST_CHANGED {
+            return Err(budget("frames that are changed in part", changed, MOST_CHANGED));
+        }
+        let own = Own {
+            plan: self.plan,
+            memory: &self.memory,
+            work: self.work,
+        };
+        self.bus.changed(at, bytes.into(), &own).map(|_| ()).map_err(told)
+    }
+
+    /// A poll of a register ends on a value, or the run does.
+    pub fn polled(&mut self, offset: u64, mask: u64, expected: u64) {
+        if let Ok(offset) = u32::try_from(offset) {
+            self.bus.polled(Polled::Register { offset, mask, expected });
+        }
+    }
+
+    /// A poll of the plan's memory: only of what tells that the device is done.
+    pub fn polled_memory(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
+        let at = self.plan.arena.base.0.saturating_add(offset);
+        let polled = Polled::Memory {
+            at,
+            width,
+            mask,
+            expected,
+        };
+        if self.bus.polled(polled) {
+            return Ok(());
+        }
+        Err(told(Trouble(format!(
+            "the plan waits for {expected:#x} at {offset:#x} of the arena, which does not tell that the device is done"
+        ))))
+    }
+
+    /// What stays to be told.
+    pub fn finish(self, verified: &mut Verified) {
+        if !self.bus.settle().is_empty() {
+            verified
+                .unproved
+                .push("the device may still be at work when the plan ends; it is stopped then".to_owned());
+        }
+    }
+}
