@@ -4,6 +4,7 @@ use super::format::{Palette, ScreenFormat};
 use super::framebuffer::FramebufferState;
 use super::page::Known;
 use super::picture::{Picture, PictureError};
+use std::convert::Infallible;
 
 /// A picture drawn from a framebuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,26 @@ impl Drawn {
     /// Draws what `state` holds in the form `format`. Takes time by the pixels; `format` should have been checked.
     #[must_use]
     pub fn new(state: &FramebufferState, format: &ScreenFormat, palette: &Palette) -> Self {
+        let drawn: Result<Self, Infallible> = Self::from_rows(format, palette, |at, row, told| {
+            state.read(at, row, told);
+            Ok(())
+        });
+        match drawn {
+            Ok(drawn) => drawn,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Draws what `read` gives in the form `format`, which should have been checked. `read` is called with the offset of
+    /// each row's first byte in the framebuffer, for its bytes and for what is known of them.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn from_rows<E>(
+        format: &ScreenFormat,
+        palette: &Palette,
+        mut read: impl FnMut(u64, &mut [u8], &mut [Known]) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let (width, height) = (format.width as usize, format.height as usize);
         let size = format.pixel.bytes() as usize;
         let mut row = vec![0u8; width * size];
@@ -39,7 +60,7 @@ impl Drawn {
         let rows = rows.zip(known.chunks_exact_mut(width.max(1)));
         for ((rgb, known), y) in rows.zip(0u64..) {
             let at = format.base.saturating_add(y.saturating_mul(u64::from(format.pitch)));
-            state.read(at, &mut row, &mut told);
+            read(at, &mut row, &mut told)?;
             let pixels = row.chunks_exact(size).zip(told.chunks_exact(size));
             let to = rgb.as_chunks_mut::<3>().0.iter_mut().zip(known);
             for ((bytes, told), (rgb, known)) in pixels.zip(to) {
@@ -53,12 +74,12 @@ impl Drawn {
                 }
             }
         }
-        Self {
+        Ok(Self {
             width: format.width,
             height: format.height,
             rgb,
             known,
-        }
+        })
     }
 
     /// Pixels a row.

@@ -18,7 +18,7 @@ mod stores;
 mod tests;
 
 pub use compare::{CompareError, Comparison, compare, compare_where};
-pub use display::{Display, DisplayError, Mode, NoScreen, Shown};
+pub use display::{Display, DisplayError, LiveDisplay, LiveError, Mode, NoScreen, Shown};
 pub use drawn::{Drawn, PixelCounts};
 pub use expected::SCREEN_AT_END;
 pub use format::{ByteOrder, FormatError, MAX_PIXELS, MAX_SIDE, Palette, PixelFormat, ScreenFormat};

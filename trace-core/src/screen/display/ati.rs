@@ -35,6 +35,9 @@ const CRTC_OFFSET_CNTL: u32 = 0x228;
 /// Bits 0 to 10: units of 8 pixels.
 const CRTC_PITCH: u32 = 0x22c;
 
+/// Of these, those that do not read as they were written, or that reading changes.
+const QUIET: [u32; 3] = [MM_INDEX, PALETTE_INDEX, PALETTE_DATA];
+
 const FOLLOWED: [u32; 12] = [
     MM_INDEX,
     CRTC_GEN_CNTL,
@@ -136,7 +139,7 @@ impl Controller for Ati {
 
     fn read(&mut self, offset: u32, width: u8, value: u64) -> Effect {
         // The palette steps on when it is read, and the index register reads as another.
-        let quiet = [MM_INDEX, PALETTE_INDEX, PALETTE_DATA].contains(&(offset & !3));
+        let quiet = QUIET.contains(&(offset & !3));
         if quiet || !self.registers.take(offset, width, value) {
             return Effect::None;
         }
@@ -148,6 +151,11 @@ impl Controller for Ati {
             screen: self.screen(),
             cursor: self.registers.bits(CRTC_GEN_CNTL, 16, 16) == Some(1),
         }
+    }
+
+    fn readable(&self) -> Vec<(u32, u8)> {
+        let all = FOLLOWED.iter().filter(|r| !QUIET.contains(r));
+        all.map(|r| (*r, 4)).collect()
     }
 }
 

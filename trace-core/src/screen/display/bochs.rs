@@ -105,4 +105,11 @@ impl Controller for Bochs {
             cursor: false,
         }
     }
+
+    fn readable(&self) -> Vec<(u32, u8)> {
+        let shown = [XRES, YRES, BPP, ENABLE, VIRT_WIDTH, X_OFFSET, Y_OFFSET];
+        let mut all: Vec<(u32, u8)> = shown.iter().map(|i| (FIRST + 2 * i, 2)).collect();
+        all.push((BYTE_ORDER, 4));
+        all
+    }
 }

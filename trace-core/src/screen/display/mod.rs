@@ -6,9 +6,12 @@
 
 mod ati;
 mod bochs;
+mod live;
 mod registers;
 #[cfg(test)]
 mod tests;
+
+pub use live::{LiveDisplay, LiveError};
 
 use super::format::{Palette, ScreenFormat};
 use crate::progress::{Cancelled, Progress};
@@ -70,6 +73,9 @@ trait Controller {
     fn read(&mut self, offset: u32, width: u8, value: u64) -> Effect;
     /// What it shows.
     fn mode(&self) -> Mode;
+    /// Registers that read as they stand and that reading does not change, each with the width of an access to it:
+    /// what tells the mode of a device that is there.
+    fn readable(&self) -> Vec<(u32, u8)>;
 }
 
 /// A kind of controller.
@@ -79,7 +85,17 @@ struct Kind {
     name: &'static str,
     registers: &'static str,
     framebuffer: &'static str,
-    make: fn() -> Box<dyn Controller>,
+    make: fn() -> Box<dyn Controller + Send>,
+}
+
+impl Kind {
+    /// The controller of a device, where it is known.
+    fn of(hardware: &Hardware) -> Option<&'static Self> {
+        let Hardware::Pci(f) = hardware else { return None };
+        CONTROLLERS
+            .iter()
+            .find(|k| (k.vendor, k.device) == (f.vendor, f.device))
+    }
 }
 
 /// The controllers that are known. Facts about each stand in its file.
@@ -158,13 +174,7 @@ impl Display {
     /// # Errors
     /// [`DisplayError`] when there is too much of something, or nobody wants it any more.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Option<Self>, DisplayError> {
-        let Some(Hardware::Pci(f)) = recording.hardware() else {
-            return Ok(None);
-        };
-        let Some(kind) = CONTROLLERS
-            .iter()
-            .find(|k| (k.vendor, k.device) == (f.vendor, f.device))
-        else {
+        let Some(kind) = recording.hardware().as_ref().and_then(Kind::of) else {
             return Ok(None);
         };
         let space = |name: &str, kind: SpaceKind| {
