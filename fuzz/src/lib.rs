@@ -13,6 +13,7 @@ use tempfile::TempDir;
 mod bus;
 pub mod chains;
 pub mod files;
+pub mod hardware;
 mod input;
 pub mod machine;
 pub mod messages;
@@ -43,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gpureplay_memory", recordings::gpureplay_memory),
     ("gpureplay_pgt", recordings::gpureplay_pgt),
     ("gpureplay_sync", recordings::gpureplay_sync),
+    ("hardware", hardware::hardware),
     ("job_chain", machine::job_chain),
     ("journal", files::journal),
     ("key_store", messages::key_store),

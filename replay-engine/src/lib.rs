@@ -1,5 +1,5 @@
 //! From recording to plan to device, client and agent protocol.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod client;
 pub mod device;

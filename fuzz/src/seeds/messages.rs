@@ -59,6 +59,10 @@ pub fn add(add: Add<'_>) {
     };
     add("wire", "confirm", message(2, &confirm));
     add("wire", "lease", message(3, &LeaseRequest::Take("mali-g71".into())));
+    add("wire", "uncontained", message(3, &LeaseRequest::WithoutContainment));
+    add("wire", "accepted", message(4, &LeaseReply::Accepted));
+    let refused = RunReply::Uncontained { device: "d".into() };
+    add("wire", "uncontained-run", message(8, &refused));
     add("wire", "granted", message(4, &LeaseReply::Granted(Box::new(info))));
     let part = |bytes| Part { bytes, digest: [1; 32] };
     let offer = PagesRequest::Offer {

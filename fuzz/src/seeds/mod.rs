@@ -1,6 +1,7 @@
 //! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
 
 mod files;
+mod hardware;
 mod machine;
 mod messages;
 mod plans;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     files::add(&mut add);
+    hardware::add(&mut add);
     machine::add(&mut add);
     messages::add(&mut add);
     plans::add(&mut add);

@@ -34,6 +34,9 @@ pub enum Command {
         /// Folder of the list of changes.
         folder: PathBuf,
     },
+    /// Make devices quiet when the agent that started this ends; the agent starts it itself
+    #[command(hide = true)]
+    Guard,
     /// The agent's own key and those of its clients
     Keys {
         /// What to do with them.
@@ -52,10 +55,16 @@ pub struct Serve {
     /// Unix socket to listen on
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
-    /// Device to own, software:MODEL or qemu:DEVICE[,PROPERTY=VALUE...]; may be given more than once [default: all
-    /// software devices]
+    /// Device to own: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], or hardware of this machine as `devices` lists
+    /// it, pci:ADDRESS, pci:VENDOR:DEVICE, platform:ADDRESS.NODE, platform:COMPATIBLE; may be given more than once [default: all software devices]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
+    /// Take hardware from the kernel's drivers that have it; they get it back when the agent ends
+    #[arg(long)]
+    pub take: bool,
+    /// Most mebibytes of memory for plans that each piece of hardware gets
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    pub memory: u32,
     /// Also let one unknown client pair, asking here
     #[arg(long)]
     pub pair: bool,

@@ -1,31 +1,138 @@
 //! The table of devices that this agent can own, by the names that `--device` takes.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::Board;
+use replay_engine::device::guard::{self, Guard};
+use replay_engine::device::host::Host;
+use replay_engine::device::pci::{self, PciBoard};
+use replay_engine::device::platform::{self, PlatformBoard};
 use replay_engine::device::qemu::{self, QemuBoard};
+use replay_engine::device::{Board, free_memory};
 use replay_engine::serve::Factory;
+use std::cell::{Cell, OnceCell};
+use std::process::Command;
 use std::sync::Arc;
+
+/// The verb of the process that makes devices quiet when the agent ends.
+pub const GUARD: &str = "guard";
+
+/// How hardware of this machine is opened.
+#[derive(Debug)]
+pub struct Hardware {
+    /// Whether a device may be taken from a driver of the kernel's.
+    pub take: bool,
+    /// Most bytes of memory for plans, each device.
+    pub memory: u64,
+    /// Devices of this machine that are still to be opened.
+    left: Cell<u64>,
+    guard: OnceCell<Guard>,
+}
+
+impl Hardware {
+    /// `take`: whether a device may be taken from its driver; `memory`: most bytes of memory for plans, each device.
+    /// `names` are the devices that will be opened: those of this machine share what memory it has free.
+    pub fn new(take: bool, memory: u64, names: &[String]) -> Self {
+        let of_machine = names.iter().filter(|n| n.starts_with("pci:")).count();
+        Self {
+            take,
+            memory,
+            left: Cell::new(of_machine as u64),
+            guard: OnceCell::new(),
+        }
+    }
+
+    /// One guard for all devices, started for the first of them.
+    fn guard(&self) -> Result<Guard> {
+        if let Some(guard) = self.guard.get() {
+            return Ok(guard.clone());
+        }
+        let program = std::env::current_exe().context("where this program is")?;
+        let guard = Guard::start(Command::new(program).arg(GUARD)).context("the guard of devices")?;
+        Ok(self.guard.get_or_init(|| guard).clone())
+    }
+
+    fn of_platform(&self) -> Result<platform::Options> {
+        Ok(platform::Options {
+            take: self.take,
+            memory: self.memory,
+            guard: Some(self.guard()?),
+        })
+    }
+
+    fn of_pci(&self) -> Result<pci::Options> {
+        let among = self.left.get().max(1);
+        self.left.set(among - 1);
+        Ok(pci::Options {
+            take: self.take,
+            memory: self.memory,
+            among,
+            guard: Some(self.guard()?),
+        })
+    }
+}
 
 /// Names of the devices that it owns unless it is told which: software boards, `software:MODEL`.
 pub fn names() -> impl Iterator<Item = String> {
     Model::ALL.into_iter().map(|m| format!("software:{}", m.data().name))
 }
 
-/// The factory of a device. One in QEMU is started now.
+/// The factory of a device. One in QEMU is started now, one of this machine is opened.
 ///
 /// # Errors
-/// When this agent has no device of that name, or QEMU does not make it.
-pub fn factory(name: &str) -> Result<Factory> {
+/// When this agent has no device of that name, QEMU does not make it, or this machine does not give it.
+pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     if let Some(device) = name.strip_prefix("qemu:") {
         return Ok(QemuBoard::factory(&qemu::Name::parse(device)?)?);
+    }
+    if let Some(function) = name.strip_prefix("pci:") {
+        let function = pci::Name::parse(function)?;
+        return Ok(PciBoard::factory(&Host::this(), &function, &hardware.of_pci()?)?);
+    }
+    if let Some(device) = name.strip_prefix("platform:") {
+        let device = platform::Name::parse(device)?;
+        return Ok(PlatformBoard::factory(
+            &Host::this(),
+            &device,
+            &hardware.of_platform()?,
+        )?);
     }
     let Some(model) = name.strip_prefix("software:").and_then(Model::from_name) else {
         let known: Vec<String> = names().collect();
         let known = known.join(", ");
-        bail!("this agent has no device `{name}`; it can own: {known}, {}", qemu::FORM);
+        bail!(
+            "this agent has no device `{name}`; it can own: {known}, {}, {}, {}",
+            qemu::FORM,
+            pci::FORM,
+            platform::FORM
+        );
     };
     Ok(Arc::new(move || {
         Ok(Box::new(SoftwareMali::new(model)) as Box<dyn Board>)
     }))
+}
+
+/// Hardware of this machine that it can own, a line each: the name, and what it is.
+pub fn of_this_machine() -> Vec<String> {
+    let host = Host::this();
+    let functions = pci::functions(&host);
+    let memory = free_memory(&host);
+    let able = functions.iter().filter(|f| !f.is_bridge());
+    let mut lines: Vec<String> = able.map(|f| format!("pci:{}\t{}", f.address, f.told(memory))).collect();
+    // A board's tree describes hundreds of devices; those that no map knows have no plans either.
+    let devices = platform::described(&host);
+    let known = devices.iter().filter(|d| d.is_known());
+    lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.told())));
+    lines
+}
+
+/// The guard's process: returns when the agent that started it has ended and its devices are quiet.
+///
+/// # Errors
+/// When a device could not be made quiet or given back.
+pub fn keep_guard() -> Result<()> {
+    let wrong = guard::keep(std::io::stdin().lock(), &Host::this());
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => bail!("when the agent ended: {}", wrong.join("; ")),
+    }
 }

@@ -44,6 +44,7 @@ fn work(cli: Cli) -> Result<ExitCode> {
         Command::Serve(options) => serve::serve(&options, &store()?),
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
+        Command::Guard => devices::keep_guard(),
         Command::Keys { command } => keys(&command, &*store()?),
     }
     .map(|()| ExitCode::SUCCESS)
@@ -58,8 +59,9 @@ fn say(line: &str) -> Result<()> {
 }
 
 fn list_devices() -> Result<()> {
+    let hardware = devices::Hardware::new(false, 0, &[]);
     for name in devices::names() {
-        let board = devices::factory(&name)?()?;
+        let board = devices::factory(&name, &hardware)?()?;
         let info = board.info();
         say(&format!(
             "{name}\t{} ({}), {} MiB of memory",
@@ -67,6 +69,9 @@ fn list_devices() -> Result<()> {
             info.gpu_name,
             info.arena.pages >> 8
         ))?;
+    }
+    for line in devices::of_this_machine() {
+        say(&line)?;
     }
     Ok(())
 }

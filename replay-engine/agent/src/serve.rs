@@ -29,7 +29,11 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     } else {
         options.device.clone()
     };
-    let factories: Vec<Factory> = names.iter().map(|n| devices::factory(n)).collect::<Result<_>>()?;
+    let hardware = devices::Hardware::new(options.take, u64::from(options.memory) << 20, &names);
+    let factories: Vec<Factory> = names
+        .iter()
+        .map(|n| devices::factory(n, &hardware))
+        .collect::<Result<_>>()?;
     let cache_bytes = options.cache.saturating_mul(1 << 20);
     let server = Server::new(
         &factories,

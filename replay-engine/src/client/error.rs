@@ -162,6 +162,16 @@ pub enum ClientError {
         /// What happened to it.
         reason: String,
     },
+    /// Nothing contains the device, and no person has accepted that.
+    #[error(
+        "nothing contains the device `{device}`: with a plan that is wrong, or a device that does other than its register \
+         map says, it can read and overwrite any memory of the machine that it is in. Nothing was run. Say yes to that with \
+         --without-containment, or in the window's question"
+    )]
+    Uncontained {
+        /// The device.
+        device: String,
+    },
     /// The recording was made on another GPU than the board is.
     #[error("the recording was made on {recorded}, {board} is {device}: {fits}")]
     OtherGpu {
@@ -233,7 +243,11 @@ impl ClientError {
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
             Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
-            Self::OtherGpu { .. } | Self::PlanRefused(_) | Self::PageMissing { .. } | Self::TooLarge(_) => Stage::Check,
+            Self::OtherGpu { .. }
+            | Self::Uncontained { .. }
+            | Self::PlanRefused(_)
+            | Self::PageMissing { .. }
+            | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
             Self::Device(_) | Self::Cancelled => Stage::Run,
             Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,

@@ -2,13 +2,13 @@
 
 use super::error::{ClientError, Stage};
 use super::session::Connection;
-use crate::device::DeviceInfo;
+use crate::device::{Containment, DeviceInfo};
 use crate::plan::{Compiled, PageSource as _, Plan};
 use crate::run::Outcome;
 use crate::serve::MAX_BODY;
 use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
-use crate::wire::message::{PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
+use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
 use crate::wire::{BULK, Concern};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -76,6 +76,8 @@ pub struct Lease {
     pushed: Pushed,
     sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
+    /// Whether the agent knows that the person accepts that nothing contains the device.
+    uncontained: bool,
 }
 
 impl fmt::Debug for Lease {
@@ -118,6 +120,7 @@ impl Lease {
             pushed: Pushed::default(),
             sent_pages: Vec::new(),
             watch: None,
+            uncontained: false,
         }
     }
 
@@ -144,6 +147,31 @@ impl Lease {
         self.watch = Some(Box::new(watch));
     }
 
+    /// Tells the agent that a person accepts runs on this device although nothing contains it
+    /// ([`Containment::None`]): without that the agent runs nothing there. It counts for this lease.
+    ///
+    /// # Errors
+    /// When the connection is lost or the agent breaks the protocol.
+    pub fn accept_no_containment(&mut self) -> Result<(), ClientError> {
+        if self.info.containment != Containment::None || self.uncontained {
+            return Ok(());
+        }
+        let stage = Stage::Lease;
+        self.connection
+            .send(stage, Concern::Lease, &LeaseRequest::WithoutContainment)?;
+        loop {
+            let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
+                continue;
+            };
+            match self.connection.decode(stage, Concern::Lease, &frame)? {
+                LeaseReply::Accepted => break,
+                _ => return Err(self.connection.broken(stage, "it does not answer to a yes")),
+            }
+        }
+        self.uncontained = true;
+        Ok(())
+    }
+
     fn enter(&self, phase: Phase) {
         if let Some(watch) = &self.watch {
             watch(phase);
@@ -168,6 +196,11 @@ impl Lease {
         progress.set_total(TOTAL);
         let mut meter = Meter { progress, at: 0 };
         if !bypass_check {
+            if self.info.containment == Containment::None && !self.uncontained {
+                return Err(ClientError::Uncontained {
+                    device: self.info.name.clone(),
+                });
+            }
             self.enter(Phase::Checking);
             let work = Work::new(MOST_STEPS, progress);
             verify::verify_within(&compiled.plan, &compiled.pages, &self.info, &work).map_err(|r| match r.reason {
@@ -394,6 +427,7 @@ impl Lease {
                 RunReply::Cancelled => return Err(ClientError::Cancelled),
                 RunReply::DeviceFailed(why) => return Err(ClientError::Device(why)),
                 RunReply::NotReady(why) => return Err(ClientError::Refused(why)),
+                RunReply::Uncontained { device } => return Err(ClientError::Uncontained { device }),
             }
         }
     }

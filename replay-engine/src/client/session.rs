@@ -379,6 +379,7 @@ impl Client {
                 holder,
                 since_s,
             }),
+            LeaseReply::Accepted => Err(self.connection.broken(Stage::Lease, "it accepts what nobody asked")),
             LeaseReply::OutOfOrder(reason) => Err(ClientError::OutOfOrder {
                 device: device.to_owned(),
                 reason,

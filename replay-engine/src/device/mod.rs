@@ -1,6 +1,16 @@
 //! What the agent needs of a device beyond registers: identity, containment, memory, reset.
 
+pub mod guard;
+pub mod host;
+mod mapped;
+mod memory;
+pub mod pci;
+pub mod platform;
 pub mod qemu;
+mod ticks;
+mod windows;
+
+pub use memory::free as free_memory;
 
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
@@ -248,6 +258,11 @@ pub trait Board: replay_core::Device + Send {
     /// When the device or the way to it failed.
     fn set_bus_mastering(&mut self, _on: bool) -> Result<(), BoardError> {
         Ok(())
+    }
+
+    /// Why the device's interrupts cannot be had here, in words for a person: a plan that waits for one is not run then.
+    fn no_interrupts(&self) -> Option<String> {
+        None
     }
 
     /// Why the last access ended with [`replay_core::DeviceError::Gone`], in words for a person; `None` where there is

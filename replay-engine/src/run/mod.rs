@@ -62,6 +62,15 @@ pub fn run_with(
             return finish(outcome, started);
         }
     };
+    if plan.interrupts > 0
+        && let Some(why) = board.no_interrupts()
+    {
+        let waits = plan.interrupts;
+        outcome.failure = Some(format!(
+            "the plan waits for {waits} interrupts, which cannot be had: {why}"
+        ));
+        return finish(outcome, started);
+    }
     if let Err(e) = put_pages(plan, &memory, board) {
         outcome.failure = Some(format!("the plan could not be put in place: {e}"));
         // Known state even where the board failed half-way; if this fails too there is nothing left to try.

@@ -4,6 +4,7 @@ use super::push::Pushed;
 use super::runner::{self, Ended, Ready};
 use super::slot::{Hold, LostBoard};
 use super::{Options, Shared};
+use crate::device::Containment;
 use crate::run::Outcome;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest, SessionReply};
 use crate::wire::{Arrived, BULK, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
@@ -60,6 +61,8 @@ pub(super) struct Session {
     events: Receiver<Event>,
     to_self: SyncSender<Event>,
     hold: Option<Hold>,
+    /// Whether the client's person accepts that nothing contains the device.
+    uncontained: bool,
     ready: Option<Arc<Ready>>,
     /// Number of the latest run: one that was given up as hanging may still come back.
     run: u64,
@@ -102,6 +105,7 @@ impl Session {
             events,
             to_self,
             hold: None,
+            uncontained: false,
             ready: None,
             run: 0,
             open,
@@ -211,8 +215,17 @@ impl Session {
     fn answer(&mut self, frame: &Frame) -> Result<(), Quit> {
         match frame.concern {
             Concern::Lease => {
-                let LeaseRequest::Take(device) = frame.message()?;
-                let reply = self.take(&device)?;
+                let reply = match frame.message()? {
+                    LeaseRequest::Take(device) => self.take(&device)?,
+                    LeaseRequest::WithoutContainment if self.hold.is_some() => {
+                        tracing::info!(client = self.name, "accepts that nothing contains the device");
+                        self.uncontained = true;
+                        LeaseReply::Accepted
+                    }
+                    LeaseRequest::WithoutContainment => {
+                        return Err(Quit::protocol("a yes to a device without a lease"));
+                    }
+                };
                 self.sender.send(Concern::Lease, &reply)?;
             }
             Concern::Pages => {
@@ -284,6 +297,13 @@ impl Session {
 
     fn run(&mut self, repeat: u32) -> Result<(), Quit> {
         let not_ready = |s: &Self, why: String| Ok(s.sender.send(Concern::Run, &RunReply::NotReady(why))?);
+        if let Some(info) = self.hold.as_ref().map(Hold::info)
+            && info.containment == Containment::None
+            && !self.uncontained
+        {
+            let device = info.name.clone();
+            return Ok(self.sender.send(Concern::Run, &RunReply::Uncontained { device })?);
+        }
         let limit = self.options().repeat;
         if !(1..=limit).contains(&repeat) {
             return not_ready(self, format!("{repeat} repetitions; 1 to {limit} are allowed"));

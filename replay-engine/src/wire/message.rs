@@ -87,6 +87,9 @@ pub enum PairMessage {
 pub enum LeaseRequest {
     /// Take the device of this name.
     Take(String),
+    /// The person has said yes to runs on the device that this connection holds although nothing keeps it from memory
+    /// that is not the agent's ([`crate::device::Containment::None`]). It counts until the connection ends.
+    WithoutContainment,
 }
 
 /// Agent to client: a device.
@@ -108,6 +111,8 @@ pub enum LeaseReply {
     },
     /// It cannot be used.
     OutOfOrder(String),
+    /// Runs without containment are taken from now on.
+    Accepted,
 }
 
 /// One of the two byte strings as which a plan travels: its head (the record with an empty body), or its body.
@@ -198,4 +203,9 @@ pub enum RunReply {
     DeviceFailed(String),
     /// There is no plan to run, or the repeat count is beyond the limit.
     NotReady(String),
+    /// Nothing contains the device, and the client has not said that its person accepts that.
+    Uncontained {
+        /// The device.
+        device: String,
+    },
 }

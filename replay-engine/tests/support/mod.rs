@@ -28,6 +28,9 @@ pub const HANGS: u8 = 3;
 /// Its time is real, and no interrupt ever comes.
 pub const WAITS: u8 = 4;
 
+/// The name of a board that nothing contains.
+pub const UNCONTAINED: &str = "uncontained";
+
 /// A register file that reads as the GPU id, and misbehaves as it is told.
 pub struct TestBoard {
     name: &'static str,
@@ -108,7 +111,10 @@ impl Board for TestBoard {
             gpu_id: GPU_ID,
             gpu_name: "Mali-G71".to_owned(),
             register_map: "mali-jm".to_owned(),
-            containment: Containment::Software,
+            containment: match self.name {
+                UNCONTAINED => Containment::None,
+                _ => Containment::Software,
+            },
             hardware: None,
             windows: replay_engine::device::Window::registers(0x4000),
             arena: Arena {

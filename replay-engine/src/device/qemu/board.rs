@@ -5,13 +5,14 @@ use super::machine::{MEMORY_MIB, Machine, Mapped};
 use super::name::Name;
 use super::process;
 use super::qtest::Place;
+use crate::device::windows::{Found, numbers};
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
+use trace_core::recording::{Hardware, Page, ZERO_PAGE};
 use trace_core::registers::RegisterMap;
 use trace_core::screen::Picture;
 use trace_core::{PAGE_SIZE, PhysAddr};
@@ -245,47 +246,23 @@ struct Target {
     plain: bool,
 }
 
-/// The function's windows with their numbers: that of the registers is [`space::REGISTERS`].
+/// The function's windows with their numbers.
 fn windows(machine: &Machine, name: &Name, map: Option<&RegisterMap>) -> Result<Vec<Numbered>, QemuError> {
-    let told = machine
-        .windows
-        .iter()
-        .find(|w| map.is_some_and(|m| m.space() == w.name()));
-    let registers = told.or_else(|| register_window(&machine.windows));
-    let registers = registers.ok_or_else(|| QemuError::NoWindow {
+    let found: Vec<Found<'_>> = machine.windows.iter().map(Mapped::found).collect();
+    let numbers = numbers(&found, map).ok_or_else(|| QemuError::NoWindow {
         device: name.text().to_owned(),
     })?;
-    let mut next = space::FIRST_OTHER;
-    let mut all = Vec::new();
-    for at in &machine.windows {
-        let number = if at.bar == registers.bar {
-            space::REGISTERS
-        } else {
-            next = next.saturating_add(1);
-            next - 1
-        };
-        all.push(Numbered { number, at: *at });
-    }
+    let windows = machine.windows.iter().zip(numbers);
+    let mut all: Vec<Numbered> = windows.map(|(at, number)| Numbered { number, at: *at }).collect();
     all.sort_by_key(|w| w.number);
     Ok(all)
-}
-
-/// The window of the registers, where no register map tells it: the largest that is not plain memory, of memory before
-/// ports; tables of message-signalled interrupts and the like are smaller.
-fn register_window(windows: &[Mapped]) -> Option<&Mapped> {
-    let rank = |w: &&Mapped| (!w.plain && !w.ports, !w.plain, w.bytes, std::cmp::Reverse(w.bar));
-    windows.iter().max_by_key(rank)
 }
 
 fn info(machine: &Machine, name: &Name, windows: &[Numbered], map: Option<&RegisterMap>) -> DeviceInfo {
     let window = |w: &Numbered| Window {
         number: w.number,
         name: w.at.name().to_owned(),
-        kind: match (w.at.plain, w.at.ports) {
-            (true, _) => SpaceKind::Framebuffer,
-            (_, true) => SpaceKind::Ports,
-            _ => SpaceKind::Registers,
-        },
+        kind: w.at.found().kind(),
         bytes: w.at.bytes,
     };
     let f = &machine.function;

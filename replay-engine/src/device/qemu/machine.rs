@@ -11,6 +11,7 @@ use super::name::Name;
 use super::process::{Process, pair};
 use super::qtest::{Place, Qtest};
 use super::{answer, pci};
+use crate::device::windows::Found;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -47,6 +48,16 @@ impl Mapped {
     /// Its name, `bar2`.
     pub fn name(&self) -> &'static str {
         pci::BAR_NAMES.get(usize::from(self.bar)).copied().unwrap_or("bar")
+    }
+
+    /// As the rule for windows takes it.
+    pub fn found(&self) -> Found<'static> {
+        Found {
+            name: self.name(),
+            bytes: self.bytes,
+            ports: self.ports,
+            plain: self.plain,
+        }
     }
 }
 

@@ -1,0 +1,86 @@
+//! The target for what a kernel and firmware tell of a machine's devices, and for the names of those.
+
+use replay_engine::device::guard;
+use replay_engine::device::host::Host;
+use replay_engine::device::pci::{self, Resource};
+use replay_engine::device::platform::{self, Node, Tree};
+
+/// Properties of a made-up node, in the order in which an input's parts are theirs.
+const PROPERTIES: [&str; 7] = [
+    "reg",
+    "ranges",
+    "#address-cells",
+    "#size-cells",
+    "interrupts",
+    "#interrupt-cells",
+    "memory-region",
+];
+
+/// The first byte says what the rest is: the windows of a PCI function, lines to the guard, the text after `pci:`, that
+/// after `platform:`, properties of a device tree.
+pub fn hardware(data: &[u8]) -> bool {
+    let Some((kind, rest)) = data.split_first() else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(rest);
+    match kind % 5 {
+        0 => match Resource::parse(&text) {
+            Some(list) => {
+                assert!(list.len() <= 6, "{} windows", list.len());
+                !list.is_empty()
+            }
+            None => false,
+        },
+        // On a machine without files: what is taken for a device is told as one that is not there.
+        1 => guard::keep(rest, &Host::at("/nonexistent"))
+            .iter()
+            .any(|wrong| wrong.contains("/nonexistent")),
+        2 => match pci::Name::parse(&text) {
+            Ok(name) => {
+                assert!(!name.to_string().contains('/'), "{name}");
+                true
+            }
+            Err(_) => false,
+        },
+        3 => match platform::Name::parse(&text) {
+            Ok(name) => {
+                assert!(!name.to_string().contains('/'), "{name}");
+                true
+            }
+            Err(_) => false,
+        },
+        _ => tree(rest),
+    }
+}
+
+/// A chain of nodes, each in the one before: a byte for the length of each property, its bytes, then the next node's.
+fn tree(mut rest: &[u8]) -> bool {
+    let mut tree = Tree::default();
+    while !rest.is_empty() && tree.nodes.len() < 8 {
+        let mut node = Node {
+            path: format!("/n@{}", tree.nodes.len()),
+            parent: tree.nodes.len().checked_sub(1),
+            ..Node::default()
+        };
+        for name in PROPERTIES {
+            let Some((length, behind)) = rest.split_first() else {
+                break;
+            };
+            let (bytes, behind) = behind.split_at(usize::from(*length).min(behind.len()));
+            if !bytes.is_empty() {
+                node.properties.insert(name.to_owned(), bytes.to_vec());
+            }
+            rest = behind;
+        }
+        tree.nodes.push(node);
+    }
+    let mut found = false;
+    for node in &tree.nodes {
+        for (base, bytes) in tree.windows(node) {
+            assert!(bytes > 0 && base.checked_add(bytes).is_some(), "{base:#x} {bytes:#x}");
+            found = true;
+        }
+        assert!(tree.interrupts(node).len() <= 64, "more interrupts than are looked at");
+    }
+    found
+}

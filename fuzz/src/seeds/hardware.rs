@@ -1,0 +1,50 @@
+//! Seeds of what a kernel and firmware tell of devices: windows, lines to the guard, names, a device tree.
+
+use super::Add;
+
+const WINDOWS: &[u8] = b"\x000x00000000fd000000 0x00000000fdffffff 0x0000000000042208\n\
+    0x000000000000c000 0x000000000000c0ff 0x0000000000040101\n";
+const LINE: &[u8] = b"\x01{\"bus\":\"pci\",\"name\":\"0000:00:03.0\",\
+    \"taken\":{\"enabled\":true,\"bound\":\"uio_pci_generic\",\"from\":null}}\n";
+
+/// A root of one cell each, a bus that translates, a device in it.
+fn tree() -> Vec<u8> {
+    let cells = |list: &[u32]| list.iter().flat_map(|c| c.to_be_bytes()).collect::<Vec<u8>>();
+    let one = cells(&[1]);
+    let nothing: Vec<u8> = Vec::new();
+    let ranges = cells(&[0x1000, 0x2000, 0x1000]);
+    let nodes = [
+        [&nothing, &nothing, &one, &one, &nothing, &nothing, &nothing],
+        [&nothing, &ranges, &one, &one, &nothing, &one, &nothing],
+        [
+            &cells(&[0x1100, 0x100]),
+            &nothing,
+            &nothing,
+            &nothing,
+            &cells(&[3]),
+            &nothing,
+            &nothing,
+        ],
+    ];
+    let mut bytes = vec![4];
+    for property in nodes.iter().flatten() {
+        bytes.push(property.len() as u8);
+        bytes.extend_from_slice(property);
+    }
+    bytes
+}
+
+/// Adds the seeds.
+pub fn add(add: Add<'_>) {
+    for (file, bytes) in [
+        ("windows", WINDOWS),
+        ("line", LINE),
+        ("address", b"\x020000:00:03.0"),
+        ("ids", b"\x021002:5159"),
+        ("node", b"\x039010000.pl031"),
+        ("compatible", b"\x03arm,pl031"),
+        ("tree", &tree()),
+    ] {
+        add("hardware", file, bytes.to_vec());
+    }
+}

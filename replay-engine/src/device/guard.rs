@@ -1,0 +1,136 @@
+//! Makes devices quiet when the agent ends, however it ends: a process of its own waits for the end of a pipe whose
+//! other end only the agent has.
+//!
+//! The agent writes a line for each device that it opens. When the pipe closes, a PCI function masters no bus any more
+//! and its interrupt is masked, and every device goes back to the driver that it was taken from. The kernel closes the
+//! pipe of a process that was killed, too.
+
+use super::host::Host;
+use super::pci::{Address, leave};
+use super::platform;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most bytes of a line, and most lines.
+const MOST_BYTES: u64 = 4096;
+const MOST_LINES: usize = 4096;
+
+/// What was changed about who has a device, to be undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Taken {
+    /// Whether the device was enabled.
+    pub enabled: bool,
+    /// The driver that it was bound to here.
+    pub bound: Option<String>,
+    /// The driver that it was taken from.
+    pub from: Option<String>,
+}
+
+impl Taken {
+    /// What is to be undone where `before` was told already: later lines stand, but for what it was taken from first.
+    fn after(self, before: Option<Self>) -> Self {
+        let before = before.unwrap_or_default();
+        Self {
+            enabled: self.enabled || before.enabled,
+            bound: self.bound.or(before.bound),
+            from: before.from.or(self.from),
+        }
+    }
+}
+
+/// What is to be done with a device at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Line {
+    /// `pci`, or the bus of a device-tree device.
+    bus: String,
+    /// Its name on the bus.
+    name: String,
+    taken: Taken,
+}
+
+/// The agent's end of the pipe. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    pipe: Arc<Mutex<ChildStdin>>,
+    /// Kept, so that the process is not one that nobody waits for while the agent lives.
+    _process: Arc<Mutex<Child>>,
+}
+
+impl Guard {
+    /// Starts the process: `command` has to call [`keep`] with its standard input.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        // In a group of its own: what a person types at the agent's terminal to end it is not for the guard.
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        let mut process = command.spawn()?;
+        let pipe = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self {
+            pipe: Arc::new(Mutex::new(pipe)),
+            _process: Arc::new(Mutex::new(process)),
+        })
+    }
+
+    /// Has a function made quiet at the end, and given back.
+    pub(super) fn watch_function(&self, address: Address, taken: &Taken) -> io::Result<()> {
+        self.watch("pci", address.to_string(), taken)
+    }
+
+    /// Has a device of a bus given back at the end.
+    pub(super) fn watch(&self, bus: &str, name: String, taken: &Taken) -> io::Result<()> {
+        let line = Line {
+            bus: bus.to_owned(),
+            name,
+            taken: taken.clone(),
+        };
+        let mut text = serde_json::to_string(&line)?;
+        text.push('\n');
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.write_all(text.as_bytes())
+    }
+}
+
+/// The guard's process: waits for the end of `pipe`, then makes every device quiet that it was told of and gives it
+/// back. Returns what went wrong, a sentence each.
+#[must_use]
+pub fn keep(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut wrong = Vec::new();
+    loop {
+        let mut text = Vec::new();
+        match io::Read::take(&mut pipe, MOST_BYTES).read_until(b'\n', &mut text) {
+            Ok(0) => break,
+            Ok(_) => match serde_json::from_slice::<Line>(&text) {
+                Ok(line) if lines.len() < MOST_LINES => {
+                    let same = |l: &Line| (&l.bus, &l.name) == (&line.bus, &line.name);
+                    let before = lines.iter().position(same).map(|at| lines.remove(at));
+                    lines.push(Line {
+                        taken: line.taken.after(before.map(|l| l.taken)),
+                        ..line
+                    });
+                }
+                Ok(_) => wrong.push("more devices than can be watched".to_owned()),
+                Err(e) => wrong.push(format!("a line of no known form: {e}")),
+            },
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => {
+                wrong.push(format!("the pipe: {e}"));
+                break;
+            }
+        }
+    }
+    for line in &lines {
+        if line.bus != "pci" {
+            wrong.extend(platform::leave(host, &line.bus, &line.name, &line.taken));
+        } else if let Some(address) = Address::parse(&line.name) {
+            wrong.extend(leave(host, address, &line.taken));
+        } else {
+            wrong.push(format!("`{}` is no address", line.name));
+        }
+    }
+    wrong
+}

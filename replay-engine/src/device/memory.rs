@@ -1,0 +1,276 @@
+//! Memory that a device may reach, and this process writes: huge pages that lie one behind the other on the bus, or a
+//! piece that the machine keeps for the device.
+
+use super::host::Host;
+use super::mapped::{HUGE, Mapping};
+use super::{Arena, BoardError};
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use trace_core::recording::{Page, ZERO_PAGE};
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// What functions with 32 address lines reach.
+const LOW: u64 = 1 << 32;
+/// Entries of `/proc/self/pagemap`: bits of the frame, and whether there is one.
+const FRAME: u64 = (1 << 55) - 1;
+const PRESENT: u64 = 1 << 63;
+
+/// Bytes of huge pages that a machine has free.
+#[must_use]
+pub fn free(host: &Host) -> u64 {
+    let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    free.unwrap_or(0).saturating_mul(HUGE)
+}
+
+/// Memory for plans.
+#[derive(Debug)]
+pub(super) struct Memory {
+    base: u64,
+    /// Bytes of each piece but the last.
+    piece: u64,
+    pieces: Vec<Mapping>,
+    /// Frames that may differ from zero; `None` when the device may have written by itself.
+    written: Option<BTreeSet<u64>>,
+    last: u64,
+}
+
+/// The longest run of pages that lie one behind the other, of the places of pages in any order; below 4 GiB where one
+/// is there. Gives indices, in the order of their places.
+pub(super) fn longest_run(places: &[u64], page: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    let at = |i: usize| places.get(i).copied().unwrap_or(u64::MAX);
+    order.sort_by_key(|i| at(*i));
+    let runs = order.chunk_by(|a, b| {
+        // A run that begins below 4 GiB ends there.
+        at(*a).checked_add(page) == Some(at(*b)) && (at(*a) < LOW) == (at(*b) < LOW)
+    });
+    let rank = |run: &&[usize]| (run.first().is_some_and(|i| at(*i) < LOW), run.len());
+    // Of equals the first: the lower.
+    let best = runs.reduce(|a, b| if rank(&b) > rank(&a) { b } else { a });
+    best.map(<[usize]>::to_vec).unwrap_or_default()
+}
+
+impl Memory {
+    /// None.
+    pub fn none() -> Self {
+        Self {
+            base: 0,
+            piece: HUGE,
+            pieces: Vec::new(),
+            written: Some(BTreeSet::new()),
+            last: u64::MAX,
+        }
+    }
+
+    /// Memory at addresses of the bus from `base` on, in one piece.
+    pub fn at(base: u64, mapping: Mapping) -> Self {
+        Self {
+            base,
+            piece: mapping.bytes().max(1),
+            pieces: vec![mapping],
+            ..Self::none()
+        }
+    }
+
+    /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most. `Err` says, for
+    /// a person, why there are none.
+    pub fn huge(host: &Host, most: u64, among: u64) -> Result<Self, String> {
+        let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+        let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
+        let wanted = (most / HUGE).min(free / among.max(1)).min(1 << 20);
+        if most == 0 {
+            return Err("none was asked for".to_owned());
+        }
+        if wanted == 0 {
+            return Err("no huge pages of 2 MiB are free; `sysctl vm.nr_hugepages=32` reserves 64 MiB".to_owned());
+        }
+        let mut taken: Vec<Mapping> = Vec::new();
+        let mut refused = None;
+        for _ in 0..wanted {
+            match Mapping::huge() {
+                Ok(page) => taken.push(page),
+                Err(e) => {
+                    refused = Some(e);
+                    break;
+                }
+            }
+        }
+        let places: io::Result<Vec<u64>> = taken.iter().map(|m| place(host, m.address())).collect();
+        let places = places.map_err(|e| {
+            format!(
+                "where huge pages lie on the bus cannot be told (/proc/self/pagemap: {e}); the agent needs to be root"
+            )
+        })?;
+        let run = longest_run(&places, HUGE);
+        let base = run.first().and_then(|i| places.get(*i)).copied();
+        let Some(base) = base else {
+            let why = refused.map_or_else(|| "none was given".to_owned(), |e| e.to_string());
+            return Err(format!("no huge page of 2 MiB could be had: {why}"));
+        };
+        let mut taken: Vec<Option<Mapping>> = taken.into_iter().map(Some).collect();
+        let pieces = run.iter().filter_map(|i| taken.get_mut(*i)?.take()).collect();
+        Ok(Self {
+            base,
+            piece: HUGE,
+            pieces,
+            ..Self::none()
+        })
+    }
+
+    /// Where it is.
+    pub fn arena(&self) -> Arena {
+        Arena {
+            base: PhysAddr(self.base),
+            pages: self.bytes() / PAGE_SIZE as u64,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(Mapping::bytes).sum()
+    }
+
+    /// The piece and the offset in it.
+    #[inline]
+    fn find(&self, offset: u64) -> Option<(&Mapping, u64)> {
+        let piece = usize::try_from(offset / self.piece).ok()?;
+        Some((self.pieces.get(piece)?, offset % self.piece))
+    }
+
+    /// Reads a word.
+    #[inline]
+    pub fn read(&self, offset: u64, width: u8) -> Option<u64> {
+        let (piece, at) = self.find(offset)?;
+        piece.read(at, width)
+    }
+
+    /// Writes a word.
+    #[inline]
+    pub fn write(&mut self, offset: u64, width: u8, value: u64) -> Option<()> {
+        let (piece, at) = self.find(offset)?;
+        piece.write(at, width, value)?;
+        self.note(PhysAddr(self.base.saturating_add(offset)).frame());
+        Some(())
+    }
+
+    fn note(&mut self, frame: u64) {
+        if self.last != frame {
+            self.last = frame;
+            if let Some(written) = &mut self.written {
+                written.insert(frame);
+            }
+        }
+    }
+
+    /// The device may write by itself from now on.
+    pub fn reached(&mut self) {
+        self.written = None;
+    }
+
+    /// Frames that may differ from zero.
+    pub fn content(&self) -> Option<Vec<u64>> {
+        self.written.as_ref().map(|w| w.iter().copied().collect())
+    }
+
+    /// Offset of a frame.
+    fn offset(&self, frame: u64) -> Result<u64, BoardError> {
+        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
+        let at = at.filter(|at| self.arena().contains(*at));
+        at.map(|at| at.0 - self.base).ok_or(BoardError::OutsideArena { frame })
+    }
+
+    /// Puts bytes into a frame.
+    pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        let frame = at.frame();
+        let offset = self.offset(frame)?.saturating_add(at.in_page() as u64);
+        if at.in_page().saturating_add(bytes.len()) > PAGE_SIZE {
+            return Err(BoardError::OutsideArena {
+                frame: frame.saturating_add(1),
+            });
+        }
+        let stored = self.find(offset).and_then(|(piece, at)| piece.store(at, bytes));
+        self.note(frame);
+        stored.ok_or(BoardError::OutsideArena { frame })
+    }
+
+    /// The image in a frame.
+    pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        let offset = self.offset(frame)?;
+        let loaded = self.find(offset).and_then(|(piece, at)| piece.load(at, page));
+        loaded.ok_or(BoardError::OutsideArena { frame })
+    }
+
+    /// Makes all of it zero.
+    pub fn clear(&mut self) -> Result<(), BoardError> {
+        let first = PhysAddr(self.base).frame();
+        let all = first..first.saturating_add(self.arena().pages);
+        let frames: Vec<u64> = match self.written.take() {
+            Some(written) => written.into_iter().collect(),
+            None => all.collect(),
+        };
+        for frame in frames {
+            self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), &ZERO_PAGE)?;
+        }
+        self.written = Some(BTreeSet::new());
+        self.last = u64::MAX;
+        Ok(())
+    }
+}
+
+/// Where a page of this process lies on the bus.
+fn place(host: &Host, address: u64) -> io::Result<u64> {
+    let file = host.open("proc/self/pagemap", false).map_err(|e| e.source)?;
+    let mut entry = [0; 8];
+    file.read_exact_at(&mut entry, address / PAGE_SIZE as u64 * 8)?;
+    let entry = u64::from_le_bytes(entry);
+    let frame = entry & FRAME;
+    // Without the right to know, the kernel tells frame 0.
+    if entry & PRESENT == 0 || frame == 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(frame * PAGE_SIZE as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_run_below_4_gib_is_taken_in_the_order_of_its_places() {
+        let page = |n: u64| n * HUGE;
+        assert_eq!(
+            longest_run(&[page(7), page(3), page(5), page(4), page(9)], HUGE),
+            [1, 3, 2]
+        );
+        let high: Vec<u64> = (0..4).map(|n| LOW + page(n)).collect();
+        let mut places = high.clone();
+        places.push(page(9));
+        assert_eq!(longest_run(&places, HUGE), [4]);
+        assert_eq!(longest_run(&high, HUGE), [0, 1, 2, 3]);
+        assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE), [0]);
+        assert_eq!(longest_run(&[u64::MAX, 0], HUGE), [1]);
+        assert!(longest_run(&[], HUGE).is_empty());
+    }
+
+    #[test]
+    fn memory_is_read_and_written_within_it_and_cleared() {
+        let mut m = Memory::at(0x10_0000, Mapping::plain(4 * PAGE_SIZE as u64).unwrap());
+        assert_eq!((m.arena().base, m.arena().pages), (PhysAddr(0x10_0000), 4));
+        m.write(0x1008, 8, 0x1122_3344_5566_7788).unwrap();
+        m.store(PhysAddr(0x10_2ffc), &[1, 2, 3, 4]).unwrap();
+        assert_eq!(m.content(), Some(vec![0x101, 0x102]));
+        let mut page = ZERO_PAGE;
+        m.load(0x101, &mut page).unwrap();
+        assert_eq!(page[8..10], [0x88, 0x77]);
+        assert!(m.store(PhysAddr(0x10_2ffc), &[0; 5]).is_err());
+        assert!(m.store(PhysAddr(0x10_4000), &[0]).is_err());
+        assert!(m.load(0xff, &mut page).is_err());
+        assert_eq!((m.read(0x4000, 1), m.write(u64::MAX, 8, 0)), (None, None));
+        m.reached();
+        assert_eq!(m.content(), None);
+        m.clear().unwrap();
+        assert_eq!((m.read(0x1008, 8), m.content()), (Some(0), Some(vec![])));
+        assert_eq!(Memory::none().arena().pages, 0);
+        assert!(Memory::none().read(0, 4).is_none());
+    }
+}

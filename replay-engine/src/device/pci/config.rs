@@ -1,0 +1,168 @@
+//! Configuration space of a function: the few registers of it that the agent uses.
+//!
+//! PCI Local Bus Specification 3.0, section 6.2.
+
+use super::error::PciError;
+use super::name::Address;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+const VENDOR: u64 = 0x00;
+const COMMAND: u64 = 0x04;
+const STATUS: u64 = 0x06;
+/// What is kept over a reset: the header with its base address registers.
+const HEADER: usize = 64;
+
+/// Bits of the command register.
+pub(super) mod command {
+    /// Answers accesses to its port windows.
+    pub const PORTS: u16 = 1 << 0;
+    /// Answers accesses to its memory windows.
+    pub const MEMORY: u16 = 1 << 1;
+    /// Masters the bus.
+    pub const MASTER: u16 = 1 << 2;
+    /// Keeps its interrupt line quiet.
+    pub const NO_INTERRUPT: u16 = 1 << 10;
+}
+
+/// Status register: the function asks for its interrupt, whether the line is kept quiet or not.
+const INTERRUPT: u16 = 1 << 3;
+
+/// Configuration space of a function.
+#[derive(Debug)]
+pub(super) struct Config {
+    address: Address,
+    file: File,
+    /// Where it begins in the file.
+    at: u64,
+}
+
+impl Config {
+    /// The one in a file, which begins there at `at`.
+    pub fn new(address: Address, file: File, at: u64) -> Self {
+        Self { address, file, at }
+    }
+
+    fn failed(&self, offset: u64) -> impl FnOnce(std::io::Error) -> PciError {
+        let address = self.address;
+        move |source| PciError::Config {
+            address,
+            offset,
+            source,
+        }
+    }
+
+    fn read(&self, offset: u64) -> Result<u16, PciError> {
+        let mut bytes = [0; 2];
+        self.file
+            .read_exact_at(&mut bytes, self.at + offset)
+            .map_err(self.failed(offset))?;
+        Ok(u16::from_le_bytes(bytes))
+    }
+
+    fn write(&self, offset: u64, value: u16) -> Result<(), PciError> {
+        self.file
+            .write_all_at(&value.to_le_bytes(), self.at + offset)
+            .map_err(self.failed(offset))
+    }
+
+    /// Sets and clears bits of the command register.
+    pub fn command(&self, set: u16, clear: u16) -> Result<(), PciError> {
+        let before = self.read(COMMAND)?;
+        let wanted = before & !clear | set;
+        if wanted != before {
+            self.write(COMMAND, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the function asks for its interrupt.
+    pub fn asks(&self) -> Result<bool, PciError> {
+        Ok(self.read(STATUS)? & INTERRUPT != 0)
+    }
+
+    /// Makes the function quiet: it masters no bus, and its interrupt line is masked.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub fn quiet(&self) -> Result<(), PciError> {
+        self.command(command::NO_INTERRUPT, command::MASTER)
+    }
+
+    /// Whether anything answers there.
+    pub fn answers(&self) -> Result<(), PciError> {
+        match self.read(VENDOR)? {
+            0xffff => Err(PciError::Gone { address: self.address }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The header, to put it back after a reset.
+    pub fn header(&self) -> Result<[u8; HEADER], PciError> {
+        let mut header = [0; HEADER];
+        self.file.read_exact_at(&mut header, self.at).map_err(self.failed(0))?;
+        Ok(header)
+    }
+
+    /// Puts base address registers, latency, line and command of a header back, where a reset has changed them.
+    pub fn restore(&self, header: &[u8; HEADER]) -> Result<(), PciError> {
+        // Windows first, then what makes the function answer in them.
+        for at in (0x10..0x28).step_by(2).chain([0x0c, 0x3c, 0x04]) {
+            let word = header.get(at..at + 2).and_then(|b| b.try_into().ok());
+            let word = u16::from_le_bytes(word.unwrap_or_default());
+            if self.read(at as u64)? != word {
+                self.write(at as u64, word)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn config(bytes: &[u8]) -> Config {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[0xaa; 0x40]).unwrap();
+        file.write_all(bytes).unwrap();
+        Config::new(Address::parse("00:03.0").unwrap(), file, 0x40)
+    }
+
+    #[test]
+    fn command_bits_change_alone_and_quiet_is_no_master_and_no_interrupt() {
+        let mut bytes = [0; 64];
+        bytes[..8].copy_from_slice(&[0x34, 0x12, 0xe8, 0x11, 0x07, 0x01, 0x08, 0x00]);
+        let c = config(&bytes);
+        c.answers().unwrap();
+        assert!(c.asks().unwrap());
+        c.quiet().unwrap();
+        assert_eq!(c.read(COMMAND).unwrap(), 0x0503);
+        c.command(command::MASTER, command::NO_INTERRUPT).unwrap();
+        assert_eq!(c.read(COMMAND).unwrap(), 0x0107);
+    }
+
+    #[test]
+    fn a_reset_loses_no_window() {
+        let mut bytes = [0; 64];
+        for (i, b) in bytes.iter_mut().enumerate() {
+            *b = i as u8;
+        }
+        let c = config(&bytes);
+        let header = c.header().unwrap();
+        c.file.write_all_at(&[0; 0x38], 0x40 + 4).unwrap();
+        c.restore(&header).unwrap();
+        let now = c.header().unwrap();
+        assert_eq!(now[0x10..0x28], bytes[0x10..0x28]);
+        assert_eq!(now[4..6], bytes[4..6]);
+    }
+
+    #[test]
+    fn a_function_that_is_gone_or_cut_off_is_told() {
+        let e = config(&[0xff; 64]).answers().unwrap_err();
+        assert!(matches!(e, PciError::Gone { .. }), "{e}");
+        let e = config(&[0; 4]).quiet().unwrap_err().to_string();
+        assert!(e.starts_with("configuration space of 0000:00:03.0 at 0x4"), "{e}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Which driver of the kernel's has a function: taken from it, and given back.
+
+use super::config::Config;
+use super::error::PciError;
+use super::function::Function;
+use super::name::Address;
+use crate::device::guard::Taken;
+use crate::device::host::{Host, HostError};
+
+/// The driver that only carries a function's interrupt to a program.
+pub(super) const UIO: &str = "uio_pci_generic";
+/// The driver that gives a function to a program behind an IOMMU.
+pub(super) const VFIO: &str = "vfio-pci";
+
+fn failed(address: Address) -> impl Fn(HostError) -> PciError {
+    move |source| PciError::Host { address, source }
+}
+
+/// Refuses a function that a driver has, unless it may be taken; one that is bound to a driver for programs is fine.
+/// Tells the driver that it is to be taken from.
+pub(super) fn may_take(function: &Function, take: bool) -> Result<Option<String>, PciError> {
+    match &function.driver {
+        Some(driver) if [UIO, VFIO].contains(&driver.as_str()) => Ok(None),
+        Some(driver) if take => Ok(Some(driver.clone())),
+        Some(driver) => Err(PciError::Driver {
+            address: function.address,
+            driver: driver.clone(),
+        }),
+        None => Ok(None),
+    }
+}
+
+/// Takes a function from its driver.
+pub(super) fn unbind(host: &Host, address: Address, driver: &str) -> Result<(), PciError> {
+    let path = format!("sys/bus/pci/drivers/{driver}/unbind");
+    host.write(path, &address.to_string()).map_err(failed(address))
+}
+
+/// Gives a function to a driver, whatever ids that driver knows. `false`: the kernel does not have it.
+pub(super) fn bind(host: &Host, address: Address, driver: &str) -> Result<bool, PciError> {
+    if !host.has(format!("sys/bus/pci/drivers/{driver}")) {
+        return Ok(false);
+    }
+    let told = |path: String, word: &str| host.write(path, word).map_err(failed(address));
+    told(format!("{}/driver_override", address.folder()), driver)?;
+    told(format!("sys/bus/pci/drivers/{driver}/bind"), &address.to_string())?;
+    Ok(true)
+}
+
+/// Makes a function quiet and undoes what was changed about it. What fails is told, a sentence each, and the rest is done.
+pub(in crate::device) fn leave(host: &Host, address: Address, taken: &Taken) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let config = host.open(format!("{}/config", address.folder()), true);
+    match config.map(|file| Config::new(address, file, 0).quiet()) {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => wrong.push(e.to_string()),
+        Err(e) => wrong.push(e.to_string()),
+    }
+    let mut told = |done: Result<(), HostError>| wrong.extend(done.err().map(|e| e.to_string()));
+    if let Some(driver) = &taken.bound {
+        if host.link(format!("{}/driver", address.folder())).as_ref() == Some(driver) {
+            let path = format!("sys/bus/pci/drivers/{driver}/unbind");
+            told(host.write(path, &address.to_string()));
+        }
+        // A line end alone means no driver in particular.
+        told(host.write(format!("{}/driver_override", address.folder()), "\n"));
+    }
+    if taken.enabled {
+        told(host.write(format!("{}/enable", address.folder()), "0"));
+    }
+    if let Some(driver) = &taken.from {
+        let path = format!("sys/bus/pci/drivers/{driver}/bind");
+        told(host.write(path, &address.to_string()));
+    }
+    wrong
+}

@@ -1,0 +1,117 @@
+//! What can go wrong with a PCI function of this machine.
+
+use super::name::Address;
+use crate::device::BoardError;
+use crate::device::host::HostError;
+use std::io;
+
+/// Why a PCI function cannot be had, or is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum PciError {
+    /// The text after `pci:` has no known form.
+    #[error(
+        "`pci:{text}` names no PCI function: those are named by address, pci:0000:00:03.0, or by ids, pci:1002:5159"
+    )]
+    Name {
+        /// What was given.
+        text: String,
+    },
+    /// This machine has no such function.
+    #[error("this machine has no PCI function {name}; it has: {known}")]
+    Absent {
+        /// What was asked for.
+        name: String,
+        /// The functions there are.
+        known: String,
+    },
+    /// Several functions have these ids.
+    #[error("several PCI functions are {name}: {functions}; name one by its address")]
+    Ambiguous {
+        /// The ids.
+        name: String,
+        /// Addresses of the functions.
+        functions: String,
+    },
+    /// A driver of the kernel's has the function.
+    #[error(
+        "the driver `{driver}` has {address}: let it go (echo {address} > /sys/bus/pci/drivers/{driver}/unbind), or have \
+         the agent take it with --take, which gives it back when the agent ends"
+    )]
+    Driver {
+        /// The function.
+        address: Address,
+        /// The driver.
+        driver: String,
+    },
+    /// A bridge or the like: nothing that a plan could be for.
+    #[error("{address} is a bridge, which the machine itself needs")]
+    Bridge {
+        /// The function.
+        address: Address,
+    },
+    /// A file of the kernel's could not be used.
+    #[error("{address}: {source}")]
+    Host {
+        /// The function.
+        address: Address,
+        /// What went wrong.
+        source: HostError,
+    },
+    /// What the kernel tells of the function makes no sense.
+    #[error("{address}: {what}")]
+    Odd {
+        /// The function.
+        address: Address,
+        /// What.
+        what: String,
+    },
+    /// The function has no window, or none that has an address.
+    #[error("{address} has no window with an address on its bus: the machine's firmware and kernel gave it none")]
+    NoWindow {
+        /// The function.
+        address: Address,
+    },
+    /// A window could not be mapped.
+    #[error("bar{bar} of {address} could not be mapped: {source}{}", strict(.source))]
+    Map {
+        /// The function.
+        address: Address,
+        /// The window.
+        bar: u8,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Configuration space cannot be reached.
+    #[error("configuration space of {address} at {offset:#x}: {source}")]
+    Config {
+        /// The function.
+        address: Address,
+        /// The offset.
+        offset: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The function does not answer.
+    #[error("{address} does not answer: it was removed, or its bus is down")]
+    Gone {
+        /// The function.
+        address: Address,
+    },
+    /// Nobody would quiesce the function when the agent ends.
+    #[error("the guard of this agent's devices: {0}")]
+    Guard(#[source] io::Error),
+}
+
+fn strict(e: &io::Error) -> &'static str {
+    match e.kind() {
+        io::ErrorKind::InvalidInput => "; something of the kernel's has this memory: a driver, or the boot console",
+        io::ErrorKind::PermissionDenied => "; the agent needs to be root, and the kernel not locked down",
+        _ => "",
+    }
+}
+
+impl From<PciError> for BoardError {
+    fn from(e: PciError) -> Self {
+        Self::Failed(e.to_string())
+    }
+}

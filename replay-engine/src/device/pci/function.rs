@@ -1,0 +1,182 @@
+//! A function as the kernel's files tell it: ids, windows, driver. A reader of text that a kernel wrote.
+
+use super::error::PciError;
+use super::name::{Address, Name};
+use crate::device::host::{Host, HostError, number};
+use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
+use trace_core::registers::RegisterMap;
+
+/// Flags of a window in the file `resource`, as `linux/ioport.h` has them.
+const PORTS: u64 = 0x100;
+const MEMORY: u64 = 0x200;
+const PREFETCHABLE: u64 = 0x2000;
+
+/// Where a function's window is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What kind of window, as the kernel says.
+    pub flags: u64,
+}
+
+impl Resource {
+    /// Reads the file `resource`: a line for each window, six and the expansion ROM; more lines are of other things.
+    /// `None` when a line has another form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Vec<Self>> {
+        let line = |line: &str| {
+            let mut numbers = line.split_ascii_whitespace().map(number);
+            let (start, last, flags) = (numbers.next()??, numbers.next()??, numbers.next()??);
+            let bytes = match (start, last) {
+                (0, 0) => 0,
+                _ => last.checked_sub(start)?.checked_add(1)?,
+            };
+            numbers.next().is_none().then_some(Self { start, bytes, flags })
+        };
+        text.lines().take(usize::from(EXPANSION_ROM)).map(line).collect()
+    }
+
+    /// The window as recordings have it; `None` where there is none.
+    fn bar(&self, number: u8) -> Option<Bar> {
+        let ports = self.flags & PORTS != 0;
+        (self.bytes > 0 && self.flags & (PORTS | MEMORY) != 0).then_some(Bar {
+            number,
+            base: self.start,
+            bytes: self.bytes,
+            ports,
+            prefetchable: !ports && self.flags & PREFETCHABLE != 0,
+        })
+    }
+}
+
+/// A function of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Where it is.
+    pub address: Address,
+    /// What it is.
+    pub pci: PciFunction,
+    /// The kernel's driver that has it.
+    pub driver: Option<String>,
+    /// The group of functions that an IOMMU can keep apart from the others.
+    pub group: Option<String>,
+    /// Whether the kernel can reset it.
+    pub resets: bool,
+}
+
+impl Function {
+    /// Reads what the kernel tells of the function at an address.
+    ///
+    /// # Errors
+    /// [`PciError`], when it is not there or its files make no sense.
+    pub fn read(host: &Host, address: Address) -> Result<Self, PciError> {
+        let folder = address.folder();
+        let failed = |source: HostError| PciError::Host { address, source };
+        let fact = |name: &str| host.number(format!("{folder}/{name}")).map_err(failed);
+        let odd = |what: &str| PciError::Odd {
+            address,
+            what: what.to_owned(),
+        };
+        let id = |name: &str| {
+            let n = fact(name)?;
+            u16::try_from(n).map_err(|_| odd(&format!("`{name}` is {n:#x}, which is no id")))
+        };
+        let resources = host.text(format!("{folder}/resource")).map_err(failed)?;
+        let resources = Resource::parse(&resources).ok_or_else(|| odd("the file `resource` has an unknown form"))?;
+        let bars = resources.iter().zip(0u8..).filter_map(|(r, n)| r.bar(n));
+        let small = |name: &str| fact(name).ok().and_then(|n| u32::try_from(n).ok());
+        Ok(Self {
+            address,
+            pci: PciFunction {
+                address: address.to_string(),
+                vendor: id("vendor")?,
+                device: id("device")?,
+                subsystem_vendor: id("subsystem_vendor").ok(),
+                subsystem_device: id("subsystem_device").ok(),
+                class: small("class"),
+                revision: small("revision").and_then(|r| r.try_into().ok()),
+                irq: small("irq").filter(|irq| *irq != 0),
+                bars: bars.collect(),
+            },
+            driver: host.link(format!("{folder}/driver")),
+            group: host.link(format!("{folder}/iommu_group")),
+            resets: host.has(format!("{folder}/reset")),
+        })
+    }
+
+    /// The only function that a name means.
+    ///
+    /// # Errors
+    /// [`PciError::Absent`] or [`PciError::Ambiguous`], with the functions there are.
+    pub fn named(host: &Host, name: &Name) -> Result<Self, PciError> {
+        let all = functions(host);
+        let mut found = all.iter().filter(|f| match name {
+            Name::At(address) => f.address == *address,
+            Name::Ids { vendor, device } => (f.pci.vendor, f.pci.device) == (*vendor, *device),
+        });
+        let told = |of: &mut dyn Iterator<Item = &Self>| {
+            let told: Vec<String> = of.map(|f| format!("{} ({})", f.address, f.ids())).collect();
+            match told.len() {
+                0 => "none".to_owned(),
+                _ => told.join(", "),
+            }
+        };
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only.clone()),
+            (None, _) => Err(PciError::Absent {
+                name: name.to_string(),
+                known: told(&mut all.iter()),
+            }),
+            (Some(a), Some(b)) => Err(PciError::Ambiguous {
+                name: name.to_string(),
+                functions: told(&mut [a, b].into_iter().chain(found)),
+            }),
+        }
+    }
+
+    /// Vendor and device, `1002:5159`.
+    #[must_use]
+    pub fn ids(&self) -> String {
+        format!("{:04x}:{:04x}", self.pci.vendor, self.pci.device)
+    }
+
+    /// In words for a person: what it is, who has it, what a plan would find. `memory`: bytes that the machine has free for
+    /// plans.
+    #[must_use]
+    pub fn told(&self, memory: u64) -> String {
+        let hardware = Hardware::Pci(self.pci.clone());
+        let map = RegisterMap::for_hardware(&hardware);
+        let name = map.and_then(|m| m.hardware_name(&hardware)).unwrap_or("PCI function");
+        let driver = self.driver.as_deref().unwrap_or("none");
+        let map = map.map_or("none", RegisterMap::name);
+        let memory = match memory >> 20 {
+            0 => "no memory for DMA".to_owned(),
+            mib => format!("up to {mib} MiB of memory"),
+        };
+        format!(
+            "{name} ({}), driver {driver}, register map {map}, contained by nothing, {memory}",
+            self.ids()
+        )
+    }
+
+    /// Whether it is a bridge: the machine needs it itself.
+    #[must_use]
+    pub fn is_bridge(&self) -> bool {
+        self.pci.class.is_some_and(|c| c >> 16 == 0x06)
+    }
+}
+
+/// The functions of this machine that can be read, by address.
+#[must_use]
+pub fn functions(host: &Host) -> Vec<Function> {
+    let names = host.list("sys/bus/pci/devices");
+    let mut all: Vec<Function> = names
+        .iter()
+        .filter_map(|n| Function::read(host, Address::parse(n)?).ok())
+        .collect();
+    all.sort_by_key(|f| f.address);
+    all
+}

@@ -1,0 +1,111 @@
+//! The interrupt of a function: carried here by the kernel, or seen in configuration space.
+
+use super::config::{Config, command};
+use super::error::PciError;
+use super::name::Address;
+use crate::device::host::Host;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::{Duration, Instant};
+
+/// Between two looks at configuration space.
+const STEP: Duration = Duration::from_micros(100);
+
+/// How a function's interrupt is had.
+#[derive(Debug)]
+pub(super) enum Interrupts {
+    /// By a file that can be read when it came. The kernel masks the line at each one, in the command register.
+    File(File),
+    /// By looking at the status register, again and again. It tells of the interrupt while the line is masked.
+    Status,
+}
+
+impl Interrupts {
+    /// Those of a function that is bound to the driver for it; by its status where it is not.
+    pub fn open(host: &Host, address: Address) -> Result<Self, PciError> {
+        let names = host.list(format!("{}/uio", address.folder()));
+        let Some(name) = names.iter().find(|n| is_plain(n)) else {
+            return Ok(Self::Status);
+        };
+        let path = host.path(format!("dev/{name}"));
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+            .open(&path);
+        let file = opened.map_err(|source| PciError::Host {
+            address,
+            source: crate::device::host::HostError {
+                doing: "opening",
+                path,
+                source,
+            },
+        })?;
+        Ok(Self::File(file))
+    }
+
+    /// In words for a person.
+    pub fn told(&self) -> &'static str {
+        match self {
+            Self::File(_) => "interrupts by uio_pci_generic",
+            Self::Status => "interrupts by looking at its status",
+        }
+    }
+
+    /// Waits until the function asks for its interrupt, at most `limit`.
+    ///
+    /// An interrupt line is a level: one that is up counts, whoever saw it before, and one that came and was
+    /// acknowledged does not. So what the kernel counted before is passed over, and the status register decides.
+    pub fn wait(&self, config: &Config, limit: Duration) -> Result<bool, PciError> {
+        if config.asks()? {
+            return Ok(true);
+        }
+        match self {
+            Self::File(file) => {
+                let mut count = [0; 4];
+                // Nothing to read is what is hoped for.
+                while matches!((&*file).read(&mut count), Ok(4)) {}
+                config.command(0, command::NO_INTERRUPT)?;
+                readable(file, limit);
+                let came = matches!((&*file).read(&mut count), Ok(4));
+                // One that was up before the line was unmasked may not have been carried here.
+                Ok(came || config.asks()?)
+            }
+            Self::Status => {
+                let start = Instant::now();
+                loop {
+                    let left = limit.saturating_sub(start.elapsed());
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    std::thread::sleep(STEP.min(left));
+                    if config.asks()? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a name may be a file's in `/dev`.
+fn is_plain(name: &str) -> bool {
+    let number = name.strip_prefix("uio");
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Waits until something can be read, at most `limit`. An error of the wait is one of the read that follows.
+fn readable(file: &File, limit: Duration) {
+    let start = Instant::now();
+    loop {
+        let left = limit.saturating_sub(start.elapsed());
+        let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let mut files = [PollFd::new(file, PollFlags::IN)];
+        match poll(&mut files, Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! A device of the device tree as a board: of a bus, driven by its windows, or a Mali, whose plans bring page tables.
+
+use super::driver;
+use super::error::PlatformError;
+use super::interrupts::{Interrupts, status_registers};
+use super::name::Name;
+use super::node::Described;
+use crate::device::guard::Guard;
+use crate::device::host::Host;
+use crate::device::mapped::{Mapping, order};
+use crate::device::memory::Memory;
+use crate::device::ticks::Ticks;
+use crate::device::windows::{Found, numbers};
+use crate::device::{Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
+use replay_core::{Device, DeviceError, WaitResult};
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use trace_core::recording::{Hardware, Page, PlatformWindow};
+use trace_core::registers::RegisterMap;
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// Registers of a Mali that bring it to its known state, as `assets/registers/mali-jm` has them.
+mod mali {
+    pub const GPU_ID: u64 = 0x0;
+    pub const GPU_IRQ_RAWSTAT: u64 = 0x20;
+    pub const GPU_IRQ_CLEAR: u64 = 0x24;
+    /// Masks of the interrupts of GPU, jobs, address spaces.
+    pub const MASKS: [u64; 3] = [0x28, 0x1008, 0x2008];
+    pub const GPU_COMMAND: u64 = 0x30;
+    pub const SOFT_RESET: u64 = 1;
+    pub const RESET_COMPLETED: u64 = 1 << 8;
+}
+/// Longest time that a reset of a Mali takes.
+const RESET_LIMIT: Duration = Duration::from_millis(500);
+
+/// Makes a board, and makes it anew.
+type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+
+/// How devices are opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether a device may be taken from a driver.
+    pub take: bool,
+    /// Most bytes of memory for plans.
+    pub memory: u64,
+    /// Who gives the device back when this process ends.
+    pub guard: Option<Guard>,
+}
+
+/// A device of this machine's device tree.
+///
+/// [`Board::reset`] resets a Mali by its own command. Of another device the known state is: its interrupt as it was,
+/// memory for plans zero; its registers stay as they are, because no way to reset it is known.
+pub struct PlatformBoard {
+    info: DeviceInfo,
+    mali: bool,
+    interrupts: Interrupts,
+    /// By their numbers in plans.
+    windows: Vec<Option<Mapping>>,
+    memory: Memory,
+    ticks: Ticks,
+    /// Whether memory was written since the last access to a window.
+    stored: bool,
+    trouble: Option<String>,
+}
+
+impl std::fmt::Debug for PlatformBoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PlatformBoard({})", self.info.name)
+    }
+}
+
+/// Where a device's windows are mapped from.
+struct Source {
+    file: File,
+    /// The file's name.
+    path: String,
+    /// The UIO device, where it is one.
+    uio: Option<String>,
+}
+
+/// UIO's file for a device, or all of the machine's memory.
+fn source(host: &Host, of: &Described) -> Result<Source, PlatformError> {
+    let failed = |source| PlatformError::Host {
+        device: of.name.clone(),
+        source,
+    };
+    let base = of.device.windows.first().map(|w| w.base);
+    let is = |uio: &String| {
+        let number = uio.strip_prefix("uio").unwrap_or_default();
+        let plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        plain && host.number(format!("sys/class/uio/{uio}/maps/map0/addr")).ok() == base
+    };
+    let uio = host.list("sys/class/uio").into_iter().find(is);
+    let path = uio.as_ref().map_or("dev/mem".to_owned(), |uio| format!("dev/{uio}"));
+    let file = host.open_sync(&path).map_err(failed)?;
+    Ok(Source { file, path, uio })
+}
+
+/// Maps a window of a device: UIO has the n-th at the n-th page of its file.
+fn map(source: &Source, of: &Described, at: usize, window: &PlatformWindow) -> Result<Mapping, PlatformError> {
+    let page = PAGE_SIZE as u64;
+    let place = match source.uio {
+        Some(_) => at as u64 * page + window.base % page,
+        None => window.base,
+    };
+    Mapping::of(&source.file, place, window.bytes).map_err(|e| PlatformError::Map {
+        device: of.name.clone(),
+        base: window.base,
+        file: format!("/{}", source.path),
+        source: e,
+    })
+}
+
+impl PlatformBoard {
+    /// Opens a device of a machine under the name `platform:NAME`.
+    ///
+    /// # Errors
+    /// [`PlatformError`], when there is none or several of that name, a driver has it, or the kernel does not give it.
+    pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PlatformError> {
+        let of = Described::named(host, name)?;
+        driver::take(host, &of, options.take, options.guard.as_ref())?;
+        let source = source(host, &of)?;
+        let way = match source.uio {
+            Some(_) => "its registers through UIO",
+            None => "its registers through /dev/mem, because no UIO driver of this kernel has it",
+        };
+        let (memory, told) = memory(host, &of, options.memory);
+        let hardware = Hardware::Platform(of.device.clone());
+        let mut board = Self {
+            info: DeviceInfo {
+                name: format!("platform:{name}"),
+                description: String::new(),
+                gpu_id: 0,
+                gpu_name: hardware.id(),
+                register_map: String::new(),
+                containment: Containment::None,
+                hardware: None,
+                windows: Vec::new(),
+                arena: memory.arena(),
+                virtual_time: false,
+                computes: false,
+            },
+            mali: of.is_mali(),
+            interrupts: Interrupts::None,
+            windows: Vec::new(),
+            memory,
+            ticks: Ticks::new(),
+            stored: false,
+            trouble: None,
+        };
+        let map = match board.mali {
+            true => Some(board.become_mali(&of, &source)?),
+            false => board.become_bus(&of, &source, hardware)?,
+        };
+        let list = map.map(status_registers).unwrap_or_default();
+        board.interrupts = match &source.uio {
+            // One file carries one interrupt; a Mali has three.
+            Some(_) if !board.mali => Interrupts::File(source.file),
+            _ if !list.is_empty() => Interrupts::Status(list),
+            _ => Interrupts::None,
+        };
+        let iommu = if of.iommu {
+            "; an IOMMU is in front of it, which nothing here sets up"
+        } else {
+            ""
+        };
+        board.info.description = format!(
+            "{} at {:#x}; {way}; {}; {told}{iommu}",
+            board.info.gpu_name,
+            of.device.windows.first().map_or(0, |w| w.base),
+            board.interrupts.told()
+        );
+        Ok(board)
+    }
+
+    /// A factory of such boards. The first one is made now.
+    ///
+    /// # Errors
+    /// As [`PlatformBoard::open`].
+    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<Made, PlatformError> {
+        let first = Mutex::new(Some(Self::open(host, name, options)?));
+        let (host, name, options) = (host.clone(), name.clone(), options.clone());
+        Ok(Arc::new(move || {
+            let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let board = first.map_or_else(|| Self::open(&host, &name, &options), Ok)?;
+            Ok(Box::new(board))
+        }))
+    }
+
+    /// A Mali: one window, the GPU that its id register tells, contained by its page tables.
+    fn become_mali(&mut self, of: &Described, source: &Source) -> Result<&'static RegisterMap, PlatformError> {
+        let none = |id| PlatformError::NoGpu {
+            device: of.name.clone(),
+            id,
+        };
+        let window = of.device.windows.first().ok_or_else(|| none(0))?;
+        let registers = map(source, of, 0, window)?;
+        let id = registers.read(mali::GPU_ID, 4).unwrap_or(0) as u32;
+        let map = RegisterMap::for_gpu(id).ok_or_else(|| none(id))?;
+        self.info.gpu_id = id;
+        self.info.gpu_name = map.gpu_name(id).unwrap_or("Mali").to_owned();
+        self.info.register_map = map.name().to_owned();
+        self.info.containment = Containment::PageTables;
+        self.info.windows = Window::registers(window.bytes);
+        self.info.computes = true;
+        self.windows = vec![Some(registers)];
+        Ok(map)
+    }
+
+    /// A device of a bus: its windows by name.
+    fn become_bus(
+        &mut self,
+        of: &Described,
+        source: &Source,
+        hardware: Hardware,
+    ) -> Result<Option<&'static RegisterMap>, PlatformError> {
+        let register_map = RegisterMap::for_hardware(&hardware);
+        let found: Vec<Found<'_>> = of
+            .device
+            .windows
+            .iter()
+            .map(|w| Found {
+                name: &w.name,
+                bytes: w.bytes,
+                ports: false,
+                plain: register_map.is_some_and(|m| m.framebuffers().contains(&w.name)),
+            })
+            .collect();
+        for ((at, window), (found, number)) in of
+            .device
+            .windows
+            .iter()
+            .enumerate()
+            .zip(found.iter().zip(numbers(&found, register_map).unwrap_or_default()))
+        {
+            let place = usize::from(number);
+            if self.windows.len() <= place {
+                self.windows.resize_with(place + 1, || None);
+            }
+            let mapping = map(source, of, at, window)?;
+            if let Some(slot) = self.windows.get_mut(place) {
+                *slot = Some(mapping);
+            }
+            self.info.windows.push(Window {
+                number,
+                name: found.name.to_owned(),
+                kind: found.kind(),
+                bytes: window.bytes,
+            });
+        }
+        self.info.windows.sort_by_key(|w| w.number);
+        if let Some(map) = register_map {
+            self.info.register_map = map.name().to_owned();
+            if let Some(name) = map.hardware_name(&hardware) {
+                self.info.gpu_name = name.to_owned();
+            }
+        }
+        self.info.hardware = Some(hardware);
+        Ok(register_map)
+    }
+
+    fn registers(&self) -> Option<&Mapping> {
+        self.windows.first()?.as_ref()
+    }
+
+    #[cold]
+    fn refusal(&self, number: u8, offset: u64, width: u8) -> DeviceError {
+        let bytes = match number {
+            space::ARENA => self.info.arena.end() - self.info.arena.base.0,
+            _ => match self.info.windows.iter().find(|w| w.number == number) {
+                Some(window) => window.bytes,
+                None => return DeviceError::NoSpace,
+            },
+        };
+        let inside = offset.checked_add(width.into()).is_some_and(|end| end <= bytes);
+        match matches!(width, 1 | 2 | 4 | 8) && inside {
+            true => DeviceError::Misaligned,
+            false => DeviceError::OutOfRange,
+        }
+    }
+
+    /// Makes what was stored to memory come before the access that follows.
+    fn before(&mut self) {
+        if self.stored {
+            order();
+            self.stored = false;
+        }
+    }
+
+    /// Stops whatever a Mali does, and forgets its address spaces.
+    fn reset_mali(&self) -> Result<(), BoardError> {
+        let failed = |what: &str| BoardError::Failed(format!("{}: {what}", self.info.name));
+        let registers = self.registers().ok_or_else(|| failed("it has no registers"))?;
+        let write = |offset, value| {
+            registers
+                .write(offset, 4, value)
+                .ok_or_else(|| failed("its window is too small"))
+        };
+        for mask in mali::MASKS {
+            write(mask, 0)?;
+        }
+        write(mali::GPU_IRQ_CLEAR, mali::RESET_COMPLETED)?;
+        write(mali::GPU_COMMAND, mali::SOFT_RESET)?;
+        let start = Instant::now();
+        while registers.read(mali::GPU_IRQ_RAWSTAT, 4).unwrap_or(0) & mali::RESET_COMPLETED == 0 {
+            if start.elapsed() > RESET_LIMIT {
+                return Err(failed("it did not end a reset within 500 ms"));
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        write(mali::GPU_IRQ_CLEAR, u64::from(u32::MAX))
+    }
+}
+
+/// Memory that the machine keeps for the device, and what there is of it in words.
+fn memory(host: &Host, of: &Described, most: u64) -> (Memory, String) {
+    let none = |why: String| (Memory::none(), format!("no memory for DMA: {why}"));
+    let Some((base, bytes)) = of.memory else {
+        return none("its node in the device tree names no memory-region".to_owned());
+    };
+    let bytes = bytes.min(most) / PAGE_SIZE as u64 * PAGE_SIZE as u64;
+    if bytes == 0 || base % PAGE_SIZE as u64 != 0 {
+        return none("its memory-region has no whole pages, or none was asked for".to_owned());
+    }
+    let mapped = host.open_sync("dev/mem").map_err(|e| e.to_string());
+    let mapped = mapped.and_then(|file| Mapping::of(&file, base, bytes).map_err(|e| e.to_string()));
+    match mapped {
+        Ok(mapping) => {
+            let told = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
+            let mut memory = Memory::at(base, mapping);
+            // What was there before is anybody's.
+            memory.reached();
+            (memory, told)
+        }
+        Err(why) => none(format!("its memory-region cannot be mapped: {why}")),
+    }
+}
+
+impl Device for PlatformBoard {
+    #[inline]
+    fn read(&mut self, number: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        let value = if number == space::ARENA {
+            order();
+            self.memory.read(offset, width)
+        } else {
+            self.before();
+            let window = self.windows.get(usize::from(number)).and_then(Option::as_ref);
+            window.and_then(|w| w.read(offset, width))
+        };
+        value.ok_or_else(|| self.refusal(number, offset, width))
+    }
+
+    #[inline]
+    fn write(&mut self, number: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        let done = if number == space::ARENA {
+            self.stored = true;
+            self.memory.write(offset, width, value)
+        } else {
+            self.before();
+            let window = self.windows.get(usize::from(number)).and_then(Option::as_ref);
+            window.and_then(|w| w.write(offset, width, value))
+        };
+        done.ok_or_else(|| self.refusal(number, offset, width))
+    }
+
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        order();
+        self.stored = false;
+        let limit = Duration::from_nanos(limit_ns);
+        let came = match self.registers() {
+            Some(registers) => self.interrupts.wait(registers, lines, limit),
+            None => Ok(0),
+        };
+        self.ticks.look();
+        match came {
+            Ok(0) => Ok(WaitResult::TimedOut),
+            Ok(lines) => Ok(WaitResult::Raised { lines }),
+            Err(e) => {
+                self.trouble = Some(format!("{}: waiting for its interrupt: {e}", self.info.name));
+                Err(DeviceError::Gone)
+            }
+        }
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        self.ticks.pause(ns);
+        Ok(())
+    }
+
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        self.ticks.now_ns()
+    }
+}
+
+impl Board for PlatformBoard {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn reset(&mut self) -> Result<(), BoardError> {
+        self.trouble = None;
+        if self.mali {
+            self.reset_mali()?;
+            // Jobs may have written anywhere in it.
+            self.memory.reached();
+        }
+        self.memory.clear()?;
+        self.ticks.look();
+        Ok(())
+    }
+
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.store_bytes(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
+    }
+
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        self.stored = true;
+        self.memory.store(at, bytes)
+    }
+
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        order();
+        self.memory.load(frame, page)
+    }
+
+    fn content_frames(&mut self) -> Option<Vec<u64>> {
+        match self.mali {
+            true => None,
+            false => self.memory.content(),
+        }
+    }
+
+    fn no_interrupts(&self) -> Option<String> {
+        let why =
+            "no UIO driver of its machine has it, and its register map tells no status register to look at instead";
+        matches!(self.interrupts, Interrupts::None).then(|| why.to_owned())
+    }
+
+    fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
+        // It has no such switch; what it writes by itself is known no more.
+        if on {
+            self.memory.reached();
+        }
+        Ok(())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone()
+    }
+
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        Vec::new()
+    }
+}
+
+impl Drop for PlatformBoard {
+    fn drop(&mut self) {
+        if self.mali
+            && let Err(e) = self.reset_mali()
+        {
+            tracing::error!("{e}");
+        }
+    }
+}

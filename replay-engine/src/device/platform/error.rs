@@ -1,0 +1,101 @@
+//! What can go wrong with a device-tree device of this machine.
+
+use crate::device::BoardError;
+use crate::device::host::HostError;
+use std::io;
+
+/// Why a device-tree device cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PlatformError {
+    /// The text after `platform:` has no known form.
+    #[error(
+        "`platform:{text}` names no device: those are named as the kernel does, platform:9010000.pl031, or by what they are \
+         compatible with, platform:arm,pl031"
+    )]
+    Name {
+        /// What was given.
+        text: String,
+    },
+    /// This machine has no such device.
+    #[error("the device tree of this machine has no device {name} with registers; it has: {known}")]
+    Absent {
+        /// What was asked for.
+        name: String,
+        /// The devices there are.
+        known: String,
+    },
+    /// Several devices are compatible with this.
+    #[error("several devices are {name}: {devices}; name one by its address")]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// Names of the devices.
+        devices: String,
+    },
+    /// This machine was not described by a device tree.
+    #[error("this machine has no device tree (/proc/device-tree): its devices are not platform devices")]
+    NoTree,
+    /// A driver of the kernel's has the device.
+    #[error(
+        "the driver `{driver}` has {device}: let it go (echo {device} > /sys/bus/{bus}/drivers/{driver}/unbind), or have \
+         the agent take it with --take, which gives it back when the agent ends"
+    )]
+    Driver {
+        /// The device.
+        device: String,
+        /// Its bus.
+        bus: String,
+        /// The driver.
+        driver: String,
+    },
+    /// A file of the kernel's could not be used.
+    #[error("{device}: {source}")]
+    Host {
+        /// The device.
+        device: String,
+        /// What went wrong.
+        source: HostError,
+    },
+    /// A window could not be mapped.
+    #[error(
+        "the window at {base:#x} of {device} could not be mapped from {file}: {source}{}", strict(.source)
+    )]
+    Map {
+        /// The device.
+        device: String,
+        /// Its address.
+        base: u64,
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The id register of a Mali tells no GPU that is known.
+    #[error(
+        "{device} is a Mali by the device tree, but its id register reads {id:#x}, which is no GPU that is known: is it powered?"
+    )]
+    NoGpu {
+        /// The device.
+        device: String,
+        /// What was read.
+        id: u32,
+    },
+    /// Nobody would give the device back when the agent ends.
+    #[error("the guard of this agent's devices: {0}")]
+    Guard(#[source] io::Error),
+}
+
+fn strict(e: &io::Error) -> &'static str {
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; something of the kernel's has this memory, or the kernel gives no device memory to programs"
+        }
+        _ => "",
+    }
+}
+
+impl From<PlatformError> for BoardError {
+    fn from(e: PlatformError) -> Self {
+        Self::Failed(e.to_string())
+    }
+}

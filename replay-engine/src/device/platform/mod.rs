@@ -1,0 +1,23 @@
+//! A device that the firmware's device tree describes, on the agent's Linux machine.
+//!
+//! The device's name is `platform:ADDRESS.NODE` or `platform:COMPATIBLE`: `platform:9010000.pl031`,
+//! `platform:arm,pl031`. Its registers are mapped through the kernel's UIO driver where that has the device, and else
+//! through `/dev/mem`. A Mali GPU becomes a board of that GPU, whose plans bring page tables.
+
+mod board;
+mod driver;
+mod error;
+mod interrupts;
+mod name;
+mod node;
+mod tree;
+
+pub use board::{Options, PlatformBoard};
+pub(super) use driver::leave;
+pub use error::PlatformError;
+pub use name::Name;
+pub use node::{Described, described};
+pub use tree::{Node, Tree};
+
+/// The forms of the names of device-tree devices, for lists.
+pub const FORM: &str = "platform:ADDRESS.NODE, platform:COMPATIBLE";

@@ -1,0 +1,142 @@
+//! A device as the device tree describes it: where its windows are, what it is compatible with, what it may use.
+
+use super::error::PlatformError;
+use super::name::Name;
+use super::tree::{Node, Tree};
+use crate::device::host::Host;
+use trace_core::recording::{Hardware, PlatformDevice, PlatformWindow};
+use trace_core::registers::RegisterMap;
+
+/// A device that the device tree describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The device, its windows with processor addresses.
+    pub device: PlatformDevice,
+    /// As the kernel calls it: `9010000.pl031`.
+    pub name: String,
+    /// The bus that the kernel has it on, and its driver there.
+    pub bus: Option<(String, Option<String>)>,
+    /// Memory that the machine keeps for it: physical address and bytes.
+    pub memory: Option<(u64, u64)>,
+    /// Whether the tree says that an IOMMU stands in front of it.
+    pub iommu: bool,
+}
+
+/// Buses of the kernel's that devices of the device tree are on.
+const BUSES: [&str; 2] = ["platform", "amba"];
+
+fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
+    let compatible = node.texts("compatible");
+    let windows = tree.windows(node);
+    let (base, _) = *windows.first()?;
+    if compatible.is_empty() || !node.is_enabled() {
+        return None;
+    }
+    let names = node.texts("reg-names");
+    let window = |(at, (base, bytes)): (usize, &(u64, u64))| PlatformWindow {
+        name: names.get(at).cloned().unwrap_or_else(|| format!("reg{at}")),
+        base: *base,
+        bytes: *bytes,
+    };
+    let name = format!("{base:x}.{}", node.name());
+    // The kernel names are made of the tree's, which are anything: only plain ones are looked up as files.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_,.+".contains(c);
+    let folder = |bus: &str| format!("sys/bus/{bus}/devices/{name}");
+    let bus = BUSES
+        .iter()
+        .find(|bus| name.chars().all(plain) && host.has(folder(bus)));
+    let memory = tree.linked(node, "memory-region");
+    Some(Described {
+        device: PlatformDevice {
+            node: node.path.clone(),
+            compatible,
+            windows: windows.iter().enumerate().map(window).collect(),
+            irqs: tree.interrupts(node),
+        },
+        bus: bus.map(|bus| ((*bus).to_owned(), host.link(format!("{}/driver", folder(bus))))),
+        name,
+        memory: memory.and_then(|m| tree.windows(m).first().copied()),
+        iommu: node.has("iommus"),
+    })
+}
+
+/// The devices with registers that the device tree of a machine describes, by address.
+#[must_use]
+pub fn described(host: &Host) -> Vec<Described> {
+    let tree = Tree::read(host);
+    let mut all: Vec<Described> = tree
+        .nodes
+        .iter()
+        .filter_map(|n| describe(host, &tree, n))
+        // Memory of the machine's own is no device.
+        .filter(|d| !d.device.node.starts_with("/reserved-memory/") && !d.device.node.starts_with("/memory"))
+        .collect();
+    all.sort_by_key(|d| d.device.windows.first().map(|w| w.base));
+    all
+}
+
+impl Described {
+    /// The only device that a name means.
+    ///
+    /// # Errors
+    /// [`PlatformError`], with the devices there are.
+    pub fn named(host: &Host, name: &Name) -> Result<Self, PlatformError> {
+        let all = described(host);
+        if all.is_empty() {
+            return Err(PlatformError::NoTree);
+        }
+        let mut found = all.iter().filter(|d| match name {
+            Name::At { .. } => d.name == name.to_string(),
+            Name::Compatible(text) => d.device.compatible.contains(text),
+        });
+        let told = |of: &mut dyn Iterator<Item = &Self>| {
+            let told: Vec<&str> = of.map(|d| d.name.as_str()).collect();
+            told.join(", ")
+        };
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only.clone()),
+            (None, _) => Err(PlatformError::Absent {
+                name: name.to_string(),
+                known: told(&mut all.iter()),
+            }),
+            (Some(a), Some(b)) => Err(PlatformError::Ambiguous {
+                name: name.to_string(),
+                devices: told(&mut [a, b].into_iter().chain(found)),
+            }),
+        }
+    }
+
+    /// Whether it is a Mali GPU.
+    #[must_use]
+    pub fn is_mali(&self) -> bool {
+        self.device.compatible.iter().any(|c| c.starts_with("arm,mali-"))
+    }
+
+    /// Whether plans can be made for it: a register map knows it, or its id register can tell.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        let hardware = Hardware::Platform(self.device.clone());
+        self.is_mali() || RegisterMap::for_hardware(&hardware).is_some()
+    }
+
+    /// In words for a person: what it is, who has it, what a plan would find.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let hardware = Hardware::Platform(self.device.clone());
+        let map = RegisterMap::for_hardware(&hardware);
+        let what = match map.and_then(|m| m.hardware_name(&hardware)) {
+            Some(name) => format!("{name} ({})", hardware.id()),
+            None => hardware.id(),
+        };
+        let driver = self.bus.as_ref().and_then(|(_, d)| d.as_deref()).unwrap_or("none");
+        let (map, by) = match self.is_mali() {
+            true => ("by its id register", "page tables"),
+            false => (map.map_or("none", RegisterMap::name), "nothing"),
+        };
+        let memory = match self.memory {
+            Some((base, bytes)) => format!("{} MiB of memory kept for it at {base:#x}", bytes >> 20),
+            None => "no memory for DMA".to_owned(),
+        };
+        format!("{what}, driver {driver}, register map {map}, contained by {by}, {memory}")
+    }
+}

@@ -1,0 +1,81 @@
+//! How a device's windows are numbered in plans, and what each is: one rule for all backends, so that the same plan runs
+//! on every one of them.
+
+use super::space;
+use std::cmp::Reverse;
+use trace_core::recording::SpaceKind;
+use trace_core::registers::RegisterMap;
+
+/// A window as a backend finds it.
+#[derive(Clone, Debug)]
+pub(super) struct Found<'a> {
+    /// Name of the space of accesses to it: `bar2`, `reg0`.
+    pub name: &'a str,
+    pub bytes: u64,
+    pub ports: bool,
+    /// Whether it is plain memory, where what is stored has no effect but that it is there.
+    pub plain: bool,
+}
+
+impl Found<'_> {
+    /// What it is in plans and recordings.
+    pub fn kind(&self) -> SpaceKind {
+        match (self.plain, self.ports) {
+            (true, _) => SpaceKind::Framebuffer,
+            (_, true) => SpaceKind::Ports,
+            _ => SpaceKind::Registers,
+        }
+    }
+}
+
+/// The number in plans of each window, in their order: that of the registers is [`space::REGISTERS`], the others follow
+/// from [`space::FIRST_OTHER`] on. `None` for a device without windows.
+///
+/// The window of the registers is the one that the map names, else the largest that is not plain memory, of memory
+/// before ports: tables of message-signalled interrupts and the like are smaller.
+pub(super) fn numbers(windows: &[Found<'_>], map: Option<&RegisterMap>) -> Option<Vec<u8>> {
+    let told = windows.iter().position(|w| map.is_some_and(|m| m.space() == w.name));
+    let rank = |(at, w): &(usize, &Found<'_>)| (!w.plain && !w.ports, !w.plain, w.bytes, Reverse(*at));
+    let guessed = || windows.iter().enumerate().max_by_key(rank).map(|(at, _)| at);
+    let registers = told.or_else(guessed)?;
+    let mut next = space::FIRST_OTHER;
+    let number = |at: usize| {
+        if at == registers {
+            return space::REGISTERS;
+        }
+        next = next.saturating_add(1);
+        next - 1
+    };
+    Some((0..windows.len()).map(number).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, bytes: u64, ports: bool, plain: bool) -> Found<'_> {
+        Found {
+            name,
+            bytes,
+            ports,
+            plain,
+        }
+    }
+
+    #[test]
+    fn the_registers_are_the_maps_window_or_the_largest_that_is_no_plain_memory() {
+        let ati = [
+            found("bar0", 16 << 20, false, true),
+            found("bar1", 256, true, false),
+            found("bar2", 0x4000, false, false),
+        ];
+        assert_eq!(numbers(&ati, RegisterMap::by_name("rv100")), Some(vec![2, 3, 0]));
+        assert_eq!(numbers(&ati, None), Some(vec![2, 3, 0]));
+        let kinds: Vec<_> = ati.iter().map(Found::kind).collect();
+        assert_eq!(kinds, [SpaceKind::Framebuffer, SpaceKind::Ports, SpaceKind::Registers]);
+        let tables = [found("bar1", 0x1000, false, false), found("bar4", 0x4000, false, false)];
+        assert_eq!(numbers(&tables, None), Some(vec![2, 0]));
+        assert_eq!(numbers(&[found("bar0", 64, false, true)], None), Some(vec![0]));
+        assert_eq!(numbers(&[], None), None);
+    }
+}

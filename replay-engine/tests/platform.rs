@@ -1,0 +1,293 @@
+//! Devices of a device tree that is made up: found, opened through made-up files, driven; a Mali with them.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use replay_core::{Device as _, DeviceError, WaitResult};
+use replay_engine::device::host::Host;
+use replay_engine::device::platform::{Described, Name, Options, PlatformBoard, PlatformError, Tree, described};
+use replay_engine::device::{Board as _, Containment, DeviceInfo};
+use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::verify::verify;
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use trace_core::progress::Progress;
+use trace_core::recording::SpaceKind;
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+const PL031: u64 = 0x901_0000;
+const MALI: u64 = 0x2d00_0000;
+const RESERVED: u64 = 0x4000_0000;
+const RESERVED_BYTES: u64 = 64 << 20;
+/// A Mali-G71 of its first revision.
+const G71: u32 = 0x6000_0000;
+
+/// A machine's files, made up: a tree, and memory where its devices are.
+struct Machine {
+    folder: TempDir,
+}
+
+fn cells(list: &[u32]) -> Vec<u8> {
+    list.iter().flat_map(|c| c.to_be_bytes()).collect()
+}
+
+impl Machine {
+    fn new() -> Self {
+        let m = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        m.property("", "#address-cells", &cells(&[2]));
+        m.property("", "#size-cells", &cells(&[2]));
+        m.property("", "interrupt-parent", &cells(&[1]));
+        m.property("/gic", "phandle", &cells(&[1]));
+        m.property("/gic", "#interrupt-cells", &cells(&[3]));
+        let clock = "/pl031@9010000";
+        m.property(clock, "compatible", b"arm,pl031\0arm,primecell\0");
+        m.property(clock, "reg", &cells(&[0, PL031 as u32, 0, 0x1000]));
+        m.property(clock, "interrupts", &cells(&[0, 2, 4]));
+        // A bus whose addresses are translated, with a Mali and memory that is kept for it.
+        m.property("/soc", "#address-cells", &cells(&[1]));
+        m.property("/soc", "#size-cells", &cells(&[1]));
+        m.property("/soc", "ranges", &cells(&[0x1000_0000, 0, 0x2000_0000, 0x1000_0000]));
+        let gpu = "/soc/gpu@1d000000";
+        m.property(gpu, "compatible", b"vendor,soc-mali\0arm,mali-bifrost\0");
+        m.property(gpu, "reg", &cells(&[0x1d00_0000, 0x4000]));
+        m.property(gpu, "interrupts", &cells(&[0, 33, 4, 0, 34, 4, 0, 35, 4]));
+        m.property(gpu, "memory-region", &cells(&[7]));
+        let kept = "/reserved-memory/gpu@40000000";
+        m.property("/reserved-memory", "#address-cells", &cells(&[2]));
+        m.property("/reserved-memory", "#size-cells", &cells(&[2]));
+        m.property("/reserved-memory", "ranges", b"");
+        m.property(kept, "phandle", &cells(&[7]));
+        m.property(kept, "reg", &cells(&[0, RESERVED as u32, 0, RESERVED_BYTES as u32]));
+        fs::create_dir_all(m.at("dev")).unwrap();
+        let memory = fs::File::create(m.at("dev/mem")).unwrap();
+        memory.set_len(RESERVED + RESERVED_BYTES).unwrap();
+        m.put(MALI, &G71.to_le_bytes());
+        // A reset that is over as soon as it is asked for.
+        m.put(MALI + 0x20, &0x100u32.to_le_bytes());
+        m
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn host(&self) -> Host {
+        Host::at(self.folder.path())
+    }
+
+    fn property(&self, node: &str, name: &str, bytes: &[u8]) {
+        let folder = self.at(&format!("proc/device-tree{node}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        let file = fs::OpenOptions::new().write(true).open(self.at("dev/mem")).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+    }
+
+    fn get(&self, at: u64) -> u32 {
+        let mut bytes = [0; 4];
+        fs::File::open(self.at("dev/mem"))
+            .unwrap()
+            .read_exact_at(&mut bytes, at)
+            .unwrap();
+        u32::from_le_bytes(bytes)
+    }
+
+    fn open(&self, name: &str, take: bool) -> Result<PlatformBoard, PlatformError> {
+        let options = Options {
+            take,
+            memory: 32 << 20,
+            guard: None,
+        };
+        PlatformBoard::open(&self.host(), &Name::parse(name).unwrap(), &options)
+    }
+}
+
+#[test]
+fn devices_are_found_with_the_processors_addresses() {
+    let m = Machine::new();
+    let all = described(&m.host());
+    let told: Vec<_> = all
+        .iter()
+        .map(|d| (d.name.as_str(), d.device.irqs.clone(), d.memory))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("9010000.pl031", vec![34], None),
+            ("2d000000.gpu", vec![65, 66, 67], Some((RESERVED, RESERVED_BYTES))),
+        ]
+    );
+    assert!(all[1].is_mali() && !all[0].is_mali());
+    assert!(all[0].told().contains("register map pl031") && all[1].told().contains("contained by page tables"));
+    let named = |name: &str| Described::named(&m.host(), &Name::parse(name).unwrap());
+    assert_eq!(named("arm,primecell").unwrap().name, "9010000.pl031");
+    let e = named("arm,pl011").unwrap_err().to_string();
+    assert!(e.contains("9010000.pl031, 2d000000.gpu"), "{e}");
+    m.property("/other@a000000", "compatible", b"arm,primecell\0");
+    m.property("/other@a000000", "reg", &cells(&[0, 0xa00_0000, 0, 0x1000]));
+    let e = named("arm,primecell").unwrap_err().to_string();
+    assert!(e.contains("several devices") && e.contains("a000000.other"), "{e}");
+    m.property("/other@a000000", "status", b"disabled\0");
+    assert!(named("arm,primecell").is_ok());
+    let none = Described::named(&Host::at("/nonexistent"), &Name::parse("arm,pl031").unwrap());
+    assert!(matches!(none, Err(PlatformError::NoTree)));
+}
+
+#[test]
+fn a_tree_that_makes_no_sense_is_left_out_in_parts() {
+    let m = Machine::new();
+    let gpu = "/soc/gpu@1d000000";
+    for (node, name, bytes) in [
+        ("/soc", "ranges", cells(&[0x1000_0000, 0, 0x2000_0000])),
+        ("/soc", "ranges", cells(&[0x1000_0000, 0, 0x2000_0000, 0x0d00_3fff])),
+        ("/soc", "ranges", vec![1, 2, 3]),
+        ("/soc", "#address-cells", cells(&[u32::MAX])),
+        ("/soc", "#size-cells", cells(&[0])),
+        (gpu, "reg", cells(&[0x1d00_0000])),
+        (gpu, "reg", cells(&[0x1d00_0000, 0])),
+        (gpu, "reg", cells(&[0xffff_ffff, 0xffff_ffff])),
+        (gpu, "reg", Vec::new()),
+        (gpu, "compatible", vec![0xff, 0xfe]),
+    ] {
+        let file = m.at(&format!("proc/device-tree{node}/{name}"));
+        let before = fs::read(&file).unwrap();
+        fs::write(&file, &bytes).unwrap();
+        let all = described(&m.host());
+        assert_eq!(all.len(), 1, "{node} {name} {bytes:?}");
+        fs::write(&file, before).unwrap();
+    }
+    assert_eq!(described(&m.host()).len(), 2);
+    let deep = format!("/{}", vec!["n"; 100].join("/"));
+    m.property(&deep, "compatible", b"x\0");
+    std::os::unix::fs::symlink("..", m.at("proc/device-tree/loop")).unwrap();
+    assert!(Tree::read(&m.host()).nodes.len() < 60);
+    assert_eq!(described(&m.host()).len(), 2);
+}
+
+#[test]
+fn a_clock_is_driven_through_its_window_and_its_interrupt_is_seen_in_its_status() {
+    let m = Machine::new();
+    let mut board = m.open("arm,pl031", false).unwrap();
+    let info = board.info();
+    assert_eq!(
+        (info.name.as_str(), info.register_map.as_str()),
+        ("platform:arm,pl031", "pl031")
+    );
+    assert_eq!((info.containment, info.arena.pages), (Containment::None, 0));
+    let told = &info.description;
+    for part in ["/dev/mem", "status registers", "names no memory-region"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let windows: Vec<_> = info
+        .windows
+        .iter()
+        .map(|w| (w.number, w.name.as_str(), w.kind, w.bytes))
+        .collect();
+    assert_eq!(windows, [(0, "reg0", SpaceKind::Registers, 0x1000)]);
+    board.write(0, 0x8, 4, 0x1234_5678).unwrap();
+    assert_eq!(
+        (m.get(PL031 + 8), board.read(0, 0x8, 4)),
+        (0x1234_5678, Ok(0x1234_5678))
+    );
+    assert_eq!(board.read(0, 0x1000, 4), Err(DeviceError::OutOfRange));
+    assert_eq!(board.read(2, 0, 4), Err(DeviceError::NoSpace));
+    assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::TimedOut));
+    m.put(PL031 + 0x18, &1u32.to_le_bytes());
+    assert_eq!(
+        board.wait_interrupt(1, 60_000_000_000),
+        Ok(WaitResult::Raised { lines: 1 })
+    );
+    assert_eq!(board.no_interrupts(), None);
+    board.reset().unwrap();
+    assert_eq!(m.get(PL031 + 8), 0x1234_5678, "its registers stay as they are");
+}
+
+#[test]
+fn a_driver_keeps_its_device_unless_it_may_be_taken() {
+    let m = Machine::new();
+    let (device, driver) = ("sys/bus/amba/devices/9010000.pl031", "sys/bus/amba/drivers/rtc-pl031");
+    for folder in [device, driver] {
+        fs::create_dir_all(m.at(folder)).unwrap();
+    }
+    fs::write(m.at(&format!("{driver}/unbind")), "").unwrap();
+    std::os::unix::fs::symlink("../../drivers/rtc-pl031", m.at(&format!("{device}/driver"))).unwrap();
+    let e = m.open("9010000.pl031", false).unwrap_err().to_string();
+    assert!(
+        e.contains("`rtc-pl031` has 9010000.pl031") && e.contains("--take"),
+        "{e}"
+    );
+    m.open("9010000.pl031", true).unwrap();
+    assert_eq!(fs::read(m.at(&format!("{driver}/unbind"))).unwrap(), b"9010000.pl031");
+}
+
+#[test]
+fn a_device_that_no_map_knows_has_no_interrupts_and_says_so() {
+    let m = Machine::new();
+    m.property("/other@a000000", "compatible", b"vendor,other\0");
+    m.property("/other@a000000", "reg", &cells(&[0, 0xa00_0000, 0, 0x1000]));
+    let board = m.open("vendor,other", false).unwrap();
+    assert!(board.no_interrupts().unwrap().contains("no UIO driver"));
+}
+
+/// The Mali of the tree.
+fn mali(m: &Machine) -> (PlatformBoard, DeviceInfo) {
+    let board = m.open("arm,mali-bifrost", false).unwrap();
+    let info = board.info();
+    (board, info)
+}
+
+#[test]
+fn a_mali_of_the_tree_becomes_a_board_that_recordings_compile_for() {
+    let m = Machine::new();
+    let (mut board, info) = mali(&m);
+    assert_eq!((info.gpu_id, info.gpu_name.as_str()), (G71, "Mali-G71"));
+    assert_eq!(
+        (info.containment, info.hardware.is_none()),
+        (Containment::PageTables, true)
+    );
+    let pages = (32 << 20) / PAGE_SIZE as u64;
+    assert_eq!((info.arena.base, info.arena.pages), (PhysAddr(RESERVED), pages));
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
+    let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
+    let options = CompileOptions::default();
+    let compiled = compile(&recording, &Edits::default(), &info, &options, &Progress::new()).unwrap();
+    assert_eq!(
+        (compiled.plan.arena.base, compiled.plan.spaces[0].root.0),
+        (PhysAddr(RESERVED), RESERVED)
+    );
+    verify(&compiled.plan, &compiled.pages, &info).unwrap();
+    // Its memory is the reserved one, empty after a reset.
+    m.put(RESERVED + 0x1000, &[1, 2, 3, 4]);
+    board.reset().unwrap();
+    assert_eq!(
+        (m.get(RESERVED + 0x1000), m.get(MALI + 0x30)),
+        (0, 1),
+        "memory, the command of a reset"
+    );
+    board.write(1, 0x2000, 8, 0x1122_3344_5566_7788).unwrap();
+    assert_eq!(m.get(RESERVED + 0x2000), 0x5566_7788);
+    // Its three lines are told apart by its own registers.
+    for (register, line) in [(0x100c, 0), (0x200c, 1), (0x2c, 2)] {
+        m.put(MALI + register, &1u32.to_le_bytes());
+        assert_eq!(board.wait_interrupt(7, 0), Ok(WaitResult::Raised { lines: 1 << line }));
+        m.put(MALI + register, &0u32.to_le_bytes());
+    }
+    m.put(MALI + 0x20, &0u32.to_le_bytes());
+    let e = board.reset().unwrap_err().to_string();
+    assert!(e.contains("did not end a reset"), "{e}");
+}
+
+#[test]
+fn a_mali_that_does_not_answer_is_no_board() {
+    let m = Machine::new();
+    for id in [0u32, u32::MAX] {
+        m.put(MALI, &id.to_le_bytes());
+        let e = m.open("2d000000.gpu", false).unwrap_err();
+        assert!(matches!(e, PlatformError::NoGpu { .. }), "{e}");
+    }
+}

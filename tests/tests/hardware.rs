@@ -1,0 +1,196 @@
+//! Hardware that an agent owns, on boards in a box: logs of stock drivers give the recorded picture there, a device that
+//! nothing contains wants a yes, and an agent that is killed leaves its devices quiet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use std::path::Path;
+use tempfile::TempDir;
+use trace_core::Recording;
+use trace_core::recording::{
+    Access, EventsBuilder, Hardware, InterruptRow, PlatformDevice, PlatformWindow, Space, SpaceKind,
+};
+use trace_core::screen::Picture;
+use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::recordings;
+
+/// The log of a stock driver and its picture, as a plain file.
+fn picture(folder: &Path, recordings: &Path, name: &str) -> (String, Picture) {
+    let packed = recordings.join(format!("mmiotrace/{name}.ppm.gz"));
+    let plain = std::process::Command::new("gzip")
+        .arg("-dc")
+        .arg(packed)
+        .output()
+        .unwrap();
+    let path = folder.join(format!("{name}.ppm"));
+    std::fs::write(&path, &plain.stdout).unwrap();
+    (
+        path.to_str().unwrap().to_owned(),
+        Picture::from_ppm(&plain.stdout).unwrap(),
+    )
+}
+
+/// Replays a log on a device of the board; every pixel is as recorded, read through the agent and by QEMU itself.
+fn gives_the_picture(board: &Board, number: usize, device: &str, log: &str, unread: &[&str]) {
+    let Some(recordings) = recordings() else { return };
+    let folder = TempDir::new().unwrap();
+    let (expected, picture) = picture(folder.path(), &recordings, log);
+    let shown = folder.path().join("shown.ppm");
+    let file = recordings.join(format!("mmiotrace/{log}.txt.gz"));
+    let arguments = [
+        "replay",
+        file.to_str().unwrap(),
+        "--on",
+        device,
+        "--expect-screen",
+        &expected,
+        "--screen",
+        shown.to_str().unwrap(),
+        "--json",
+    ];
+    board
+        .kinescope(&arguments)
+        .assert_refused("nothing contains the device");
+    let ended = board.kinescope(&[&arguments[..], &["--without-containment"]].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let json = ended.json();
+    assert_eq!(
+        (json["outcome"].as_str(), json["screen"]["differing_pixels"].as_u64()),
+        (Some("match"), Some(0))
+    );
+    let findings: Vec<&str> = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|f| f["kind"].as_str())
+        .collect();
+    let before: Vec<&str> = findings
+        .into_iter()
+        .filter(|k| *k == "state-before-recording")
+        .collect();
+    assert_eq!(before, unread, "reads that depend on a BIOS");
+    println!(
+        "{log} on {device}: {} reads of {}, {:.2} s on the device's clock",
+        json["reads_matched"],
+        json["reads_compared"],
+        json["device_ns"].as_f64().unwrap() / 1e9
+    );
+    let read = Picture::from_ppm(&std::fs::read(&shown).unwrap()).unwrap();
+    assert!(read == picture, "through the agent");
+    assert!(board.screendump(number) == picture, "as QEMU itself shows it");
+}
+
+/// The command register of a function, in hexadecimal, low byte first.
+fn command(board: &Board, address: &str) -> String {
+    let bytes = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tx1");
+    board.done(&bytes).trim().to_owned()
+}
+
+#[test]
+fn an_x86_64_board_shows_what_was_recorded_and_is_quiet_when_its_agent_is_killed() {
+    let Some(board) = Setup::new(Arch::X86_64)
+        .device("ati-vga,model=rv100")
+        .device("ati-vga,model=rage128p")
+        .device("edu")
+        .boot()
+    else {
+        return;
+    };
+    board.pair();
+    gives_the_picture(&board, 0, "agent:box/pci:0000:00:03.0", "rv100-radeonfb", &[]);
+    gives_the_picture(&board, 1, "agent:box/pci:0000:00:04.0", "rage128p-aty128fb", &[]);
+    // As if a plan with DMA were at work: the agent's last word would have been to switch bus mastering on.
+    let edu = "0000:00:05.0";
+    let on = format!("printf '\\007\\001' | dd of=/sys/bus/pci/devices/{edu}/config bs=1 seek=4 2>/dev/null");
+    board.done(&on);
+    assert_eq!(command(&board, edu), "07 01");
+    board.done("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1); sleep 0.3");
+    let after = command(&board, edu);
+    assert!(
+        ["03 05", "02 05"].contains(&after.as_str()),
+        "bus mastering or interrupt is left on: {after}"
+    );
+}
+
+/// What a driver does with the PL031 clock: its identity, an alarm two seconds ahead, the interrupt.
+fn clock() -> Recording {
+    let mut recording = Recording::default();
+    recording.set_hardware(&Hardware::Platform(PlatformDevice {
+        node: "/pl031@9010000".into(),
+        compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
+        windows: vec![PlatformWindow {
+            name: "reg0".into(),
+            base: 0x901_0000,
+            bytes: 0x1000,
+        }],
+        irqs: Vec::new(),
+    }));
+    recording.facts.spaces.push(Space {
+        name: "reg0".into(),
+        kind: SpaceKind::Registers,
+        bytes: 0x1000,
+    });
+    let mut events = EventsBuilder::new();
+    let mut time = 0;
+    let mut access = |events: &mut EventsBuilder, write, offset, value| {
+        time += 1000;
+        let access = Access {
+            space: 0,
+            write,
+            offset,
+            width: 4,
+            value,
+        };
+        events.access(time, 0, access);
+    };
+    for (n, byte) in [0x31, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1].into_iter().enumerate() {
+        access(&mut events, false, 0xfe0 + 4 * n as u32, byte);
+    }
+    access(&mut events, true, 0x1c, 1);
+    access(&mut events, true, 0x08, 1000);
+    access(&mut events, true, 0x04, 1002);
+    access(&mut events, true, 0x10, 1);
+    events.interrupt(20_000, InterruptRow { line: 0, status: 1 });
+    access(&mut events, false, 0x18, 1);
+    access(&mut events, true, 0x1c, 1);
+    access(&mut events, false, 0x18, 0);
+    access(&mut events, true, 0x10, 0);
+    recording.events = events.finish();
+    recording
+}
+
+#[test]
+fn an_arm64_board_shows_the_same_and_its_clock_is_driven_through_the_device_tree() {
+    let Some(board) = Setup::new(Arch::Arm64).device("ati-vga,model=rv100").boot() else {
+        return;
+    };
+    board.pair();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("clock.kine");
+    std::fs::write(&file, trace_core::container::to_bytes(&clock()).unwrap()).unwrap();
+    let clock = "agent:box/platform:9010000.pl031";
+    let arguments = ["replay", file.to_str().unwrap(), "--on", clock, "--json"];
+    board
+        .kinescope(&arguments)
+        .assert_refused("nothing contains the device");
+    let ended = board.kinescope(&[&arguments[..], &["--without-containment"]].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let json = ended.json();
+    assert_eq!(
+        (json["outcome"].as_str(), json["interrupts"].as_u64()),
+        (Some("match"), Some(1))
+    );
+    // The one read that depends on the BIOS of a PC is told as such.
+    gives_the_picture(
+        &board,
+        0,
+        "agent:box/pci:0000:00:02.0",
+        "rv100-radeonfb",
+        &["state-before-recording"],
+    );
+}
