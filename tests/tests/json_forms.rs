@@ -380,7 +380,7 @@ fn boards_and_agents() {
     let boards = json(&["boards"], 0);
     each(
         &boards,
-        "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b?",
+        "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b? containment:s?",
     );
     form(&boards[0]["gpu"], "id:h name:s");
     assert_eq!(json(&["agents"], 0), Value::Array(Vec::new()));

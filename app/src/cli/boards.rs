@@ -4,9 +4,10 @@ use super::agents::forget;
 use super::board::Keys;
 use super::failure::complain;
 use super::{Exit, Failure, Out, Verb, hex};
-use crate::document::boards::factories;
+use crate::document::boards::{contained_by, factories};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::boards::{self, Board, Reach};
+use replay_engine::device::Containment;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
@@ -34,6 +35,7 @@ struct Shown<'a> {
     gpu: Option<Gpu<'a>>,
     virtual_time: Option<bool>,
     computes: Option<bool>,
+    containment: Option<Containment>,
 }
 
 #[derive(Serialize)]
@@ -57,15 +59,24 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.array(shown)?;
         return Ok(Exit::Good);
     }
-    let mut rows = vec![["Board", "GPU", "State", "Description"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["Board", "GPU", "Contained by", "State", "Description"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     rows.extend(shown.map(|b| {
         let gpu = b.gpu.as_ref().map_or("-", |g| g.name).to_owned();
         let state = b
             .reason
             .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
-        vec![b.board.to_owned(), gpu, state, b.description.to_owned()]
+        let by = b.containment.map_or("-", contained_by).to_owned();
+        vec![b.board.to_owned(), gpu, by, state, b.description.to_owned()]
     }));
-    let form = |(form, what): (&str, &str)| [form, "-", "here", what].map(str::to_owned).to_vec();
+    let form = |(form, what): (&str, &str)| {
+        [form, "-", contained_by(Containment::Software), "here", what]
+            .map(str::to_owned)
+            .to_vec()
+    };
     rows.extend(boards::forms().into_iter().map(form));
     out.table(&rows)?;
     Ok(Exit::Good)
@@ -90,5 +101,6 @@ fn show(board: &Board) -> Shown<'_> {
         }),
         virtual_time: info.map(|i| i.virtual_time),
         computes: info.map(|i| i.computes),
+        containment: info.map(|i| i.containment),
     }
 }

@@ -42,6 +42,9 @@ struct Arguments {
     /// Run it this many times, at most 10000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     repeat: u32,
+    /// Replay on a device that nothing keeps from foreign memory (`boards` tells); without this such a device is refused
+    #[arg(long)]
+    without_containment: bool,
     /// List every job with its end and its time
     #[arg(long)]
     jobs: bool,
@@ -197,6 +200,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     } = arguments
         .of
         .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
+    if arguments.without_containment {
+        lease
+            .accept_no_containment()
+            .map_err(|e| Failure::usage(e.to_string()))?;
+    }
     let played = waiting::show("replaying", |progress, doing| {
         let doing = doing.clone();
         lease.on_phase(move |phase| doing.now(phase.name()));

@@ -218,6 +218,17 @@ pub fn contained_briefly(c: Containment) -> &'static str {
     }
 }
 
+/// What keeps a device from foreign memory, in a word or two for a table.
+#[must_use]
+pub fn contained_by(c: Containment) -> &'static str {
+    match c {
+        Containment::Software => "software",
+        Containment::Iommu => "IOMMU",
+        Containment::PageTables => "page tables",
+        Containment::None => "nothing",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
@@ -59,6 +60,8 @@ pub struct State {
     pub missed: Option<&'static str>,
     /// A board that did not answer when it was asked last.
     pub silent: Option<String>,
+    /// Boards of which the person has accepted, since this recording was opened, that nothing contains them.
+    pub uncontained: BTreeSet<String>,
     /// Outputs beside the recorded ones.
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
@@ -198,6 +201,13 @@ impl State {
         !boards::is_software(self.board()) && !self.info().is_some_and(software)
     }
 
+    /// Whether nothing contains the chosen board, as far as is known, and the person has not accepted that yet.
+    #[must_use]
+    pub fn asks_for_containment(&self) -> bool {
+        let nothing = |i: &DeviceInfo| i.containment == Containment::None;
+        self.info().is_some_and(nothing) && !self.uncontained.contains(self.board())
+    }
+
     /// Forgets what the last run said of itself; what it did stays until there is something newer.
     pub fn begin(&mut self) {
         self.error = None;
@@ -222,6 +232,8 @@ pub struct Order {
     pub(super) board: String,
     /// Whether hardware may be touched.
     pub(super) real: bool,
+    /// Whether the person has accepted that nothing contains the board.
+    pub(super) uncontained: bool,
     pub(super) pace: Pace,
     /// Unknown registers that the person allows, byte offsets.
     pub(super) allowed: Vec<Range<u32>>,
@@ -346,6 +358,25 @@ pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
         });
     }
     let planned = planned(order, &device, progress)?;
+    if device.containment == Containment::None {
+        // The plan stays, and what the board says of itself: the question can tell both.
+        if !order.uncontained {
+            let trouble = Trouble {
+                kind: TroubleKind::Unconfirmed,
+                silent: false,
+                allow: None,
+                text: format!(
+                    "Nothing contains {} ({}); nothing was touched. Replay again to be asked.",
+                    order.board, device.description
+                ),
+            };
+            return Ok(Played {
+                planned,
+                outcome: Err(trouble),
+            });
+        }
+        lease.accept_no_containment()?;
+    }
     let outcome = run(order, &mut lease, &planned, progress);
     Ok(Played { planned, outcome })
 }

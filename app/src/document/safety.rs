@@ -108,6 +108,7 @@ impl Document {
             boards: boards.clone(),
             board: self.replay.board().to_owned(),
             real: self.replay.real(),
+            uncontained: self.replay.uncontained.contains(self.replay.board()),
             pace: if self.replay.keep_gaps {
                 Pace::Recorded
             } else {

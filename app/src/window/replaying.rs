@@ -66,7 +66,11 @@ impl App {
             self.confirm = Some(command);
             return;
         }
-        self.confirm = None;
+        // The question that was answered has said so.
+        if self.confirm.take().is_some() && doc.replay.asks_for_containment() {
+            let board = doc.replay.board().to_owned();
+            doc.replay.uncontained.insert(board);
+        }
         doc.replay.repeat = times;
         doc.replay.begin();
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));

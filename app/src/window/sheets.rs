@@ -119,16 +119,27 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         ),
         None => "the plan is made and checked first; make it beforehand to read it".to_owned(),
     };
+    let uncontained = doc.replay.asks_for_containment();
+    let title = match uncontained {
+        true => "Replay on hardware that nothing contains?",
+        false => "Replay on real hardware?",
+    };
     let mut answer = None;
     let modal = egui::Modal::new(egui::Id::unique("confirm")).show(ctx, |ui| {
         ui.set_width(440.0);
         let p = palette(ui);
-        ui.label(RichText::new("Replay on real hardware?").font(strong()).size(14.0));
+        ui.label(RichText::new(title).font(strong()).size(14.0));
         ui.add_space(6.0);
         ui.label(RichText::new(&board).font(mono()));
         ui.label(format!(
             "This writes to registers of that device and runs jobs on it: {what}."
         ));
+        if uncontained {
+            let words = "! No IOMMU and no page tables keep this device from memory: with a plan that is wrong it can \
+                         read and overwrite any memory of its machine. Your yes counts for this board until the \
+                         recording is closed.";
+            ui.label(RichText::new(words).color(p.warning));
+        }
         ui.label(RichText::new("The agent checks the plan again before anything is touched.").color(p.quiet));
         ui.add_space(10.0);
         ui.horizontal(|ui| {

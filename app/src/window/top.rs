@@ -152,7 +152,9 @@ fn badge(doc: &Document, ui: &mut Ui) {
     let (words, colour) = match doc.safety() {
         Safety::Unasked => ("! hardware".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
-        Safety::Proved(Containment::None) => ("! not contained".to_owned(), p.warning),
+        Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
+            ("! not contained".to_owned(), p.warning)
+        }
         Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
         Safety::Bounded(..) => ("! partly proved".to_owned(), p.warning),
         Safety::Refused => ("▲ refused".to_owned(), p.error),

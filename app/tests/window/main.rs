@@ -9,6 +9,7 @@ mod pictures;
 
 use common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
+use replay_engine::device::Containment;
 
 #[test]
 fn without_a_recording_the_window_says_what_to_do() {
@@ -91,4 +92,29 @@ fn hardware_is_touched_only_after_the_person_said_so() {
         w.doc().replay.error.is_some(),
         "nothing answers there, and the person is told"
     );
+}
+
+#[test]
+fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
+    let mut w = Window::open();
+    w.run("plan");
+    let mut info = w.doc().replay.device.clone().expect("the board's own words");
+    info.containment = Containment::None;
+    w.doc().replay.choose("agent://127.0.0.1:9/pci:1002:5159");
+    w.doc().replay.device = Some(info);
+    w.settle();
+    assert!(w.has("Safety: ! not contained"));
+    w.run("replay");
+    assert!(w.has_part("that nothing contains"));
+    // The keyboard says no.
+    w.types("\x1b");
+    assert!(w.app().confirm.is_none() && w.doc().replay.asks_for_containment());
+    w.run("replay");
+    w.click("Touch the hardware");
+    assert!(!w.doc().replay.asks_for_containment(), "the yes is for this board");
+    w.run("replay");
+    assert!(w.has_part("real hardware") && !w.has_part("that nothing contains"));
+    w.click("Do not");
+    w.doc().replay.choose("agent://127.0.0.1:9/pci:1234:11e8");
+    assert!(!w.doc().replay.uncontained.contains("agent://127.0.0.1:9/pci:1234:11e8"));
 }
