@@ -12,7 +12,7 @@ machine "$arch"
 
 # What the board stands on, and the stock drivers of its devices, for who records them.
 modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio uio_pci_generic"
-drivers="radeonfb aty128fb radeon bochs virtio-gpu"
+drivers="radeonfb aty128fb radeon bochs virtio-gpu igb"
 want="4 $modules $drivers"
 if [ "$(cat "$images/made" 2>/dev/null)" = "$want" ]; then exit 0; fi
 
