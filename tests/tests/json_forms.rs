@@ -392,7 +392,8 @@ fn plan() {
     form(
         &plan,
         "title:s board:s actions:n body_bytes:n pages:n used_pages:n arena:o reads:o interrupts:n jobs:n rewrites:o \
-         rewrite_list:a outputs:a budgets:o verified:o allowed:a",
+         rewrite_list:a outputs:a budgets:o verified:o allowed:a \
+         masters_bus:b expectations:n",
     );
     form(&plan["arena"], "base:h end:h");
     form(&plan["reads"], "equal:n masked:n until:n feeds:n any:n");
@@ -403,7 +404,7 @@ fn plan() {
 
 const REPLAY: &str = "outcome:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n \
      rewrites:o divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o \
-     pushed_bytes:n board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a";
+     pushed_bytes:n board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b";
 
 #[test]
 fn replay() {

@@ -2,6 +2,7 @@
 
 use super::failure::complain;
 use super::outputs::Files;
+use super::ready;
 use super::source::{Opened, Source};
 use super::{Failure, replayed_screen, waiting};
 use crate::buffers;
@@ -10,7 +11,7 @@ use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, Named};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -126,8 +127,8 @@ pub struct ReplayOf {
     source: Source,
     /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
     /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
-    #[arg(long, value_name = "BOARD")]
-    on: String,
+    #[arg(long, value_name = "BOARD", required = true)]
+    on: Option<String>,
     #[command(flatten)]
     inputs: Inputs,
     /// Replay registers that the register map does not know, from byte offset START up to, not including, END; may be
@@ -137,6 +138,9 @@ pub struct ReplayOf {
     /// Picture (binary PPM) that the device's screen must show at the end; without it the one that the recording has
     #[arg(long, value_name = "FILE")]
     expect_screen: Option<PathBuf>,
+    /// File with the bytes that an output must hold at the end, raw; may be given more than once
+    #[arg(long = "expect", value_name = "NAME=FILE", value_parser = assignment)]
+    expect: Vec<(String, PathBuf)>,
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
@@ -182,7 +186,11 @@ pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 impl ReplayOf {
     /// Opens recording and board and compiles the plan, with the buffers that are asked for as outputs.
     pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<Ready, Failure> {
-        let asked: Vec<&str> = asked.collect();
+        let mut asked: Vec<&str> = asked.collect();
+        asked.extend(self.expect.iter().map(|(name, _)| name.as_str()));
+        if let Some(whole) = ready::read(&self.source.file)? {
+            return self.prepare_plan(whole, &asked);
+        }
         let opened = self.source.open()?;
         let edits = self.inputs.edits(&opened)?;
         let expect_screen = self.expect_screen.as_deref().map(replayed_screen::read).transpose()?;
@@ -203,11 +211,11 @@ impl ReplayOf {
                 outputs.push(name.to_owned());
             }
         }
-        let lease = self.keys.board(&self.on)?;
+        let lease = self.keys.board(self.board())?;
         let device = lease.info().clone();
         let failed = |e| Failure::file(&self.source.file, e);
         let made_on = &opened.recording.facts.identity;
-        factories().fits(made_on, &self.on, &device).map_err(failed)?;
+        factories().fits(made_on, self.board(), &device).map_err(failed)?;
         let options = CompileOptions {
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,
@@ -223,15 +231,16 @@ impl ReplayOf {
             ..CompileOptions::default()
         };
         let start = Instant::now();
-        let compiled = waiting::show("compiling", |progress, _| {
+        let mut compiled = waiting::show("compiling", |progress, _| {
             compile(&opened.recording, &edits, &device, &options, progress).map_err(|e| {
                 let how = match e {
                     CompileError::UnknownRegister { .. } => " (--allow START..END)",
                     _ => "",
                 };
-                Failure::file(&self.source.file, format!("no plan for {}: {e}{how}", self.on))
+                Failure::file(&self.source.file, format!("no plan for {}: {e}{how}", self.board()))
             })
         })?;
+        self.expected(&mut compiled)?;
         Ok(Ready {
             lease,
             device,
@@ -242,9 +251,64 @@ impl ReplayOf {
         })
     }
 
-    /// The board as the person named it.
+    /// Opens the board for a plan that is there already, and moves it into the board's memory.
+    fn prepare_plan(&self, whole: Compiled, asked: &[&str]) -> Result<Ready, Failure> {
+        let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.file().display())));
+        if !self.inputs.is_empty() || !self.allow.is_empty() || self.expect_screen.is_some() {
+            return refused(
+                "a plan is played as it is; --input, --allow and --expect-screen are for recordings, a plan's text says \
+                 such things itself",
+            );
+        }
+        if let Some(name) = asked.iter().find(|n| whole.plan.outputs.iter().all(|o| o.name != **n)) {
+            return refused(&format!("the plan has no output '{name}'"));
+        }
+        let lease = self.keys.board(self.board())?;
+        let device = lease.info().clone();
+        let start = Instant::now();
+        let failed = |e: CompileError| Failure::file(self.file(), format!("no plan for {}: {e}", self.board()));
+        let mut compiled = whole.moved_to(&device).map_err(failed)?;
+        self.expected(&mut compiled)?;
+        Ok(Ready {
+            lease,
+            device,
+            opened: ready::opened(self.file(), &compiled.plan),
+            compiled,
+            compile_time: start.elapsed(),
+            expect_screen: None,
+        })
+    }
+
+    /// What outputs must hold, as files that a person gives.
+    fn expected(&self, compiled: &mut Compiled) -> Result<(), Failure> {
+        let plan = &mut compiled.plan;
+        for (name, file) in &self.expect {
+            let bytes = std::fs::read(file).map_err(|e| Failure::file(file, e))?;
+            let output = plan.outputs.iter().find(|o| o.name == *name);
+            let output =
+                output.ok_or_else(|| Failure::usage(format!("--expect {name}: the plan has no such output")))?;
+            if output.bytes != bytes.len() as u64 {
+                return Err(Failure::usage(format!(
+                    "{}: {} bytes for '{name}', which has {}",
+                    file.display(),
+                    bytes.len(),
+                    output.bytes
+                )));
+            }
+            plan.expectations.push(Expectation {
+                effect: Effect::Output {
+                    name: name.clone(),
+                    digest: *blake3::hash(&bytes).as_bytes(),
+                },
+                source: file.display().to_string(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The board as the person named it; empty where none is.
     pub fn board(&self) -> &str {
-        &self.on
+        self.on.as_deref().unwrap_or_default()
     }
 
     /// Registers that the map does not know and that the person allows, as they are given.
@@ -267,6 +331,9 @@ impl ReplayOf {
             .fold(Files::of(self.file()), |files, (name, file)| {
                 files.reads(format!("--input {name}"), file)
             });
+        let files = self.expect.iter().fold(files, |files, (name, file)| {
+            files.reads(format!("--expect {name}"), file)
+        });
         match &self.expect_screen {
             Some(file) => files.reads("--expect-screen", file),
             None => files,

@@ -21,6 +21,7 @@ mod outcome;
 mod outputs;
 mod pair;
 mod plan;
+mod ready;
 mod record;
 mod replay;
 mod replayed_screen;

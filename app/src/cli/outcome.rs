@@ -146,6 +146,10 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
         row("Time", time),
         row("Pushed", counted(o.pushed_bytes, "byte")),
     ];
+    if o.mastered_bus {
+        let told = "the device read and wrote memory by itself while the plan ran; it was stopped again";
+        rows.push(row("Bus", told.to_owned()));
+    }
     if let Some(screen) = &of.screen {
         rows.push(row("Screen", screen.clone()));
     }

@@ -2,7 +2,7 @@
 
 use super::board::{Ready, ReplayOf};
 use super::out::counted;
-use super::{Exit, Failure, Out, Verb, hex, waiting};
+use super::{Exit, Failure, Out, Verb, hex, ready, waiting};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::plan::{Plan, RewriteKind, text};
@@ -14,7 +14,8 @@ use std::path::PathBuf;
 pub const VERB: Verb = Verb {
     name: "plan",
     about: "What a replay would do and may touch: compiled and checked, not run",
-    args: Arguments::augment_args,
+    // A plan is read back without a board.
+    args: |c| Arguments::augment_args(c).mut_arg("on", |a| a.required(false).required_unless_present("assemble")),
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
@@ -25,12 +26,15 @@ struct Arguments {
     /// A buffer that the replay is to give, by its name; may be given more than once
     #[arg(long = "output", value_name = "NAME")]
     outputs: Vec<String>,
-    /// Write the plan to this file (binary, as it goes to an agent)
+    /// Write the plan to this file, with the page images that it names (binary)
     #[arg(short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
     /// Print the plan as text, every action a line
     #[arg(long, conflicts_with = "json")]
     text: bool,
+    /// FILE is the text of a plan: read it back, and check it where a board is given
+    #[arg(long)]
+    assemble: bool,
 }
 
 #[derive(Serialize)]
@@ -52,6 +56,9 @@ struct Report<'a> {
     verified: Verified,
     /// Ranges of registers that the map does not know and the person allowed.
     allowed: Vec<String>,
+    /// Whether the device reads and writes the plan's memory by itself.
+    masters_bus: bool,
+    expectations: u64,
 }
 
 #[derive(Serialize)]
@@ -69,6 +76,9 @@ struct Rewrite<'a> {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.of.files().writes("-o", arguments.to.as_deref()).check()?;
+    if arguments.assemble && arguments.of.board().is_empty() {
+        return assemble(arguments, out);
+    }
     let Ready { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
     let plan = &compiled.plan;
     let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
@@ -78,15 +88,39 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )
     })?;
     if let Some(path) = &arguments.to {
-        let bytes = plan.to_bytes().map_err(|e| Failure::file(path, e))?;
+        let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
         waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     if arguments.text {
-        out.line(text::print(plan).trim_end())?;
+        out.line(text::print_whole(plan, &compiled.pages).trim_end())?;
     } else if out.json() {
         out.value(&report(plan, &arguments.of, verified))?;
     } else {
         describe(plan, arguments.of.board(), &verified, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Reads a plan's text back, for whatever board it is played on later.
+fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let file = arguments.of.file();
+    let none = || {
+        Failure::file(
+            file,
+            "no plan: neither its text, which begins with `kinescope plan`, nor its bytes",
+        )
+    };
+    let compiled = ready::read(file)?.ok_or_else(none)?;
+    if let Some(path) = &arguments.to {
+        let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
+        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
+    if arguments.text {
+        out.line(text::print_whole(&compiled.plan, &compiled.pages).trim_end())?;
+    } else if arguments.to.is_none() {
+        return Err(Failure::usage(
+            "--assemble needs a file for the plan (-o FILE), or --text, or a board (--on BOARD)",
+        ));
     }
     Ok(Exit::Good)
 }
@@ -128,6 +162,8 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayOf, verified: Verified) -> Report<'a
         outputs: plan.outputs.iter().map(|b| b.name.as_str()).collect(),
         budgets: plan.budgets,
         verified,
+        masters_bus: plan.masters,
+        expectations: plan.expectations.len() as u64,
     }
 }
 

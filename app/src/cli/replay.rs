@@ -21,7 +21,7 @@ use trace_core::{Recording, jobs};
 
 pub const VERB: Verb = Verb {
     name: "replay",
-    about: "Play a recording on a board and compare; exit 1 when it diverges or fails",
+    about: "Play a recording, or a plan, on a board and compare; exit 1 when it diverges or fails",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -84,6 +84,8 @@ struct Report<'a> {
     fingerprint: String,
     /// Ranges of registers that the map does not know and the person allowed.
     allowed: Vec<String>,
+    /// Whether the device was let read and write memory by itself; it was stopped again.
+    mastered_bus: bool,
 }
 
 #[derive(Serialize)]
@@ -119,6 +121,8 @@ struct Effect<'a> {
     expected: &'a str,
     got: &'a str,
     source: &'a str,
+    /// The event behind which it was looked at; absent for the end.
+    event: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -383,6 +387,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
                 expected: &e.expected,
                 got: &e.got,
                 source: &e.source,
+                event: e.event,
             })
             .collect(),
         unchecked: &o.unchecked,
@@ -391,6 +396,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
         pushed_bytes: o.pushed_bytes,
         board: of.board(),
         allowed: of.allowed(),
+        mastered_bus: o.mastered_bus,
         failure: o.failure.as_deref(),
         faults: o
             .faults

@@ -1,0 +1,161 @@
+//! Plans as text and as files, through the command line: printed, read back, played on devices that master the bus.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::Value;
+use std::path::Path;
+use whole_program_tests::{root, run};
+
+const GRAPHICS: &str = "qemu:virtio-gpu-pci,vectors=0";
+
+fn qemu() -> bool {
+    let there = ["/usr/bin", "/usr/local/bin"]
+        .iter()
+        .any(|f| Path::new(f).join("qemu-system-x86_64").exists());
+    if !there {
+        println!("skipped: no QEMU (qemu-system-x86)");
+    }
+    there
+}
+
+fn edu() -> String {
+    root().join("sample-traces/edu.plan.txt").display().to_string()
+}
+
+fn json(arguments: &[&str], code: i32) -> Value {
+    let ended = run(arguments.iter().chain(&["--json"]));
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    ended.json()
+}
+
+#[test]
+fn text_is_read_back_without_a_board_and_errors_have_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (file, edu) = (at("edu.plan"), edu());
+    assert_eq!(run(["plan", &edu, "--assemble", "-o", &file]).code, Some(0));
+    // Printed from there, it is the same plan again.
+    let printed = run(["plan", &file, "--assemble", "--text"]);
+    std::fs::write(at("again.txt"), &printed.out).unwrap();
+    let again = at("again.plan");
+    assert_eq!(
+        run(["plan", &at("again.txt"), "--assemble", "-o", &again]).code,
+        Some(0)
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&again).unwrap());
+
+    run(["plan", &edu, "--assemble"]).assert_refused("-o FILE");
+    let nowhere = run(["plan", &edu]);
+    assert!(
+        nowhere.code == Some(2) && nowhere.err.contains("--on <BOARD>"),
+        "{nowhere:?}"
+    );
+    let recording = root().join("sample-traces/vecadd.kine").display().to_string();
+    run(["plan", &recording, "--assemble", "--text"]).assert_refused("begins with `kinescope plan`");
+    let text = std::fs::read_to_string(&edu).unwrap();
+    for (from, to, why) in [
+        (
+            "2 write 0",
+            "2 wirte 0",
+            "line 87, column 3 of the plan: `wirte` is not an operation",
+        ),
+        (
+            "content \"nothing\" 0x000 00",
+            "content \"nothing\" file \"../x\"",
+            "only files in the folder",
+        ),
+        (
+            "content \"nothing\" 0x000 00",
+            "content \"nothing\" file \"/etc/passwd\"",
+            "only files in the folder",
+        ),
+    ] {
+        assert!(text.contains(from));
+        std::fs::write(at("bad.txt"), text.replacen(from, to, 1)).unwrap();
+        run(["plan", &at("bad.txt"), "--assemble", "--text"]).assert_refused(why);
+    }
+    std::fs::write(at("cut.plan"), &std::fs::read(&file).unwrap()[..500]).unwrap();
+    run(["plan", &at("cut.plan"), "--assemble", "--text"]).assert_refused("is cut off");
+}
+
+#[test]
+fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
+    if !qemu() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (edu, file, copy, outcome) = (edu(), at("edu.plan"), at("copy.bin"), at("outcome.kine"));
+    assert_eq!(run(["plan", &edu, "--assemble", "-o", &file]).code, Some(0));
+    let output = format!("copy={copy}");
+    let told = json(
+        &["replay", &file, "--on", "qemu:edu", "--output", &output, "-o", &outcome],
+        0,
+    );
+    assert_eq!(
+        (&told["outcome"], &told["mastered_bus"]),
+        (&"match".into(), &true.into())
+    );
+    assert_eq!(
+        (&told["interrupts"], &told["reads_compared"]),
+        (&5.into(), &told["reads_matched"])
+    );
+    let kinds: Vec<&str> = told["effects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["memory", "memory", "output", "interrupts"]);
+    assert_eq!(std::fs::read(&copy).unwrap().len(), 2048);
+    // The outcome is a recording with memory.
+    let again = json(&["replay", &outcome, "--on", "qemu:edu"], 0);
+    assert_eq!(
+        (&again["outcome"], &again["mastered_bus"]),
+        (&"match".into(), &true.into())
+    );
+    // What an output must hold comes from a file, too.
+    let expect = format!("copy={copy}");
+    let told = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 0);
+    assert_eq!(told["effects"][4]["matched"], true);
+    std::fs::write(&copy, [0; 2048]).unwrap();
+    let told = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 1);
+    assert_eq!(
+        (&told["outcome"], &told["effects"][4]["matched"]),
+        (&"diverged".into(), &false.into())
+    );
+    assert_eq!(told["effects"][4]["source"], copy.as_str());
+    // Another device is none for it.
+    run(["replay", &edu, "--on", "qemu:bochs-display"]).assert_refused("the plan is for the register map `edu`");
+    run(["replay", &edu, "--on", "qemu:edu", "--output", "other=x.bin"]).assert_refused("no output 'other'");
+}
+
+#[test]
+fn a_recorded_picture_comes_back_from_memory_and_from_the_plan_s_text() {
+    if !qemu() {
+        return;
+    }
+    let sample = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
+    let told = json(&["replay", &sample, "--on", GRAPHICS], 0);
+    assert_eq!(
+        (&told["outcome"], &told["mastered_bus"]),
+        (&"match".into(), &true.into())
+    );
+    assert_eq!(told["screen"]["differing_pixels"], 0);
+    let planned = json(&["plan", &sample, "--on", GRAPHICS], 0);
+    assert_eq!(planned["masters_bus"], true);
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("plan.txt").display().to_string();
+    let printed = run(["plan", &sample, "--on", GRAPHICS, "--text"]);
+    std::fs::write(&text, &printed.out).unwrap();
+    let told = json(&["replay", &text, "--on", GRAPHICS], 0);
+    assert_eq!(
+        (&told["outcome"], &told["effects"][0]["kind"]),
+        (&"match".into(), &"screen".into())
+    );
+    // A picture that is another is none, whatever the device does.
+    let line = printed.out.lines().find(|l| l.starts_with("expect screen")).unwrap();
+    let other = line.replacen(line.split(' ').nth(4).unwrap(), &"0".repeat(64), 1);
+    std::fs::write(&text, printed.out.replacen(line, &other, 1)).unwrap();
+    let told = json(&["replay", &text, "--on", GRAPHICS], 1);
+    assert_eq!(told["outcome"], "diverged");
+}
