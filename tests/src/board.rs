@@ -301,7 +301,8 @@ impl Board {
         self
     }
 
-    /// Waits for a line of the console that starts so.
+    /// Waits for a line of the console that has this in it, and gives it from there on: a question that was asked before
+    /// may stand on the same line.
     ///
     /// # Panics
     /// When it does not come within the limit; with what came instead.
@@ -311,8 +312,10 @@ impl Board {
         let mut seen = Vec::new();
         loop {
             match console.recv_timeout(by.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.starts_with(start) => return line,
-                Ok(line) => seen.push(line),
+                Ok(line) => match line.find(start) {
+                    Some(at) => return line.get(at..).unwrap_or_default().to_owned(),
+                    None => seen.push(line),
+                },
                 Err(RecvTimeoutError::Timeout) => panic!("no '{start}' within {limit:?}, but {seen:#?}"),
                 Err(RecvTimeoutError::Disconnected) => panic!("the board ended before '{start}': {seen:#?}"),
             }

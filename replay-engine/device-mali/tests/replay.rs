@@ -7,7 +7,7 @@ use common::{compiled, edited, play, published, sample, steps, target, with_acce
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport};
-use replay_engine::plan::{CompileOptions, Edits, Pace, Plan, RewriteKind, compile, text};
+use replay_engine::plan::{CompileOptions, Edits, PLAN_VERSION, Pace, Plan, RewriteKind, compile, text};
 use replay_engine::run::{Outcome, Uncomputed, Verdict, run};
 use replay_engine::verify::{Reason, verify};
 use std::collections::{BTreeMap, BTreeSet};
@@ -419,9 +419,14 @@ fn a_plan_survives_bytes_and_text() {
             assert!(Plan::from_bytes(&bytes[..cut]).is_err());
         }
         let mut newer = bytes;
-        newer[8] = 4;
-        assert!(Plan::from_bytes(&newer).unwrap_err().to_string().contains("version 4"));
-        let newer = printed.replace("kinescope plan 3", "kinescope plan 4");
+        newer[8] += 1;
+        assert!(
+            Plan::from_bytes(&newer)
+                .unwrap_err()
+                .to_string()
+                .contains(&format!("version {}", PLAN_VERSION + 1))
+        );
+        let newer = printed.replace("kinescope plan ", "kinescope plan 1");
         assert_eq!(text::parse(&newer).unwrap_err().line, 1);
     }
 }

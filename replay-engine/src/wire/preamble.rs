@@ -213,7 +213,7 @@ mod tests {
         let p = Preamble::own(Word::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
-        assert_eq!(&bytes[..13], b"KINEWIRE\x02\x00\x02\x00\x02");
+        assert_eq!(&bytes[..13], b"KINEWIRE\x03\x00\x03\x00\x02");
         let with = |at: usize, b: u8| {
             let mut x = bytes;
             x[at] = b;
