@@ -13,6 +13,9 @@ pub enum ProgramError {
     /// The plan breaks a rule.
     #[error("the plan is {0}")]
     Refused(#[from] Refusal),
+    /// The device works on memory by itself.
+    #[error("the device reads and writes memory by itself: no program of its own is made of such a replay")]
+    MastersBus,
     /// A buffer that is to be given at run time cannot be one of the program's.
     #[error("input `{name}`: {reason}")]
     Input {

@@ -450,8 +450,13 @@ impl<'a> Steps<'a> {
     }
 
     fn next(&mut self) -> Result<Option<Step>, ProgramError> {
-        let Some(action) = self.actions.next().transpose()? else {
-            return Ok(None);
+        let action = loop {
+            match self.actions.next().transpose()? {
+                // A program has nothing to look at effects with.
+                Some(Action::Check { .. }) => {}
+                Some(action) => break action,
+                None => return Ok(None),
+            }
         };
         let bytes = match action {
             Action::Put { width, value, .. } => value.to_le_bytes().get(..usize::from(width)).map(<[u8]>::to_vec),

@@ -99,6 +99,9 @@ impl Program {
     ) -> Result<Self, ProgramError> {
         let name = names::program(&options.name)?;
         let plain = compile(recording, &Edits::default(), target, &options.compile, progress)?;
+        if plain.plan.masters {
+            return Err(ProgramError::MastersBus);
+        }
         let inputs = inputs(recording, &options.inputs)?;
         let submits: Vec<u64> = plain.plan.jobs.iter().map(|j| j.submit_event).collect();
         let contents = Contents::recorded(recording, &inputs, &submits);

@@ -66,6 +66,18 @@ fn a_folder_that_holds_something_and_a_recording_without_a_board_are_refused() {
         assert!(ended.err.contains(told), "{more:?}: {ended:?}");
         assert!(!to.exists());
     }
+    // A program does not switch bus mastering on and off.
+    if std::path::Path::new("/usr/bin/qemu-system-x86_64").exists() {
+        let recording = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
+        let to = dir.path().join("other");
+        let board = "qemu:virtio-gpu-pci,vectors=0";
+        let to = to.to_str().unwrap();
+        let ended = run(["export", &recording, "--to", "program", "--on", board, "-o", to]);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.err.contains("reads and writes memory by itself"), "{ended:?}");
+    } else {
+        println!("skipped: no QEMU (qemu-system-x86)");
+    }
     // Neither a table nor a program is asked for; both are.
     for line in [
         vec!["export", &digits(), "-o", to],
