@@ -1,0 +1,132 @@
+//! The whole circle: a stock driver recorded on a board in a box, replayed on boards without it and over qtest.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+use trace_core::screen::Picture;
+use whole_program_tests::board::{Arch, Setup};
+use whole_program_tests::run;
+
+const DEVICE: &str = "ati-vga,model=rv100";
+/// Longest time for the driver to come up and the command to draw, each of its accesses traced.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Where the graphics device is, behind the network's.
+fn function(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "0000:00:03.0",
+        Arch::Arm64 => "0000:00:02.0",
+    }
+}
+
+fn wait_for(file: &Path) {
+    let by = Instant::now() + LIMIT;
+    while !file.exists() {
+        assert!(Instant::now() < by, "{}: it does not come", file.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A recording of the driver and what its command drew: the file, the picture that the device showed meanwhile, and the
+/// display memory of that picture.
+fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
+    let board = Setup::new(Arch::X86_64)
+        .with_drivers()
+        .without_agent()
+        .device(DEVICE)
+        .boot()?;
+    let at = function(Arch::X86_64);
+    // Without a cursor, which would come and go. The recorder ends when the picture has been taken.
+    let draw = r"printf '\033[?25l\033[2J\033[H\033[1;33mrecorded in a box\033[0m \033[44mblue\033[0m\n' >/dev/tty1; \
+        head -n 20 /proc/meminfo >/dev/tty1; sleep 1; touch /host/drawn; while [ ! -e /host/seen ]; do sleep 0.1; done"
+        .replace("\\\n        ", "");
+    std::fs::write(board.share().join("draw"), draw).unwrap();
+    let recorder = board.start_command(&format!(
+        "kinescope-agent record --device pci:{at} --driver radeonfb -o /host/box.kine -- sh /host/draw"
+    ));
+    wait_for(&board.share().join("drawn"));
+    let shown = board.screendump(0);
+    let memory = board.device_memory(at, 0, bytes_of(&shown));
+    std::fs::write(board.share().join("seen"), "").unwrap();
+    let ended = board.end_of(&recorder, LIMIT);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    println!("{}", ended.err.trim());
+    // The machine is as it was: the device has no driver.
+    let driver = board.run(&format!("readlink /sys/bus/pci/devices/{at}/driver"));
+    assert_eq!(driver.code, Some(1), "{driver:?}");
+    let file = folder.join("box.kine");
+    std::fs::copy(board.share().join("box.kine"), &file).unwrap();
+    Some((file.to_str().unwrap().to_owned(), shown, memory))
+}
+
+/// The driver's console has a byte for each pixel, from the start of the memory.
+fn bytes_of(picture: &Picture) -> usize {
+    picture.width() as usize * picture.height() as usize
+}
+
+fn differing(a: &Picture, b: &Picture) -> usize {
+    assert_eq!((a.width(), a.height()), (b.width(), b.height()));
+    a.rgb().chunks(3).zip(b.rgb().chunks(3)).filter(|(a, b)| a != b).count()
+}
+
+fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, memory: &[u8]) {
+    let Some(board) = Setup::new(arch).device(DEVICE).boot() else {
+        return;
+    };
+    assert_ne!(board.run("modprobe radeonfb").code, Some(0), "the driver is not there");
+    board.pair();
+    let on = format!("agent:box/pci:{}", function(arch));
+    let arguments = [
+        "replay",
+        file,
+        "--on",
+        &on,
+        "--without-containment",
+        "--expect-screen",
+        expected,
+        "--json",
+    ];
+    let ended = board.kinescope(&arguments);
+    println!("{}: {} differ", arch.name(), differing(&board.screendump(0), shown));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told = ended.json();
+    assert_eq!(
+        (&told["outcome"], &told["screen"]["differing_pixels"]),
+        (&"match".into(), &0.into())
+    );
+    assert_eq!(differing(&board.screendump(0), shown), 0, "{}", arch.name());
+    let there = board.device_memory(function(arch), 0, memory.len());
+    assert!(there == memory, "{}: display memory differs", arch.name());
+}
+
+#[test]
+fn a_driver_recorded_on_one_board_is_replayed_on_another_on_arm64_and_over_qtest() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((file, shown, memory)) = record(folder.path()) else {
+        return;
+    };
+    let expected = folder.path().join("shown.ppm");
+    std::fs::write(&expected, shown.to_ppm()).unwrap();
+    let expected = expected.to_str().unwrap();
+    let picture = folder.path().join("qtest.ppm");
+    let picture = picture.to_str().unwrap();
+    let arguments = [
+        "replay",
+        &file,
+        "--on",
+        &format!("qemu:{DEVICE}"),
+        "--expect-screen",
+        expected,
+        "--screen",
+        picture,
+        "--json",
+    ];
+    let ended = run(arguments);
+    let there = Picture::from_ppm(&std::fs::read(picture).unwrap()).unwrap();
+    println!("qtest: {} differ", differing(&there, &shown));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.json()["outcome"], "match");
+    for arch in [Arch::X86_64, Arch::Arm64] {
+        replay_on_a_board(arch, &file, expected, &shown, &memory);
+    }
+}
