@@ -2,7 +2,7 @@
 //! piece that the machine keeps for the device.
 
 use super::host::Host;
-use super::mapped::{HUGE, Mapping};
+use super::mapped::{HUGE, Mapping, order};
 use super::{Arena, BoardError};
 use std::collections::BTreeSet;
 use std::io;
@@ -33,6 +33,8 @@ pub(super) struct Memory {
     /// Frames that may differ from zero; `None` when the device may have written by itself.
     written: Option<BTreeSet<u64>>,
     last: u64,
+    /// Whether it was written since the latest access to a window of the device.
+    stored: bool,
 }
 
 /// The longest run of pages that lie one behind the other, of the places of pages in any order; below 4 GiB where one
@@ -60,6 +62,7 @@ impl Memory {
             pieces: Vec::new(),
             written: Some(BTreeSet::new()),
             last: u64::MAX,
+            stored: false,
         }
     }
 
@@ -137,9 +140,25 @@ impl Memory {
         Some((self.pieces.get(piece)?, offset % self.piece))
     }
 
-    /// Reads a word.
+    /// Makes what was stored come before the access to a window that follows.
+    #[inline]
+    pub fn settle(&mut self) {
+        if self.stored {
+            self.order();
+        }
+    }
+
+    /// Makes what was stored come before everything that follows, and what the device did before it seen.
+    #[inline]
+    pub fn order(&mut self) {
+        order();
+        self.stored = false;
+    }
+
+    /// Reads a word, as the device left it.
     #[inline]
     pub fn read(&self, offset: u64, width: u8) -> Option<u64> {
+        order();
         let (piece, at) = self.find(offset)?;
         piece.read(at, width)
     }
@@ -147,6 +166,7 @@ impl Memory {
     /// Writes a word.
     #[inline]
     pub fn write(&mut self, offset: u64, width: u8, value: u64) -> Option<()> {
+        self.stored = true;
         let (piece, at) = self.find(offset)?;
         piece.write(at, width, value)?;
         self.note(PhysAddr(self.base.saturating_add(offset)).frame());
@@ -179,8 +199,14 @@ impl Memory {
         at.map(|at| at.0 - self.base).ok_or(BoardError::OutsideArena { frame })
     }
 
+    /// Puts an image into a frame.
+    pub fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
+    }
+
     /// Puts bytes into a frame.
     pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        self.stored = true;
         let frame = at.frame();
         let offset = self.offset(frame)?.saturating_add(at.in_page() as u64);
         if at.in_page().saturating_add(bytes.len()) > PAGE_SIZE {
@@ -193,8 +219,9 @@ impl Memory {
         stored.ok_or(BoardError::OutsideArena { frame })
     }
 
-    /// The image in a frame.
+    /// The image in a frame, as the device left it.
     pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        order();
         let offset = self.offset(frame)?;
         let loaded = self.find(offset).and_then(|(piece, at)| piece.load(at, page));
         loaded.ok_or(BoardError::OutsideArena { frame })
@@ -209,7 +236,7 @@ impl Memory {
             None => all.collect(),
         };
         for frame in frames {
-            self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), &ZERO_PAGE)?;
+            self.store_page(frame, &ZERO_PAGE)?;
         }
         self.written = Some(BTreeSet::new());
         self.last = u64::MAX;

@@ -8,7 +8,7 @@ use super::interrupts::Interrupts;
 use super::name::Name;
 use crate::device::guard::{Guard, Taken};
 use crate::device::host::Host;
-use crate::device::mapped::{Mapping, order};
+use crate::device::mapped::Mapping;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
 use crate::device::windows::{Found, numbers};
@@ -66,8 +66,6 @@ pub struct PciBoard {
     memory: Memory,
     display: Option<LiveDisplay>,
     ticks: Ticks,
-    /// Whether memory was written since the last access to a window.
-    stored: bool,
     trouble: Option<String>,
 }
 
@@ -168,7 +166,6 @@ impl PciBoard {
             memory,
             display,
             ticks: Ticks::new(),
-            stored: false,
             trouble: None,
         })
     }
@@ -296,14 +293,10 @@ impl Device for PciBoard {
     #[inline]
     fn read(&mut self, number: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         if number == space::ARENA {
-            order();
             let value = self.memory.read(offset, width);
             return value.ok_or_else(|| self.refusal(number, offset, width));
         }
-        if self.stored {
-            order();
-            self.stored = false;
-        }
+        self.memory.settle();
         let value = match self.ways.get(usize::from(number)) {
             Some(Some(Way::Memory(mapping))) => mapping.read(offset, width),
             Some(Some(Way::Ports { file, bytes })) => match port_in(file, *bytes, offset, width) {
@@ -325,14 +318,10 @@ impl Device for PciBoard {
     #[inline]
     fn write(&mut self, number: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
         if number == space::ARENA {
-            self.stored = true;
             let done = self.memory.write(offset, width, value);
             return done.ok_or_else(|| self.refusal(number, offset, width));
         }
-        if self.stored {
-            order();
-            self.stored = false;
-        }
+        self.memory.settle();
         let done = match self.ways.get(usize::from(number)) {
             Some(Some(Way::Memory(mapping))) => mapping.write(offset, width, value),
             Some(Some(Way::Ports { file, bytes })) => match port_out(file, *bytes, offset, width, value) {
@@ -362,8 +351,7 @@ impl Device for PciBoard {
             self.ticks.pause(limit_ns);
             return Ok(WaitResult::TimedOut);
         }
-        order();
-        self.stored = false;
+        self.memory.order();
         let came = self.interrupts.wait(&self.config, Duration::from_nanos(limit_ns));
         self.ticks.look();
         match came {
@@ -408,16 +396,14 @@ impl Board for PciBoard {
     }
 
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
-        self.store_bytes(PhysAddr(frame.saturating_mul(trace_core::PAGE_SIZE as u64)), page)
+        self.memory.store_page(frame, page)
     }
 
     fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
-        self.stored = true;
         self.memory.store(at, bytes)
     }
 
     fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
-        order();
         self.memory.load(frame, page)
     }
 
@@ -453,7 +439,7 @@ impl Board for PciBoard {
     }
 
     fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
-        order();
+        self.memory.order();
         if on {
             self.memory.reached();
             self.config.command(command::MASTER, 0)?;

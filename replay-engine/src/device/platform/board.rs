@@ -7,7 +7,7 @@ use super::name::Name;
 use super::node::Described;
 use crate::device::guard::Guard;
 use crate::device::host::Host;
-use crate::device::mapped::{Mapping, order};
+use crate::device::mapped::Mapping;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
 use crate::device::windows::{Found, numbers};
@@ -60,8 +60,6 @@ pub struct PlatformBoard {
     windows: Vec<Option<Mapping>>,
     memory: Memory,
     ticks: Ticks,
-    /// Whether memory was written since the last access to a window.
-    stored: bool,
     trouble: Option<String>,
 }
 
@@ -147,7 +145,6 @@ impl PlatformBoard {
             windows: Vec::new(),
             memory,
             ticks: Ticks::new(),
-            stored: false,
             trouble: None,
         };
         let map = match board.mali {
@@ -281,14 +278,6 @@ impl PlatformBoard {
         }
     }
 
-    /// Makes what was stored to memory come before the access that follows.
-    fn before(&mut self) {
-        if self.stored {
-            order();
-            self.stored = false;
-        }
-    }
-
     /// Stops whatever a Mali does, and forgets its address spaces.
     fn reset_mali(&self) -> Result<(), BoardError> {
         let failed = |what: &str| BoardError::Failed(format!("{}: {what}", self.info.name));
@@ -342,10 +331,9 @@ impl Device for PlatformBoard {
     #[inline]
     fn read(&mut self, number: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         let value = if number == space::ARENA {
-            order();
             self.memory.read(offset, width)
         } else {
-            self.before();
+            self.memory.settle();
             let window = self.windows.get(usize::from(number)).and_then(Option::as_ref);
             window.and_then(|w| w.read(offset, width))
         };
@@ -355,10 +343,9 @@ impl Device for PlatformBoard {
     #[inline]
     fn write(&mut self, number: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
         let done = if number == space::ARENA {
-            self.stored = true;
             self.memory.write(offset, width, value)
         } else {
-            self.before();
+            self.memory.settle();
             let window = self.windows.get(usize::from(number)).and_then(Option::as_ref);
             window.and_then(|w| w.write(offset, width, value))
         };
@@ -366,8 +353,7 @@ impl Device for PlatformBoard {
     }
 
     fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
-        order();
-        self.stored = false;
+        self.memory.order();
         let limit = Duration::from_nanos(limit_ns);
         let came = match self.registers() {
             Some(registers) => self.interrupts.wait(registers, lines, limit),
@@ -413,16 +399,14 @@ impl Board for PlatformBoard {
     }
 
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
-        self.store_bytes(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
+        self.memory.store_page(frame, page)
     }
 
     fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
-        self.stored = true;
         self.memory.store(at, bytes)
     }
 
     fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
-        order();
         self.memory.load(frame, page)
     }
 
