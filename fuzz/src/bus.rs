@@ -1,10 +1,9 @@
 //! Plans of devices that master the bus: what the verification lets through is followed by other means.
 
-use crate::input::Input;
-use crate::plans::change;
+use crate::plans::changed;
 use replay_core::{Action, Actions};
 use replay_engine::device::{Arena, Containment, DeviceInfo, Window};
-use replay_engine::plan::{self, BodyBuilder, Compiled, PlanMemory};
+use replay_engine::plan::{self, Compiled, PlanMemory};
 use replay_engine::verify::verify;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -78,16 +77,7 @@ pub(crate) fn moved(whole: &Compiled) {
 pub(crate) fn verified(data: &[u8]) -> bool {
     let sound = SOUND.as_ref().cloned();
     let mut compiled = sound.unwrap_or_else(|| panic!("the sample does not compile"));
-    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
-    let mut input = Input(data);
-    while !input.is_empty() {
-        change(&mut compiled, &mut actions, &mut input);
-    }
-    let mut body = BodyBuilder::new();
-    for action in &actions {
-        let _ = body.push(action);
-    }
-    (compiled.plan.body, compiled.plan.actions) = body.finish();
+    changed(&mut compiled, data);
     if verify(&compiled.plan, &compiled.pages, &device()).is_err() {
         return false;
     }

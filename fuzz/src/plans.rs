@@ -212,6 +212,21 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     Some((verified, refusal, outcome))
 }
 
+/// Changes a plan as the input says, one change after another.
+pub(crate) fn changed(compiled: &mut Compiled, data: &[u8]) {
+    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
+    let mut input = Input(data);
+    while !input.is_empty() {
+        change(compiled, &mut actions, &mut input);
+    }
+    let mut body = BodyBuilder::new();
+    for action in &actions {
+        // Changed actions that no body can hold are left out.
+        let _ = body.push(action);
+    }
+    (compiled.plan.body, compiled.plan.actions) = body.finish();
+}
+
 /// A sound plan, changed as the input says: 12 bytes a change, behind [`CHANGING_FIRST`] and [`bus::FIRST`] other ones. What the verification lets through is checked by other
 /// means, then run: the device must not have touched a page that is not the plan's.
 pub fn plan_verified(data: &[u8]) -> bool {
@@ -222,17 +237,7 @@ pub fn plan_verified(data: &[u8]) -> bool {
     };
     let compiled = from.as_ref().cloned();
     let mut compiled = compiled.unwrap_or_else(|| panic!("the sample does not compile"));
-    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
-    let mut input = Input(data);
-    while !input.is_empty() {
-        change(&mut compiled, &mut actions, &mut input);
-    }
-    let mut body = BodyBuilder::new();
-    for action in &actions {
-        // Changed actions that no body can hold are left out.
-        let _ = body.push(action);
-    }
-    (compiled.plan.body, compiled.plan.actions) = body.finish();
+    changed(&mut compiled, data);
     let Compiled { mut plan, pages } = compiled;
     plan.budgets.actions = plan.budgets.actions.min(20_000);
     let mut board = SoftwareMali::new(Model::G71);
@@ -300,7 +305,7 @@ fn tables_are_own(plan: &Plan, memory: &PlanMemory<'_>) {
     }
 }
 
-pub(crate) fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
+fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
     let (op, small, at, value) = (input.u8(), input.u8(), input.u16(), input.u64());
     let plan = &mut compiled.plan;
     let base = plan.arena.base.0;
