@@ -420,8 +420,9 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
         7 => envelope(plan, small, at, value, inside),
         8 => {
             // The page images of two frames change places, or one is given another frame.
+            // A plan of a device that has memory of its own may have no pages.
             let count = plan.pages.len().max(1);
-            if small & 1 == 0 {
+            if small & 1 == 0 && !plan.pages.is_empty() {
                 plan.pages.swap(at % count, small as usize / 2 % count);
             } else if let Some(p) = plan.pages.get_mut(at % count) {
                 p.frame = inside / PAGE_SIZE as u64;
@@ -434,7 +435,9 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
         }),
         10 => {
             let count = actions.len().max(1);
-            actions.swap(at % count, usize::from(small) % count);
+            if !actions.is_empty() {
+                actions.swap(at % count, usize::from(small) % count);
+            }
         }
         _ => {
             let count = actions.len().max(1);
