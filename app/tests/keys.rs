@@ -14,6 +14,7 @@ use kinescope::theme::ThemeChoice;
 use kinescope::window::command::Command;
 use kinescope::window::shortcut::{ctrl, ctrl_shift};
 use kinescope::window::{App, Chosen, Setup};
+use replay_engine::device::Containment;
 use std::sync::Arc;
 
 /// A window with the sample whose buffer holds floating-point values.
@@ -233,7 +234,11 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
     w.run("about");
     assert_eq!(w.types("w\x1b"), [""; 0]);
     assert!(!w.app().about);
+    w.run("plan");
+    let mut info = w.doc().replay.device.clone().expect("the board's own words");
+    info.containment = Containment::Iommu;
     w.doc().replay.choose("agent://127.0.0.1:9/mali");
+    w.doc().replay.asked = Some(info);
     w.run("replay");
     assert_eq!(w.app().confirm, Some("replay"));
     assert_eq!(
@@ -289,7 +294,6 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
     w.settle();
     w.types("127.0.0.1:9/mali-g71\n");
     w.run("replay");
-    w.click("Touch the hardware");
     assert!(w.has_part("no agent answers"));
     assert!(w.has("! from before: the last attempt did not run"));
     assert!(w.has_part("on software:mali-g71 in "), "whose outcome it is");

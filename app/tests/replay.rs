@@ -212,7 +212,7 @@ fn containment_is_told_as_it_is_known() {
     w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
     w.settle();
     assert_eq!(w.doc().safety(), Safety::Unasked);
-    assert!(w.has("Safety: ! hardware") && w.doc().replay.real());
+    assert!(w.has("Safety: ! not known yet") && w.doc().replay.real());
 }
 
 #[test]

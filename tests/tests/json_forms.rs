@@ -12,6 +12,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use trace_core::progress::Progress;
+use trace_core::recording::Capture;
 use whole_program_tests::{diverging, root, run};
 
 fn sample(name: &str) -> String {
@@ -108,6 +110,44 @@ fn info() {
 }
 
 #[test]
+fn info_of_a_recording_whose_recorder_told_how_it_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("captured.kine");
+    let mut r = trace_core::import::open(sample("vecadd.kine").as_ref(), &Progress::new()).unwrap();
+    r.set_capture(&Capture {
+        method: "mmiotrace".into(),
+        kernel: "6.1.0-56-amd64".into(),
+        architecture: "x86_64".into(),
+        driver: "radeonfb".into(),
+        command: ["sh", "-c", "echo hello > /dev/tty1"].map(str::to_owned).to_vec(),
+        exit_code: Some(0),
+        cut: Some("the log is full".into()),
+        lost: 3,
+        unobserved: vec!["port I/O".into()],
+    });
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    let path = path.to_str().unwrap();
+    let info = json(&["info", path], 0);
+    form(
+        &info["capture"],
+        "method:s kernel:s architecture:s driver:s command:a exit_code:n cut:s lost:n unobserved:a",
+    );
+    assert_eq!(info["capture"]["command"][2], "echo hello > /dev/tty1");
+    let text = run(["info", path]);
+    for line in [
+        "Captured by   mmiotrace",
+        "Machine       Linux 6.1.0-56-amd64 on x86_64",
+        "Bound driver  radeonfb",
+        "Command       sh -c 'echo hello > /dev/tty1', which ended well",
+        "Cut short     the log is full",
+        "Kernel lost   3 events",
+        "Not observed  port I/O",
+    ] {
+        assert!(text.out.lines().any(|l| l.trim_end() == line), "{line}: {}", text.out);
+    }
+}
+
+#[test]
 fn events() {
     let all = json(&["events", &sample("vecadd.kine")], 0);
     for event in all.as_array().unwrap() {
@@ -162,7 +202,12 @@ fn screen() {
         &all["pixel"]["stores"],
         "event:n time_ns:n offset:h width:n value:h? color:s?",
     );
-    form(&all["comparison"], "compared:n differing:n worst:n bounds:o?");
+    form(&all["comparison"], "compared:n differing:n worst:n bounds:o? first:o?");
+    form(&all["comparison"]["first"], "x:n y:n own:o other:o");
+    form(
+        &all["comparison"]["first"]["own"],
+        "color:s event:n? time_ns:n? value:h?",
+    );
     form(&all["comparison"]["bounds"], "left:n top:n right:n bottom:n");
     assert_eq!(all["pixel"]["color"], "#ff0000");
     assert_eq!(all["known_pixels"], 4);
@@ -315,8 +360,11 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(
         &diff,
-        "same:b jobs:o events:o registers:a host_writes:o mappings:o pages:o pages_by:s",
+        "same:b jobs:o events:o registers:a undecoded:o dma_maps:o host_writes:o mappings:o pages:o pages_by:s",
     );
+    for part in ["undecoded", "dma_maps"] {
+        form(&diff[part], "same:n only_a:n only_b:n uncompared:o cut_short:b list:a");
+    }
     form(&diff["jobs"], "a:n b:n");
     form(
         &diff["events"],

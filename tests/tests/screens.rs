@@ -86,6 +86,91 @@ fn what_the_drawing_engine_drew_is_said_to_be_missing() {
 }
 
 #[test]
+fn screens_of_two_recordings_are_compared_and_the_first_difference_has_its_stores() {
+    let Some(plain) = log("rage128p-aty128fb") else { return };
+    let Some(copied) = log("rage128p-aty128fb-memcpy") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let to = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let same = run(["screen", &plain, "--compare", &plain]);
+    assert_eq!(same.code, Some(0), "{}", same.err);
+    assert!(same.out.contains("after event 561841, all the same"), "{}", same.out);
+    // The same recording at two events: the stores between them made the difference.
+    let heat = to("heat.png");
+    let earlier = [
+        "screen",
+        &plain,
+        "--compare",
+        &plain,
+        "--other-event",
+        "280000",
+        "--heat",
+        &heat,
+    ];
+    let found = run(earlier);
+    assert_eq!(found.code, Some(1), "{}", found.err);
+    assert!(found.out.contains("stored as 0x"), "{}", found.out);
+    assert!(std::fs::read(&heat).unwrap().starts_with(b"\x89PNG"));
+    let json = run(earlier.into_iter().chain(["--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let c = &json["comparison"];
+    assert_eq!(c["other_event"], 280_000);
+    let (first, bounds) = (&c["first"], &c["bounds"]);
+    assert_eq!(first["y"], bounds["top"], "{c}");
+    assert_ne!(first["own"]["color"], first["other"]["color"], "{c}");
+    assert!(first["own"]["event"].as_u64() > Some(280_000), "a later store: {c}");
+    assert!(first["other"]["event"].as_u64() <= Some(280_000), "{c}");
+    // What `--pixel` lists last is the store that is named.
+    let at = format!("{},{}", first["x"], first["y"]);
+    let pixel = run(["screen", &plain, "--pixel", &at, "--json"]);
+    let pixel: serde_json::Value = serde_json::from_str(&pixel.out).unwrap();
+    let stores = pixel["pixel"]["stores"].as_array().unwrap();
+    assert_eq!(stores.last().unwrap()["event"], first["own"]["event"]);
+    assert_eq!(pixel["pixel"]["color"], first["own"]["color"]);
+    // Rows of the other that nobody knows are not compared; a PNG of it says the same as the recording.
+    let by_recording = run(["screen", &plain, "--compare", &copied, "--json"]);
+    let by_recording: serde_json::Value = serde_json::from_str(&by_recording.out).unwrap();
+    let compared = by_recording["comparison"]["compared"].as_u64().unwrap();
+    assert_eq!(compared, 640 * (480 - 64), "{by_recording}");
+    let png = to("copied.png");
+    assert_eq!(run(["screen", &copied, "-o", &png]).code, Some(0));
+    let by_png = run(["screen", &plain, "--compare", &png, "--json"]);
+    let by_png: serde_json::Value = serde_json::from_str(&by_png.out).unwrap();
+    for key in ["compared", "differing", "bounds", "worst"] {
+        assert_eq!(by_png["comparison"][key], by_recording["comparison"][key], "{key}");
+    }
+    assert_eq!(by_png["comparison"]["first"]["other"]["event"], serde_json::Value::Null);
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_with_the_file() {
+    let Some(plain) = log("rage128p-aty128fb") else { return };
+    let Some(other) = log("rv100-radeonfb") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("broken.png");
+    std::fs::write(&broken, b"\x89PNG\r\n\x1a\nno more").unwrap();
+    let broken = broken.to_str().unwrap();
+    let ppm = folder.path().join("a.ppm");
+    std::fs::write(&ppm, b"P6 1 1 255 abc").unwrap();
+    let ppm = ppm.to_str().unwrap();
+    for (arguments, told) in [
+        (vec!["--compare", &other], "640 by 480 pixels, the other 1280 by 800"),
+        (vec!["--compare", broken], "broken.png"),
+        (vec!["--compare", ppm, "--other-event", "1"], "has no events"),
+        (vec!["--compare", "--other-event", "1"], "give --compare one"),
+        (
+            vec!["--compare", &plain, "--other-event", "3"],
+            "event 174 is the first",
+        ),
+    ] {
+        let ended = run(["screen", plain.as_str()].into_iter().chain(arguments.iter().copied()));
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.out);
+        assert!(ended.err.contains(told), "{arguments:?}: {}", ended.err);
+    }
+}
+
+#[test]
 fn what_cannot_be_shown_is_told_with_what_would_help() {
     let sample = root().join("sample-traces/vecadd.kine");
     let sample = sample.to_str().unwrap();

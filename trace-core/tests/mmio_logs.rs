@@ -6,6 +6,7 @@ use trace_core::check::{self, FindingKind};
 use trace_core::import;
 use trace_core::progress::Progress;
 use trace_core::recording::{Clock, EventKind, Hardware, Recording, SpaceKind};
+use trace_core::screen::{self, Display, Drawn, Framebuffer};
 
 fn log(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
@@ -221,6 +222,67 @@ fn undecoded_accesses_are_events_and_a_finding() {
         };
         assert!(undecoded == 0 || places.iter().any(|p| p == of), "{name}: {places:?}");
     }
+}
+
+/// The driver of `rage128p-aty128fb-memcpy` drew text with plain stores, and 64 rows came by `write(2)` on its frame
+/// buffer, which the kernel copies with `rep movs`. The picture that the device showed says which rows these are: they
+/// are the only ones that differ from what the stores left.
+#[test]
+fn rows_that_cannot_be_right_are_told_by_number_and_are_those_that_differ() {
+    for (name, size) in [
+        ("rage128p-aty128fb-memcpy", "640 by 480"),
+        ("bochs_display-bochs", "1280 by 800"),
+    ] {
+        let Some(r) = opened(&format!("{name}.txt.gz")) else {
+            continue;
+        };
+        let told = check::undecoded_accesses(&r, &Progress::new()).unwrap();
+        let finding = told.iter().find(|f| f.place == "bar0").unwrap();
+        let message = &finding.message;
+        assert!(
+            message.contains("since the recorder reads no value out of a repeated move"),
+            "{message}"
+        );
+        assert!(
+            message.contains(&format!(" of the last picture ({size}) cannot be right, ")),
+            "{message}"
+        );
+        let rows = rows_of(message);
+        let last = r.events.len() as u64 - 1;
+        let display = Display::read(&r, &Progress::new()).unwrap().unwrap();
+        let frame = Framebuffer::build(&r, display.framebuffer().unwrap(), &Progress::new()).unwrap();
+        let shown = display.after(last);
+        let format = shown.mode.screen.unwrap();
+        let drawn = Drawn::new(&frame.after(last), &format, &shown.palette);
+        let lost: Vec<u32> = (0..drawn.height())
+            .filter(|y| (0..drawn.width()).any(|x| drawn.known_at(x, *y) == Some(screen::Known::Lost)))
+            .collect();
+        assert_eq!(rows, lost, "{name}: {message}");
+        if let Ok(Some(picture)) = r.expected_screen() {
+            let differs = |y: u32| {
+                (0..drawn.width()).any(|x| {
+                    drawn.known_at(x, y) == Some(screen::Known::Yes) && drawn.pixel(x, y) != picture.pixel(x, y)
+                })
+            };
+            let wrong: Vec<u32> = (0..drawn.height())
+                .filter(|y| !rows.contains(y) && differs(*y))
+                .collect();
+            assert_eq!(wrong, [0u32; 0], "{name}: rows that the finding does not name");
+            assert_eq!(rows.len(), 64, "{name}: {message}");
+        }
+    }
+}
+
+/// The rows that a finding names: `rows y 3–5, 7–7`.
+fn rows_of(message: &str) -> Vec<u32> {
+    let rest = message.split(" y ").nth(1).unwrap();
+    let list = rest.split(" of the last picture").next().unwrap();
+    list.split(", ")
+        .flat_map(|range| {
+            let (from, to) = range.split_once('–').unwrap_or((range, range));
+            from.parse::<u32>().unwrap()..=to.parse().unwrap()
+        })
+        .collect()
 }
 
 #[test]

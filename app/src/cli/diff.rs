@@ -7,7 +7,7 @@ use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use trace_core::diff::{self, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference};
+use trace_core::diff::{self, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference, OtherDiff};
 
 pub const VERB: Verb = Verb {
     name: "diff",
@@ -33,6 +33,8 @@ struct Report<'a> {
     jobs: Sides,
     events: Counts<Event>,
     registers: Vec<Register<'a>>,
+    undecoded: Others<'a>,
+    dma_maps: Others<'a>,
     host_writes: HostWrites,
     mappings: Counts<Mapping>,
     pages: Counts<Page>,
@@ -88,6 +90,24 @@ struct Field<'a> {
     name: &'a str,
     a: &'a str,
     b: &'a str,
+}
+
+/// Events beside accesses.
+#[derive(Serialize)]
+struct Others<'a> {
+    same: u64,
+    only_a: u64,
+    only_b: u64,
+    uncompared: Sides,
+    cut_short: bool,
+    list: Vec<Other<'a>>,
+}
+
+#[derive(Serialize)]
+struct Other<'a> {
+    a: Option<u64>,
+    b: Option<u64>,
+    what: &'a str,
 }
 
 /// What the CPU wrote; counts are of bytes.
@@ -210,6 +230,8 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 fields: r.fields.iter().map(|(name, a, b)| Field { name, a, b }).collect(),
             })
             .collect(),
+        undecoded: others(&diff.undecoded),
+        dma_maps: others(&diff.dma_maps),
         host_writes: HostWrites {
             same: h.same,
             already: h.already,
@@ -253,6 +275,28 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
                 .collect(),
         },
         pages_by: addresses(p.physical),
+    }
+}
+
+fn others(o: &OtherDiff) -> Others<'_> {
+    Others {
+        same: o.same,
+        only_a: o.only_a,
+        only_b: o.only_b,
+        uncompared: Sides {
+            a: o.uncompared.0,
+            b: o.uncompared.1,
+        },
+        cut_short: o.cut_short,
+        list: o
+            .list
+            .iter()
+            .map(|d| Other {
+                a: d.a,
+                b: d.b,
+                what: &d.what,
+            })
+            .collect(),
     }
 }
 
@@ -352,9 +396,17 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     };
     let (e, m, p, h) = (&r.events, &r.mappings, &r.pages, &r.host_writes);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    out.table(&[
+    let kinds = [
+        ("Accesses without a value", &r.undecoded),
+        ("Memory for the device", &r.dma_maps),
+    ];
+    let mut rows = vec![
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
         row("Accesses", counts(e.same, e.changed, e.only_a, e.only_b)),
+    ];
+    let compared = kinds.iter().filter(|(_, o)| o.same + o.only_a + o.only_b > 0);
+    rows.extend(compared.map(|(name, o)| row(name, counts(o.same, 0, o.only_a, o.only_b))));
+    rows.extend([
         row(
             "CPU's bytes",
             format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
@@ -364,7 +416,25 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             "Pages",
             format!("{}, by {}", counts(p.same, p.changed, p.only_a, p.only_b), r.pages_by),
         ),
-    ])?;
+    ]);
+    out.table(&rows)?;
+    for (name, o) in &kinds {
+        let (n, has, lacks) = match (o.uncompared.a, o.uncompared.b) {
+            (0, 0) => continue,
+            (n, 0) => (n, "first", "second"),
+            (_, n) => (n, "second", "first"),
+        };
+        out.line(format_args!(
+            "{name}: {} of the {has} not compared, since the {lacks} has none at all (its recorder may not see them, \
+             and a replay does none)",
+            counted(n, "event")
+        ))?;
+    }
+    for (name, _) in kinds.iter().filter(|(_, o)| o.cut_short) {
+        out.line(format_args!(
+            "{name}: too different for the shortest alignment; fewer may differ than are told"
+        ))?;
+    }
     if let Some(n) = e.relocated.filter(|n| *n > 0) {
         out.line(format_args!(
             "{n} writes of page-table roots differ only by where the tables lie and count as neither"
@@ -429,6 +499,17 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             ))?;
         }
         more(out, e.list.len())?;
+    }
+    for (name, o) in kinds.iter().filter(|(_, o)| !o.list.is_empty()) {
+        out.line(format_args!("\n{name}"))?;
+        for d in o.list.iter().take(most) {
+            let (side, event) = match (d.a, d.b) {
+                (Some(event), _) => ("first", event),
+                (None, event) => ("second", event.unwrap_or_default()),
+            };
+            out.line(format_args!("  event {event}, only in the {side}: {}", d.what))?;
+        }
+        more(out, o.list.len())?;
     }
     if !h.list.is_empty() {
         out.line("\nWritten by the CPU")?;

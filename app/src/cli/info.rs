@@ -5,10 +5,11 @@ use super::map::not_followed;
 use super::out::{counted, duration};
 use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, hex};
+use crate::document::captured;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::mmu;
-use trace_core::recording::{ChainReport, EventKind};
+use trace_core::recording::{Capture, ChainReport, EventKind};
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -40,6 +41,9 @@ struct Info {
     lost_events: u64,
     gpu: Gpu,
     source: String,
+    /// How a recorder on the recorded machine made it, where one did and said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<Capture>,
     /// What became of jobs when they were recorded, where the device told the recorder.
     recorded: Option<Recorded>,
 }
@@ -143,6 +147,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
             name: trace_core::registers::recorded_name(&opened.recording),
         },
         source: facts.identity.source.clone(),
+        capture: recording.capture(),
         recorded: of_jobs(&recording.chain_reports()),
     };
     Ok((info, unknown))
@@ -187,7 +192,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         }
     };
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    out.table(&[
+    let mut rows = vec![
         match opened.recording.hardware() {
             Some(h) if identity.gpu_id == 0 => row("Device", format!("{} ({})", told(&info.gpu.name), h.id())),
             _ => row("GPU", format!("{} ({})", told(&info.gpu.name), info.gpu.id)),
@@ -231,7 +236,10 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 counted(info.address_spaces, "address space")
             ),
         ),
-    ])?;
+    ];
+    let capture = info.capture.iter().flat_map(captured::told);
+    rows.extend(capture.map(|(what, told)| row(what, told)));
+    out.table(&rows)?;
     for line in unknown {
         out.line(line)?;
     }

@@ -6,6 +6,7 @@ mod agents;
 mod board;
 mod boards;
 mod check;
+mod compared_screen;
 mod diff;
 mod events;
 mod export;
@@ -140,6 +141,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("board")
                 .long("board")
+                .visible_alias("on")
                 .value_name("BOARD")
                 .conflicts_with("screenshot")
                 .help("Board that the window has ready [default: software:mali-g71]"),

@@ -1,6 +1,7 @@
 //! `screen`: the picture that the stores of a recording left, at any event; who stored to a pixel; how it compares with
 //! another picture.
 
+use super::compared_screen::{self as comparing, Compared, Side};
 use super::out::counted;
 use super::outputs::Files;
 use super::source::{Source as Argument, number};
@@ -11,9 +12,7 @@ use kinescope_files::output;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::recording::Recording;
-use trace_core::screen::{
-    ByteOrder, Comparison, Drawn, Known, Picture, PixelCounts, ScreenFormat, Store, compare_where,
-};
+use trace_core::screen::{ByteOrder, Drawn, Known, PixelCounts, ScreenFormat, Store};
 
 pub const VERB: Verb = Verb {
     name: "screen",
@@ -49,10 +48,13 @@ struct Arguments {
     /// List the stores to this pixel, counted from the upper left
     #[arg(long, value_name = "X,Y", value_parser = pixel)]
     pixel: Option<(u32, u32)>,
-    /// Compare with this picture (binary PPM), or without one with what the device showed at the end; exit 1 when a
-    /// pixel differs
-    #[arg(long, value_name = "PICTURE.ppm", num_args = 0..=1)]
+    /// Compare with this picture (binary PPM, PNG), or with the screen of this recording, or without either with what
+    /// the device showed at the end; exit 1 when a pixel differs
+    #[arg(long, value_name = "OTHER", num_args = 0..=1)]
     compare: Option<Option<PathBuf>>,
+    /// The screen of the other recording after this event (default: after the last)
+    #[arg(long, value_name = "N", value_parser = number, requires = "compare")]
+    other_event: Option<u64>,
     /// Write where the compared pictures differ, as PNG: the more, the brighter
     #[arg(long, value_name = "OUT.png", requires = "compare")]
     heat: Option<PathBuf>,
@@ -115,22 +117,6 @@ struct StoreRow {
     color: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Compared {
-    compared: u64,
-    differing: u64,
-    worst: u8,
-    bounds: Option<Bounds>,
-}
-
-#[derive(Serialize)]
-struct Bounds {
-    left: u32,
-    top: u32,
-    right: u32,
-    bottom: u32,
-}
-
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut files = Files::of(&arguments.source.file);
     if let Some(Some(other)) = &arguments.compare {
@@ -146,54 +132,46 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             "a film is a moving PNG: give -o a name that ends in .png",
         ));
     }
+    if arguments.other_event.is_some() && !matches!(arguments.compare, Some(Some(_))) {
+        return Err(Failure::usage(
+            "--other-event is an event of another recording: give --compare one",
+        ));
+    }
     let opened = arguments.source.open()?;
-    let recording = &opened.recording;
     let file = &arguments.source.file;
     let fail = |e: &dyn std::fmt::Display| Failure::file(file, e);
-    let events = recording.events.len() as u64;
-    let event = match arguments.event {
-        Some(n) if n >= events => {
-            let told = counted(events, "event");
-            return Err(fail(&format!(
-                "event {n} does not exist (the recording has {told}, counted from 0)"
-            )));
-        }
-        Some(n) => n,
-        None => events.saturating_sub(1),
-    };
-    let screen = waiting::show("reading stores", |progress, _| {
-        Screen::read(recording, progress).map_err(|e| fail(&e))
-    })?;
     let source = arguments.format.map_or(Source::Registers, Source::Hand);
-    let (look, drawn) = screen.drawn(source, event).map_err(|e| {
-        let first = e
-            .first
-            .filter(|f| *f > event)
-            .map(|f| format!("; event {f} is the first with a screen"));
-        let hint = match source {
-            Source::Registers => "; --format gives the form by hand",
-            Source::Hand(_) => "",
-        };
-        fail(&format!(
-            "no screen after event {event}: {e}{}{hint}",
-            first.unwrap_or_default()
-        ))
-    })?;
+    let (side, drawn) = comparing::side(opened.recording, file, source, arguments.event)?;
+    let Side {
+        recording,
+        screen,
+        look,
+        event,
+    } = &side;
+    let event = *event;
     if let (Some(to), Some(form)) = (&arguments.to, form) {
-        write(&screen, source, event, &drawn, (to, form), arguments.frames)?;
+        write(screen, source, event, &drawn, (to, form), arguments.frames)?;
     }
     let pixel = match arguments.pixel {
-        Some(at) => Some(stores(recording, &screen, &look, &drawn, at, out.json()).map_err(|e| fail(&e))?),
+        Some(at) => Some(stores(recording, screen, look, &drawn, at, out.json()).map_err(|e| fail(&e))?),
         None => None,
     };
-    let comparison = match &arguments.compare {
-        Some(other) => Some(compared(&screen, &drawn, other.as_deref(), file)?),
+    let other = match &arguments.compare {
+        Some(Some(path)) => Some((comparing::open(path, source, arguments.other_event)?, path)),
+        Some(None) => Some((comparing::at_end(screen, file)?, file)),
         None => None,
     };
-    if let (Some(c), Some(to)) = (&comparison, &arguments.heat) {
-        let png = files::png(c.width, c.height, &heat(c)).map_err(|e| Failure::file(to, e))?;
-        output::write(to, &png)?;
-    }
+    let comparison = match &other {
+        Some((other, at)) => {
+            let c = comparing::compare(&drawn, other, file, at)?;
+            if let Some(to) = &arguments.heat {
+                let png = files::png(c.width, c.height, &comparing::heat(&c)).map_err(|e| Failure::file(to, e))?;
+                output::write(to, &png)?;
+            }
+            Some(comparing::told(&c, &side, &drawn, other))
+        }
+        None => None,
+    };
     let differs = comparison.as_ref().is_some_and(|c| c.differing > 0);
     let counts = drawn.counts();
     let report = Report {
@@ -209,12 +187,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         cursor: look.cursor,
         palette: !look.grey,
         pixel,
-        comparison: comparison.as_ref().map(compared_row),
+        comparison,
     };
     if out.json() {
         out.value(&report)?;
     } else {
-        text(&report, &look, counts, out)?;
+        text(&report, look, counts, out)?;
     }
     Ok(Exit::found(differs))
 }
@@ -276,7 +254,7 @@ fn form_row(f: &ScreenFormat, source: Source) -> Form {
     }
 }
 
-fn color(c: [u8; 3]) -> String {
+pub(super) fn color(c: [u8; 3]) -> String {
     format!("#{:02x}{:02x}{:02x}", c[0], c[1], c[2])
 }
 
@@ -342,48 +320,6 @@ fn stores(
     })
 }
 
-fn compared(screen: &Screen, drawn: &Drawn, other: Option<&Path>, file: &Path) -> Result<Comparison, Failure> {
-    let (told, at) = match other {
-        Some(path) => {
-            let bytes = std::fs::read(path).map_err(|e| Failure::file(path, e))?;
-            (Picture::from_ppm(&bytes).map_err(|e| Failure::file(path, e))?, path)
-        }
-        None => match &screen.expected {
-            Some(Ok(p)) => (p.clone(), file),
-            Some(Err(e)) => return Err(Failure::file(file, e)),
-            None => {
-                let told = "the recording has no picture of the screen at its end; give --compare one";
-                return Err(Failure::file(file, told));
-            }
-        },
-    };
-    let own = drawn.to_picture([0; 3]).map_err(|e| Failure::file(file, e))?;
-    compare_where(&own, &told, drawn.known()).map_err(|e| Failure::file(at, e))
-}
-
-fn compared_row(c: &Comparison) -> Compared {
-    Compared {
-        compared: c.compared,
-        differing: c.differing,
-        worst: c.worst,
-        bounds: c.bounds.map(|[left, top, right, bottom]| Bounds {
-            left,
-            top,
-            right,
-            bottom,
-        }),
-    }
-}
-
-/// Black where nothing differs, from red to yellow where it does.
-fn heat(c: &Comparison) -> Vec<u8> {
-    let pixel = |d: &u8| match d {
-        0 => [0, 0, 0, 255],
-        d => [255, *d, 0, 255],
-    };
-    c.difference.iter().flat_map(pixel).collect()
-}
-
 fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(), Failure> {
     let since = match r.since_event {
         Some(e) => format!(" (registers, since event {e})"),
@@ -434,15 +370,8 @@ fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(
             out.line("… and more; --json lists all")?;
         }
     }
-    if let Some(c) = &r.comparison {
-        let of = counted(c.compared, "pixel");
-        match &c.bounds {
-            None => out.line(format!("compared {of}, all the same"))?,
-            Some(b) => out.line(format!(
-                "compared {of}, {} differ by {} at most, within {},{} to {},{}",
-                c.differing, c.worst, b.left, b.top, b.right, b.bottom
-            ))?,
-        }
+    for line in r.comparison.iter().flat_map(Compared::lines) {
+        out.line(line)?;
     }
     Ok(())
 }

@@ -89,6 +89,17 @@ impl Boards {
         }
     }
 
+    /// What a board says of itself, without holding it.
+    ///
+    /// # Errors
+    /// When the name has no known form, or nobody tells what it is.
+    pub fn ask(&self, name: &str) -> Result<DeviceInfo, ClientError> {
+        match boards::parse(name)? {
+            Named::Software(_) | Named::Qemu(_) => Ok(self.open(name)?.info().clone()),
+            _ => boards::ask(name, &self.factories, &self.keys()?),
+        }
+    }
+
     /// All boards that are known; asks the paired agents, for about two seconds. The second is why the paired agents
     /// are not among them, when their keys cannot be read.
     #[must_use]

@@ -2,6 +2,7 @@
 
 pub mod axis;
 pub mod boards;
+pub mod captured;
 pub mod code;
 pub mod compared;
 pub mod computed;
@@ -52,6 +53,8 @@ pub struct Document {
     moment: u64,
     selection: Selection,
     history: History,
+    /// How its recorder made it, in words; empty where none said so.
+    pub captured: Vec<(&'static str, String)>,
     changes: Changes,
     journal: Journal,
     /// Changes of a run of the program that died, to be offered.
@@ -138,8 +141,10 @@ impl Document {
             Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
         }
         let moment = 0;
+        let captured = recording.capture().map(|c| captured::told(&c)).unwrap_or_default();
         Self {
             title,
+            captured,
             moment,
             selection: Selection::Event,
             history: History::new(Place {

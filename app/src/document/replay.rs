@@ -42,6 +42,8 @@ pub struct State {
     pub plan: Option<(Arc<Compiled>, u64)>,
     /// The device that the plan was made for.
     pub device: Option<DeviceInfo>,
+    /// What the chosen board said of itself when it was asked before a plan was made for it.
+    pub asked: Option<DeviceInfo>,
     /// What the checks before the push proved, or why the plan is refused.
     pub verified: Option<Result<Verified, Refusal>>,
     /// What the plan may touch.
@@ -88,7 +90,8 @@ pub enum TroubleKind {
     Stopped,
     /// The board cannot be had, or was lost in the middle.
     Board,
-    /// The board is hardware and the person has not said that it may be touched.
+    /// The board is hardware, or contained by nothing, and the person has not said that it may be touched: the
+    /// window asks.
     Unconfirmed,
     /// The recording cannot become a plan, or the plan may not run.
     Plan,
@@ -158,6 +161,12 @@ impl State {
         }
     }
 
+    /// Whether there is a software board of the recording's GPU.
+    #[must_use]
+    pub fn has_software(&self) -> bool {
+        !self.software.is_empty()
+    }
+
     /// The board chosen.
     #[must_use]
     pub fn board(&self) -> &str {
@@ -174,6 +183,7 @@ impl State {
             board.clone_into(&mut self.board);
             self.plan = None;
             self.device = None;
+            self.asked = None;
             self.verified = None;
             self.error = None;
         }
@@ -190,7 +200,7 @@ impl State {
                 .info
                 .as_ref()
         };
-        self.device.as_ref().or_else(listed)
+        self.device.as_ref().or(self.asked.as_ref()).or_else(listed)
     }
 
     /// Whether a replay may touch something real: every board but those of this machine that are software by their name
@@ -199,6 +209,12 @@ impl State {
     pub fn real(&self) -> bool {
         let software = |i: &DeviceInfo| i.containment == Containment::Software;
         !boards::is_software(self.board()) && !self.info().is_some_and(software)
+    }
+
+    /// Whether the chosen board may be hardware and has not said yet what it is: it is asked before the person is.
+    #[must_use]
+    pub fn unasked(&self) -> bool {
+        self.info().is_none() && self.real()
     }
 
     /// Whether nothing contains the chosen board, as far as is known, and the person has not accepted that yet.
@@ -266,6 +282,20 @@ impl Order {
     fn lease(&self) -> Result<Lease, Trouble> {
         self.say("asking the board");
         Ok(self.boards.open(&self.board)?)
+    }
+
+    /// Why the person is asked, once more or at all: the board is not what it was when the order was given.
+    fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
+        let what = match device.containment {
+            Containment::None if !self.uncontained => "contained by nothing now",
+            Containment::Software => return None,
+            _ if !self.real => "hardware now",
+            _ => return None,
+        };
+        Some(format!(
+            "{} is {what} ({}); nothing was touched. Replay again to be asked.",
+            self.board, device.description
+        ))
     }
 }
 
@@ -345,36 +375,21 @@ pub struct Played {
 pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
     let mut lease = order.lease()?;
     let device = lease.info().clone();
-    // A board that was thought to be software when the person was not asked.
-    if !order.real && device.containment != Containment::Software {
-        return Err(Trouble {
+    let planned = planned(order, &device, progress)?;
+    if let Some(text) = order.unconfirmed(&device) {
+        // The plan stays, and what the board says of itself: the question can tell both.
+        let trouble = Trouble {
             kind: TroubleKind::Unconfirmed,
             silent: false,
             allow: None,
-            text: format!(
-                "{} is hardware now ({}); nothing was touched. Replay again to be asked.",
-                order.board, device.description
-            ),
+            text,
+        };
+        return Ok(Played {
+            planned,
+            outcome: Err(trouble),
         });
     }
-    let planned = planned(order, &device, progress)?;
-    if device.containment == Containment::None {
-        // The plan stays, and what the board says of itself: the question can tell both.
-        if !order.uncontained {
-            let trouble = Trouble {
-                kind: TroubleKind::Unconfirmed,
-                silent: false,
-                allow: None,
-                text: format!(
-                    "Nothing contains {} ({}); nothing was touched. Replay again to be asked.",
-                    order.board, device.description
-                ),
-            };
-            return Ok(Played {
-                planned,
-                outcome: Err(trouble),
-            });
-        }
+    if order.uncontained {
         lease.accept_no_containment()?;
     }
     let outcome = run(order, &mut lease, &planned, progress);

@@ -65,7 +65,9 @@ impl Document {
         let replay = &self.replay;
         let by = match (replay.info(), self.safety()) {
             (_, Safety::Unasked) => {
-                return "What keeps this board from foreign memory is known once it was asked: make the plan.".into();
+                return "Not known yet: this board was not asked. What keeps it from foreign memory is known once there is a \
+                        plan; a replay asks the board first, and then you."
+                    .into();
             }
             (Some(i), _) => contained(i.containment),
             (None, _) => contained(Containment::Software),

@@ -17,6 +17,8 @@ const JOBS: usize = 5;
 const BUFFERS: usize = 6;
 /// Notes that are listed around the moment.
 const NOTES: usize = 12;
+/// Letters of a line about the capture.
+const CAPTURED: usize = 15;
 
 /// Draws the outline.
 pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
@@ -27,7 +29,28 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     problems(doc, asks, ui);
     notes(doc, ui);
     views(doc, asks, ui);
+    captured(doc, ui);
     ui.add_space(12.0);
+}
+
+/// How the recording was captured. A line of it seldom fits: the pointer shows all of it.
+fn captured(doc: &Document, ui: &mut Ui) {
+    let p = palette(ui);
+    if doc.captured.is_empty() {
+        return;
+    }
+    section(ui, "Capture");
+    for (what, told) in &doc.captured {
+        let ink = match *what {
+            "Cut short" | "Kernel lost" => p.warning,
+            _ => p.quiet,
+        };
+        let mark = if ink == p.warning { "! " } else { "" };
+        let left = Part::words(format!("{mark}{}", what.to_lowercase())).colour(ink);
+        let short = text::middle(told, CAPTURED);
+        let row = list_row(ui, &format!("{what}: {told}"), false, 0.0, left, Part::words(short));
+        copies(&row.on_hover_text(told), &[("Copy", told.clone())]);
+    }
 }
 
 fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {

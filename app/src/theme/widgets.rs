@@ -271,7 +271,23 @@ pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Re
     .stroke(Stroke::NONE);
     let r = ui.add_enabled(enabled, button);
     r.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, label));
+    if r.has_focus() {
+        // Its own colour hides what tells other buttons apart.
+        let ring = Stroke::new(1.0, p.text);
+        ui.painter()
+            .rect_stroke(r.rect.expand(2.0), 4.0, ring, egui::StrokeKind::Inside);
+    }
     r
+}
+
+/// Gives the keyboard to the first of the buttons that answer a question, unless one of them has it. The first is the
+/// answer that does nothing.
+pub fn keyboard_in(buttons: &[&Response]) {
+    if !buttons.iter().any(|b| b.has_focus() || b.gained_focus())
+        && let Some(first) = buttons.first()
+    {
+        first.request_focus();
+    }
 }
 
 /// The name of a key, drawn as a key.

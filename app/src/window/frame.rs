@@ -107,6 +107,12 @@ impl App {
     }
 }
 
+/// Whether this presses Enter or the space bar with another key, which a button takes for a click.
+fn shortcut_on_button(event: &egui::Event) -> bool {
+    matches!(event, egui::Event::Key { key: Key::Enter | Key::Space, modifiers, .. }
+        if modifiers.ctrl || modifiers.alt || modifiers.command)
+}
+
 /// Runs the commands whose keys were pressed, in the order in which they were.
 fn keys(app: &mut App, ctx: &Context) {
     // Both take every key for themselves.
@@ -124,6 +130,10 @@ fn keys(app: &mut App, ctx: &Context) {
         i.events.retain(|event| {
             if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.is(event)) {
                 close = true;
+                return false;
+            }
+            // A shortcut that is still held must not press the button that the question gave the keyboard to.
+            if asked && shortcut_on_button(event) {
                 return false;
             }
             let pressed = app.commands.iter().find(|c| {

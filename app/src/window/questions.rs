@@ -101,15 +101,19 @@ fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
     ui.add(egui::Label::new(RichText::new(hint).color(p.quiet)).wrap());
     ui.add_space(10.0);
     ui.horizontal(|ui| {
-        if widgets::primary_button(ui, "Stay", "Stay", true).clicked() {
+        let stay = widgets::primary_button(ui, "Stay", "Stay", true);
+        let save = ui.button("Save journal elsewhere…");
+        let leave = ui.button(format!("{verb} anyway"));
+        if stay.clicked() {
             *answer = Some(Answer::Stay);
         }
-        if ui.button("Save journal elsewhere…").clicked() {
+        if save.clicked() {
             *answer = Some(Answer::Save);
         }
-        if ui.button(format!("{verb} anyway")).clicked() {
+        if leave.clicked() {
             *answer = Some(Answer::Leave);
         }
+        widgets::keyboard_in(&[&stay, &save, &leave]);
     });
 }
 
@@ -138,12 +142,15 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     ui.label(RichText::new("The file is put aside, not deleted.").color(p.quiet));
     ui.add_space(10.0);
     ui.horizontal(|ui| {
-        if widgets::primary_button(ui, "Keep them", "Keep them", true).clicked() {
+        let keep = widgets::primary_button(ui, "Keep them", "Keep them", true);
+        let forget = ui.button("Forget");
+        if keep.clicked() {
             *answer = Some(Answer::Stay);
         }
-        if ui.button("Forget").clicked() {
+        if forget.clicked() {
             *answer = Some(Answer::Forget);
         }
+        widgets::keyboard_in(&[&keep, &forget]);
     });
 }
 
@@ -154,11 +161,14 @@ fn forgotten(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
     ui.add(egui::Label::new(place).wrap());
     ui.add_space(10.0);
     ui.horizontal(|ui| {
-        if widgets::primary_button(ui, "Done", "Done with that", true).clicked() {
+        let done = widgets::primary_button(ui, "Done", "Done with that", true);
+        let copy = ui.button("Copy the path");
+        if done.clicked() {
             *answer = Some(Answer::Stay);
         }
-        if ui.button("Copy the path").clicked() {
+        if copy.clicked() {
             ui.ctx().copy_text(to.display().to_string());
         }
+        widgets::keyboard_in(&[&done, &copy]);
     });
 }

@@ -8,6 +8,7 @@ use crate::log::{self, Level};
 use crate::panels::desk::Pairing;
 use crate::panels::inputs;
 use egui::Context;
+use replay_engine::client::ClientError;
 use replay_engine::plan::RewriteKind;
 use replay_engine::run::Verdict;
 use std::sync::Arc;
@@ -59,10 +60,15 @@ impl App {
         self.replaying = self.tasks.latest();
     }
 
-    /// Replays `times` times; hardware asks the person first.
+    /// Replays `times` times; hardware asks the person first. A board that did not say yet what it is is asked before.
     pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
-        if doc.replay.real() && self.confirm != Some(command) {
+        let answered = self.confirm == Some(command);
+        if !answered && doc.replay.unasked() {
+            self.ask_board(ctx, command);
+            return;
+        }
+        if !answered && doc.replay.real() {
             self.confirm = Some(command);
             return;
         }
@@ -80,16 +86,56 @@ impl App {
             Box::new(move |app| {
                 let what = format!("replay on {board}");
                 match played {
-                    Ok(p) => app.played(&of, &board, &what, p),
+                    Ok(p) => app.played(&of, &board, &what, command, p),
                     Err(e) => app.missed(&of, &board, &what, e),
                 }
             })
         });
         doc.replay.running = Some(progress);
-        // Who works on inputs sees the outputs beside them, and what went wrong when something did.
-        let stays = layout::active(&self.dock).contains(&"inputs") && inputs::shows_outputs(doc);
         self.replaying = self.tasks.latest();
-        if !stays {
+        self.turn_to_replay();
+    }
+
+    /// Asks the chosen board what it is, then the person whether it may be touched; software is replayed on at once.
+    fn ask_board(&mut self, ctx: &Context, command: &'static str) {
+        let Some(doc) = &mut self.doc else { return };
+        doc.replay.begin();
+        let (boards, of) = (self.boards.clone(), Arc::clone(&doc.recording));
+        let board = doc.replay.board().to_owned();
+        let progress = self
+            .tasks
+            .spawn(ctx, format!("asking {board} what it is"), move |progress| {
+                let told = boards.ask(&board);
+                let told = progress.check().map_err(|_| ClientError::Cancelled).and(told);
+                Box::new(move |app| match told {
+                    Ok(info) => {
+                        // Who chose another board meanwhile does not want this one.
+                        let doc = app.still(&of).filter(|d| d.replay.board() == board);
+                        let Some(doc) = doc else { return };
+                        doc.replay.silent = None;
+                        doc.replay.asked = Some(info);
+                        if doc.replay.real() {
+                            app.confirm = Some(command);
+                        } else {
+                            app.asks.command(command);
+                        }
+                    }
+                    Err(e) => app.missed(&of, &board, &format!("replay on {board}"), e.into()),
+                })
+            });
+        if let Ok(mut phase) = doc.replay.phase.lock() {
+            "asking the board what it is".clone_into(&mut phase);
+        }
+        doc.replay.running = Some(progress);
+        self.replaying = self.tasks.latest();
+        self.turn_to_replay();
+    }
+
+    /// Shows what a replay does. Who works on inputs sees the outputs beside them, and what went wrong when something
+    /// did.
+    fn turn_to_replay(&mut self) {
+        let outputs = self.doc.as_ref().is_some_and(inputs::shows_outputs);
+        if !(outputs && layout::active(&self.dock).contains(&"inputs")) {
             layout::show(&mut self.dock, "replay");
         }
     }
@@ -111,7 +157,7 @@ impl App {
         }
     }
 
-    fn played(&mut self, of: &Arc<Recording>, board: &str, what: &str, played: replay::Played) {
+    fn played(&mut self, of: &Arc<Recording>, board: &str, what: &str, command: &'static str, played: replay::Played) {
         let Some(doc) = self.still(of) else {
             log::push(
                 Level::Info,
@@ -142,6 +188,11 @@ impl App {
                 if !good {
                     self.turn_from_inputs();
                 }
+            }
+            // The board is not what the person was asked about: they are asked again, and the board waits.
+            Err(e) if e.kind == TroubleKind::Unconfirmed && doc.replay.board() == board => {
+                log::push(Level::Info, format!("{what}: {}", e.text));
+                self.confirm = Some(command);
             }
             Err(e) => self.missed(of, board, what, e),
         }

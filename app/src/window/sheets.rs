@@ -112,13 +112,14 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
     let board = doc.replay.board().to_owned();
     let what = match &doc.replay.plan {
         Some((c, _)) => format!(
-            "{} actions, {} jobs, {} pages of the agent's memory",
-            text::count(c.plan.actions),
-            c.plan.jobs.len(),
-            text::count(c.plan.used_pages)
+            "{}, {}, {} of the agent's memory",
+            text::counted(c.plan.actions, "action", "actions"),
+            text::counted(c.plan.jobs.len() as u64, "job", "jobs"),
+            text::counted(c.plan.used_pages, "page", "pages")
         ),
-        None => "the plan is made and checked first; make it beforehand to read it".to_owned(),
+        None => "the plan is made and checked first; \"Make plan\" shows it beforehand".to_owned(),
     };
+    let told = doc.replay.info().map(|i| i.description.clone());
     let uncontained = doc.replay.asks_for_containment();
     let title = match uncontained {
         true => "Replay on hardware that nothing contains?",
@@ -131,9 +132,11 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         ui.label(RichText::new(title).font(strong()).size(14.0));
         ui.add_space(6.0);
         ui.label(RichText::new(&board).font(mono()));
-        ui.label(format!(
-            "This writes to registers of that device and runs jobs on it: {what}."
-        ));
+        if let Some(told) = &told {
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        }
+        ui.add_space(4.0);
+        ui.label(format!("This writes to the device and lets it work: {what}."));
         if uncontained {
             let words = "! No IOMMU and no page tables keep this device from memory: with a plan that is wrong it can \
                          read and overwrite any memory of its machine. Your yes counts for this board until the \
@@ -143,12 +146,15 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         ui.label(RichText::new("The agent checks the plan again before anything is touched.").color(p.quiet));
         ui.add_space(10.0);
         ui.horizontal(|ui| {
-            if widgets::primary_button(ui, "Replay on hardware", "Touch the hardware", true).clicked() {
+            let yes = widgets::primary_button(ui, "Replay on hardware", "Touch the hardware", true);
+            let no = ui.button("Do not");
+            if yes.clicked() {
                 answer = Some(true);
             }
-            if ui.button("Do not").clicked() {
+            if no.clicked() {
                 answer = Some(false);
             }
+            widgets::keyboard_in(&[&no, &yes]);
         });
     });
     match answer {

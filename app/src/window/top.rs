@@ -150,7 +150,7 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Containment::None => ("! not contained", p.warning),
     };
     let (words, colour) = match doc.safety() {
-        Safety::Unasked => ("! hardware".to_owned(), p.warning),
+        Safety::Unasked => ("! not known yet".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
             ("! not contained".to_owned(), p.warning)

@@ -6,10 +6,13 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod pictures;
+mod unasked;
 
 use common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
 use replay_engine::device::Containment;
+use trace_core::progress::Progress;
+use trace_core::recording::Capture;
 
 #[test]
 fn without_a_recording_the_window_says_what_to_do() {
@@ -78,20 +81,33 @@ fn keys_of_the_table_reach_their_commands() {
 }
 
 #[test]
-fn hardware_is_touched_only_after_the_person_said_so() {
+fn a_board_that_does_not_answer_is_no_question_and_the_person_is_told() {
     let mut w = Window::open();
     w.doc().replay.choose("agent://127.0.0.1:9/mali");
     w.run("replay");
-    assert_eq!(w.app().confirm, Some("replay"));
-    assert!(w.doc().replay.running.is_none());
-    w.click("Do not");
     assert_eq!(w.app().confirm, None);
-    w.run("replay");
-    w.click("Touch the hardware");
+    assert!(w.doc().replay.running.is_none());
     assert!(
         w.doc().replay.error.is_some(),
         "nothing answers there, and the person is told"
     );
+}
+
+#[test]
+fn the_outline_tells_how_a_recording_was_captured() {
+    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    r.set_capture(&Capture {
+        method: "mmiotrace".into(),
+        command: vec!["modprobe".into(), "radeonfb".into()],
+        exit_code: Some(1),
+        lost: 3,
+        ..Capture::default()
+    });
+    let w = Window::of(r);
+    assert!(w.has("Captured by: mmiotrace"));
+    assert!(w.has("Command: modprobe radeonfb, which ended with code 1"));
+    assert!(w.has("Kernel lost: 3 events"));
+    assert!(!Window::open().has_part("Captured by"));
 }
 
 #[test]

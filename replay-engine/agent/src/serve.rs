@@ -22,7 +22,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(15);
 /// Serves devices until the process is ended.
 ///
 /// # Errors
-/// When a device cannot be made or an address cannot be listened on.
+/// When no device can be made, two have one name, or an address cannot be listened on.
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
         devices::names().collect()
@@ -30,13 +30,11 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         options.device.clone()
     };
     let hardware = devices::Hardware::new(options.take, u64::from(options.memory) << 20, &names);
-    let factories: Vec<Factory> = names
-        .iter()
-        .map(|n| devices::factory(n, &hardware))
-        .collect::<Result<_>>()?;
+    let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
+    let factories: Vec<(String, Result<Factory, String>)> = names.iter().map(|n| (n.clone(), opened(n))).collect();
     let cache_bytes = options.cache.saturating_mul(1 << 20);
-    let server = Server::new(
-        &factories,
+    let server = Server::of_those_that_open(
+        factories,
         Some(Arc::clone(keys)),
         Options {
             cache_bytes,
@@ -162,8 +160,14 @@ fn tcp(address: &str) -> Result<TcpListener> {
             "{at} is reached from this machine alone; --listen ADDRESS:PORT lets others in (0.0.0.0:{port}: from every \
              network that this machine is on)"
         );
+    } else if at.ip().is_unspecified() {
+        tracing::info!(
+            "{} stands for every network that this machine is on, and for ports that lead here from elsewhere: who \
+             reaches one of them can connect, and only paired clients are served",
+            at.ip()
+        );
     } else {
-        tracing::warn!("{at} can be reached from other machines; only paired clients are served");
+        tracing::info!("who reaches {at} over the network can connect, and only paired clients are served");
     }
     Ok(listener)
 }

@@ -224,3 +224,76 @@ fn it_lists_its_devices_and_says_what_is_wrong() {
         "a file that is no socket is not replaced"
     );
 }
+
+#[test]
+fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_served() {
+    let (folder, client) = paired();
+    let keys = folder.path().join("agent");
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--device",
+        "pci:ffff:ffff",
+        "--device",
+        "software:mali-g71",
+        "--device",
+        "qemu:no-such-device",
+    ];
+    let agent = Agent::start(&keys, &args);
+    let address = agent.line("listening on ");
+    client.forget("board").unwrap();
+    let there = KeyStore::open(&keys).unwrap();
+    client.pin("board", there.own().public(), &address).unwrap();
+    let found = boards::paired(&client).unwrap();
+    let names: Vec<&str> = found.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "agent:board/mali-g71",
+            "agent:board/pci:ffff:ffff",
+            "agent:board/qemu:no-such-device"
+        ]
+    );
+    assert_eq!(found[0].reach, boards::Reach::Free);
+    for b in &found[1..] {
+        let boards::Reach::Away(why) = &b.reach else {
+            panic!("{:?}", b.reach)
+        };
+        assert!(why.starts_with("it could not be opened: "), "{why}");
+        assert!(b.info.is_none(), "it says nothing of itself");
+    }
+    let endpoint = Endpoint::Tcp(address);
+    let connect = || replay_engine::client::Client::connect(&endpoint, &client, Some("board")).unwrap();
+    let e = connect().lease("pci:ffff:ffff").unwrap_err();
+    assert!(
+        matches!(&e, ClientError::OutOfOrder { reason, .. } if reason.contains("ffff")),
+        "{e}"
+    );
+    let mut lease = connect().lease("mali-g71").unwrap();
+    let compiled = plan(&lease, 3);
+    let outcome = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    assert_eq!(outcome.verdict, Verdict::Match);
+}
+
+#[test]
+fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = agent(
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--device",
+            "pci:ffff:ffff",
+            "--device",
+            "floppy",
+        ],
+        folder.path(),
+    );
+    let told = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    for words in ["no device could be opened", "pci:ffff:ffff: ", "floppy: "] {
+        assert!(told.contains(words), "{told}");
+    }
+}

@@ -255,23 +255,62 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
     match parse(name)? {
         Named::Software(model) => factories.open(&model),
         Named::Qemu(name) => factories.open_qemu(&name),
-        Named::Paired { agent, device } => {
-            let peer = match keys.by_name(&agent)?.filter(|p| !p.address.is_empty()) {
-                Some(peer) => peer,
-                None => {
-                    let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
-                    let known = if known.is_empty() {
-                        "nobody yet".to_owned()
-                    } else {
-                        known.join(", ")
-                    };
-                    return Err(ClientError::UnknownAgent { name: agent, known });
-                }
-            };
-            Client::connect(&Endpoint::parse(&peer.address), keys, Some(&agent))?.lease(&device)
-        }
+        Named::Paired { agent, device } => paired_with(&agent, keys)?.lease(&device),
         Named::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
         Named::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
+    }
+}
+
+/// What a board says of itself. An agent's device is not held for it and may be another client's; a board in this
+/// process is had for a moment.
+///
+/// # Errors
+/// When the name has no known form, its agent cannot be reached or has no such device, or the device cannot work.
+pub fn ask(name: &str, factories: &Factories, keys: &KeyStore) -> Result<DeviceInfo, ClientError> {
+    match parse(name)? {
+        Named::Software(model) => Ok(factories.open(&model)?.info().clone()),
+        Named::Qemu(name) => Ok(factories.open_qemu(&name)?.info().clone()),
+        Named::Paired { agent, device } => told_by(&paired_with(&agent, keys)?, device),
+        Named::Tcp { address, device } => told_by(&Client::connect(&Endpoint::Tcp(address), keys, None)?, device),
+        Named::Unix { path, device } => told_by(&Client::connect(&Endpoint::Unix(path), keys, None)?, device),
+    }
+}
+
+/// The agent that was paired under a name.
+fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
+    let Some(peer) = keys.by_name(agent)?.filter(|p| !p.address.is_empty()) else {
+        let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
+        return Err(ClientError::UnknownAgent {
+            name: agent.to_owned(),
+            known: if known.is_empty() {
+                "nobody yet".to_owned()
+            } else {
+                known.join(", ")
+            },
+        });
+    };
+    Client::connect(&Endpoint::parse(&peer.address), keys, Some(agent))
+}
+
+/// What an agent that answers says of one of its devices.
+fn told_by(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
+    let states = client.states();
+    match states.iter().find(|s| s.info.name == device) {
+        Some(s) => match &s.out_of_order {
+            Some(reason) => Err(ClientError::OutOfOrder {
+                device,
+                reason: reason.clone(),
+            }),
+            None => Ok(s.info.clone()),
+        },
+        None => Err(ClientError::NoDevice {
+            device,
+            known: states
+                .iter()
+                .map(|s| s.info.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        }),
     }
 }
 
@@ -333,7 +372,8 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<Board> {
             let board = |d: &crate::wire::message::DeviceState| Board {
                 name: format!("agent:{}/{}", peer.name, d.info.name),
                 description: d.info.description.clone(),
-                info: Some(d.info.clone()),
+                // A device that its agent could not open says nothing of itself.
+                info: (d.out_of_order.is_none() || !d.info.windows.is_empty()).then(|| d.info.clone()),
                 reach: match (&d.out_of_order, &d.holder) {
                     (Some(why), _) => Reach::Away(why.clone()),
                     (None, Some(who)) => Reach::Busy(who.clone()),

@@ -80,6 +80,9 @@ pub enum ServeError {
         /// Why.
         source: BoardError,
     },
+    /// None of the devices could be made.
+    #[error("no device could be opened: {0}")]
+    NoDevice(String),
     /// Two devices have the same name.
     #[error("two devices are called `{0}`")]
     SameName(String),
@@ -102,6 +105,15 @@ impl fmt::Debug for Server {
         let names: Vec<&str> = self.shared.slots.iter().map(|s| s.info().name.as_str()).collect();
         write!(f, "Server({})", names.join(", "))
     }
+}
+
+/// Adds a device whose name no other has.
+fn add(slots: &mut Vec<Arc<Slot>>, slot: Slot) -> Result<(), ServeError> {
+    if slots.iter().any(|s| s.info().name == slot.info().name) {
+        return Err(ServeError::SameName(slot.info().name.clone()));
+    }
+    slots.push(Arc::new(slot));
+    Ok(())
 }
 
 /// What all connections share.
@@ -132,11 +144,42 @@ impl Server {
         for (at, factory) in devices.iter().enumerate() {
             let made = Slot::new(Arc::clone(factory));
             let slot = made.map_err(|source| ServeError::Device { number: at + 1, source })?;
-            if slots.iter().any(|s| s.info().name == slot.info().name) {
-                return Err(ServeError::SameName(slot.info().name.clone()));
-            }
-            slots.push(Arc::new(slot));
+            add(&mut slots, slot)?;
         }
+        Self::with(slots, keys, options)
+    }
+
+    /// Makes the devices that can be made, and lists the others as out of order, under the names that are given here,
+    /// with the reason: of several devices one that is broken keeps nobody from the rest.
+    ///
+    /// # Errors
+    /// [`ServeError::NoDevice`] when none of them can be made, and when two that can have one name.
+    pub fn of_those_that_open(
+        devices: Vec<(String, Result<Factory, String>)>,
+        keys: Option<Arc<KeyStore>>,
+        options: Options,
+    ) -> Result<Self, ServeError> {
+        let (mut slots, mut missing) = (Vec::new(), Vec::new());
+        for (name, factory) in devices {
+            match factory.and_then(|f| Slot::new(f).map_err(|e| e.to_string())) {
+                Ok(slot) => add(&mut slots, slot)?,
+                Err(reason) => missing.push((name, reason)),
+            }
+        }
+        if slots.is_empty() && !missing.is_empty() {
+            let reasons = missing.iter().map(|(name, why)| format!("{name}: {why}"));
+            return Err(ServeError::NoDevice(reasons.collect::<Vec<_>>().join("; ")));
+        }
+        for (name, reason) in missing {
+            tracing::warn!("{name} is not served: {reason}");
+            if !slots.iter().any(|s| s.info().name == name) {
+                slots.push(Arc::new(Slot::missing(name, reason)));
+            }
+        }
+        Self::with(slots, keys, options)
+    }
+
+    fn with(slots: Vec<Arc<Slot>>, keys: Option<Arc<KeyStore>>, options: Options) -> Result<Self, ServeError> {
         let own = match &keys {
             Some(store) => store.own().clone(),
             None => KeyPair::generate()?,

@@ -1,11 +1,12 @@
 //! A device's place on the agent: free, held by one client, or out of order.
 
 use super::Factory;
-use crate::device::{Board, BoardError, Containment, DeviceInfo};
+use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use trace_core::PhysAddr;
 
 /// One device.
 pub(crate) struct Slot {
@@ -38,6 +39,35 @@ impl Slot {
             factory,
             state: Mutex::new(State::Free(board)),
         })
+    }
+
+    /// The place of a device that could not be made. It has no windows and no memory, which tells it from one that
+    /// went out of order later.
+    pub fn missing(name: String, reason: String) -> Self {
+        let (failed, why) = (
+            BoardError::Failed(reason.clone()),
+            format!("it could not be opened: {reason}"),
+        );
+        Self {
+            info: DeviceInfo {
+                description: "a device that could not be opened".into(),
+                name,
+                gpu_id: 0,
+                gpu_name: String::new(),
+                register_map: String::new(),
+                containment: Containment::None,
+                hardware: None,
+                windows: Vec::new(),
+                arena: Arena {
+                    base: PhysAddr(0),
+                    pages: 0,
+                },
+                virtual_time: false,
+                computes: false,
+            },
+            factory: Arc::new(move || Err(failed.clone())),
+            state: Mutex::new(State::OutOfOrder(why)),
+        }
     }
 
     pub fn info(&self) -> &DeviceInfo {

@@ -1,12 +1,14 @@
-//! Accesses of which a recorder saw the address and not the value: how many there are, and which ranges of a space they
-//! go to, since nothing there can be taken for what the recording says.
+//! Accesses of which a recorder saw the address and not the value: how many there are, which ranges of a space they go
+//! to, since nothing there can be taken for what the recording says, and which rows of the picture cannot be right.
 
 use super::{Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, Recording, Space};
+use crate::screen::{Display, DisplayError, Drawn, Framebuffer, FramebufferError, Known};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-/// Most ranges of a space that are told.
+/// Most ranges of a space, or of rows, that are told.
 const MOST_RANGES: usize = 8;
 /// Bytes between two accesses of one range: what a copy leaves out between rows is more.
 const NEAR: u32 = 64;
@@ -19,6 +21,8 @@ struct Found {
     first: u64,
     count: u64,
     reads: u64,
+    /// Those by a repeated move of x86 (`rep movs`), which is how a driver copies to or from a device at once.
+    copies: u64,
     /// Places: offset of the first byte and of the last.
     places: Vec<(u32, u32)>,
 }
@@ -51,6 +55,7 @@ pub(super) fn undecoded(
         });
         found.count += 1;
         found.reads += u64::from(row.write() == Some(false));
+        found.copies += u64::from(row.is_repeated_move());
         let last = row
             .offset
             .saturating_add(u32::from(row.width().unwrap_or(SOME).max(1)) - 1);
@@ -60,15 +65,77 @@ pub(super) fn undecoded(
             _ => found.places.push((row.offset, last)),
         }
     }
+    let display = match Display::read(recording, &Progress::new()) {
+        Ok(display) => display,
+        Err(DisplayError::Cancelled(c)) => return Err(c),
+        // More than is followed: then no rows are told.
+        Err(DisplayError::TooMany { .. }) => None,
+    };
     for (space, found) in spaces {
         let of = recording.facts.spaces.get(usize::from(space));
-        findings.push(found.finding(of, space));
+        let rows = match &display {
+            Some(d) if d.framebuffer() == Some(space) => rows(recording, d, progress)?,
+            _ => None,
+        };
+        findings.push(found.finding(of, space, rows.as_deref()));
     }
     Ok(())
 }
 
+/// Which rows of the last picture hold pixels that such an access left and no store set anew, in words. `None`: the
+/// recording tells no picture, or no row is touched.
+fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result<Option<String>, Cancelled> {
+    progress.check()?;
+    let last = (recording.events.len() as u64).saturating_sub(1);
+    let (Some(space), Some(screen)) = (display.framebuffer(), display.last_screen(last)) else {
+        return Ok(None);
+    };
+    // Its steps are not those of the check.
+    let framebuffer = match Framebuffer::build(recording, space, &Progress::new()) {
+        Ok(framebuffer) => framebuffer,
+        Err(FramebufferError::Cancelled(c)) => return Err(c),
+        Err(_) => return Ok(None),
+    };
+    if screen.check(framebuffer.bytes()).is_err() {
+        return Ok(None);
+    }
+    progress.check()?;
+    let drawn = Drawn::new(&framebuffer.after(last), &screen, &display.after(last).palette);
+    let (mut ranges, mut pixels) = (Vec::<(usize, usize)>::new(), 0u64);
+    for (y, row) in drawn.known().chunks(drawn.width().max(1) as usize).enumerate() {
+        let lost = row.iter().filter(|k| **k == Known::Lost).count() as u64;
+        if lost == 0 {
+            continue;
+        }
+        pixels += lost;
+        match ranges.last_mut() {
+            Some(r) if r.1.saturating_add(1) == y => r.1 = y,
+            _ => ranges.push((y, y)),
+        }
+    }
+    let Some(((first, end), rest)) = ranges.split_first() else {
+        return Ok(None);
+    };
+    let mut told = match (first == end, rest.is_empty()) {
+        (true, true) => format!("row y {first}"),
+        _ => format!("rows y {first}–{end}"),
+    };
+    for (first, end) in rest.iter().take(MOST_RANGES - 1) {
+        // A String takes whatever is written to it.
+        let _ = write!(told, ", {first}–{end}");
+    }
+    if let Some(n @ 1..) = ranges.len().checked_sub(MOST_RANGES) {
+        let _ = write!(told, " and {n} more ranges");
+    }
+    let (width, height) = (screen.width, screen.height);
+    Ok(Some(format!(
+        "{told} of the last picture ({width} by {height}) cannot be right, {pixels} pixels were left by such accesses and \
+         not stored to again"
+    )))
+}
+
 impl Found {
-    fn finding(mut self, space: Option<&Space>, number: u8) -> Finding {
+    fn finding(mut self, space: Option<&Space>, number: u8, rows: Option<&str>) -> Finding {
         self.places.sort_unstable();
         let mut ranges: Vec<(u32, u32)> = Vec::new();
         for (first, last) in self.places {
@@ -98,7 +165,21 @@ impl Found {
             "what was read or stored there is not known, and a replay cannot do it again"
         };
         let name = space.map_or_else(|| format!("space {number}"), |s| s.name.clone());
-        let message = format!("{what} seen without the value, at {}{more}: {lost}", told.join(", "));
+        let why = "the recorder reads no value out of a repeated move (`rep movs`)";
+        let why = match self.copies {
+            0 => String::new(),
+            n if n == self.count => format!(", since {why}"),
+            n => format!(", {n} of them since {why}"),
+        };
+        let message = format!(
+            "{what} seen without the value{why}, at {}{more}: {lost}",
+            told.join(", ")
+        );
+        // First what is wrong with the picture: lists show the beginning alone.
+        let message = match rows {
+            Some(rows) => format!("{rows}: {message}"),
+            None => message,
+        };
         Finding::new(FindingKind::UndecodedAccess, name, message).at_event(self.first)
     }
 }
@@ -150,8 +231,9 @@ mod tests {
                 ),
                 (
                     "bar0",
-                    "300 accesses were seen without the value, at 0x0–0x31f, 0x1000–0x131f, 0x2000–0x231f: what was \
-                     read or stored there is not known, and a replay cannot do it again",
+                    "300 accesses were seen without the value, since the recorder reads no value out of a repeated \
+                     move (`rep movs`), at 0x0–0x31f, 0x1000–0x131f, 0x2000–0x231f: what was read or stored there is \
+                     not known, and a replay cannot do it again",
                     Some(0)
                 ),
             ]

@@ -247,7 +247,7 @@ fn each_its_own(map: Option<&RegisterMap>, v: &Access, w: &Access) -> bool {
 
 /// The alignment of two sequences, the same whichever comes first: of several shortest ones, that which is found from
 /// the one that is smaller by `order`.
-fn symmetric<T, O: Ord>(
+pub(super) fn symmetric<T, O: Ord>(
     a: &[T],
     b: &[T],
     progress: &Progress,

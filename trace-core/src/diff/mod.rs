@@ -7,6 +7,7 @@ mod align;
 mod events;
 mod host_writes;
 mod mappings;
+mod others;
 mod pages;
 mod spaces;
 #[cfg(test)]
@@ -29,6 +30,12 @@ pub struct Diff {
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
+    /// Accesses of which the recorder saw the place and not the value.
+    #[serde(default)]
+    pub undecoded: OtherDiff,
+    /// Memory that was given to the device, wherever it lies.
+    #[serde(default)]
+    pub dma_maps: OtherDiff,
     /// What the CPU wrote between other events.
     #[serde(default)]
     pub host_writes: HostWriteDiff,
@@ -99,6 +106,35 @@ pub struct EventDifference {
     pub value_a: Option<u64>,
     /// Value in the second.
     pub value_b: Option<u64>,
+}
+
+/// Events of another kind than accesses, aligned from the first to the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherDiff {
+    /// Events that are the same on both sides.
+    pub same: u64,
+    /// Events that only the first has.
+    pub only_a: u64,
+    /// Events that only the second has.
+    pub only_b: u64,
+    /// Events of the first and of the second where the other has none at all: then they are not compared, for not every
+    /// recorder sees them, and a replay does none of them.
+    pub uncompared: (u64, u64),
+    /// Whether they differ by so much that the search for the shortest alignment was cut short.
+    pub cut_short: bool,
+    /// The first differences, at most [`MOST`], by their events.
+    pub list: Vec<OtherDifference>,
+}
+
+/// An event that only one side has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherDifference {
+    /// The event of the first recording.
+    pub a: Option<u64>,
+    /// The event of the second recording.
+    pub b: Option<u64>,
+    /// What it is, in words.
+    pub what: String,
 }
 
 /// What the CPU wrote, byte by byte in the course of the same job, by address space and GPU address as the tables stand
@@ -253,6 +289,9 @@ impl Diff {
         e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0
             && h.changed + h.only_a + h.only_b == 0
             && m.changed + m.only_a + m.only_b == 0
+            && [&self.undecoded, &self.dma_maps]
+                .iter()
+                .all(|o| o.only_a + o.only_b == 0)
             && self.jobs.0 == self.jobs.1
     }
 
@@ -276,6 +315,13 @@ impl Diff {
             r.first = (r.first.1, r.first.0);
             for f in &mut r.fields {
                 std::mem::swap(&mut f.1, &mut f.2);
+            }
+        }
+        for other in [&mut self.undecoded, &mut self.dma_maps] {
+            std::mem::swap(&mut other.only_a, &mut other.only_b);
+            other.uncompared = (other.uncompared.1, other.uncompared.0);
+            for d in &mut other.list {
+                std::mem::swap(&mut d.a, &mut d.b);
             }
         }
         std::mem::swap(&mut self.host_writes.only_a, &mut self.host_writes.only_b);
@@ -307,12 +353,16 @@ pub fn diff(a: &Recording, b: &Recording) -> Diff {
 /// When the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
     let (events, registers, jobs, courses) = events::diff(a, b, progress)?;
+    let undecoded = others::undecoded(a, b, progress)?;
+    let dma_maps = others::dma_maps(a, b, progress)?;
     let host_writes = host_writes::diff(a, b, &courses, progress)?;
     let mappings = mappings::diff(a, b, progress)?;
     let pages = pages::diff(a, b, progress)?;
     Ok(Diff {
         events,
         registers,
+        undecoded,
+        dma_maps,
         host_writes,
         mappings,
         pages,

@@ -156,6 +156,12 @@ impl UndecodedRow {
         }
     }
 
+    /// Whether it is one step of a repeated move of x86 (`rep movs`), which copies many bytes in one instruction.
+    #[must_use]
+    pub fn is_repeated_move(&self) -> bool {
+        self.code >> 24 == 0 && self.width().is_some()
+    }
+
     /// What is known of it, in words: `undecoded write of 4 bytes`.
     #[must_use]
     pub fn describe(&self) -> String {

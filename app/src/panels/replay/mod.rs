@@ -58,7 +58,10 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
         board::draw(doc, asks, ui);
     });
     let mut plan = column(a, b);
-    let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - ACTIONS), plan.max);
+    // As high as the buttons were in the frame before: in a narrow column they take two rows.
+    let height = egui::Id::unique("height of the replay's actions");
+    let high = ui.data(|d| d.get_temp::<f32>(height)).unwrap_or(ACTIONS);
+    let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - high), plan.max);
     plan.max.y = actions.top();
     part(ui, "plan", plan, |ui| plan::draw(doc, asks, ui));
     ui.painter().hline(
@@ -72,6 +75,11 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     let mut child = ui.new_child(inner);
     child.shrink_clip_rect(actions);
     plan::actions(doc, asks, &mut child);
+    let needed = (child.min_rect().height() + 16.0).max(ACTIONS);
+    if (needed - high).abs() > 0.5 {
+        ui.data_mut(|d| d.insert_temp(height, needed));
+        ui.ctx().request_repaint();
+    }
     let mut came = column(b, full.right());
     if let Some(o) = doc.replay.outcome.clone() {
         let mut child = ui.new_child(

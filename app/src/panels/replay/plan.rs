@@ -79,7 +79,9 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("plan");
         }
     }
-    if t.kind == TroubleKind::Board && doc.replay.board() != doc.replay.software() {
+    // No software board is there for what is a device on a bus.
+    let software = doc.replay.has_software() || doc.recording.hardware().is_none();
+    if t.kind == TroubleKind::Board && software && doc.replay.board() != doc.replay.software() {
         ui.add_space(4.0);
         if ui.button("Go on with the software board").clicked() {
             let software = doc.replay.software().to_owned();

@@ -124,6 +124,8 @@ pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let (at, align, label) = beyond.unwrap_or((x, Align2::CENTER_CENTER, number));
     let galley = ui.painter().layout_no_wrap(label, mono_small(), ink);
     let flag = align.anchor_size(pos2(at, y), galley.size() + vec2(14.0, 5.0));
+    // At the last event its number would be cut off by the panel's edge.
+    let flag = flag.translate(vec2((lanes.right() - flag.right()).min(0.0), 0.0));
     ui.painter().rect_filled(flag, 3.0, back);
     ui.painter().galley(flag.center() - galley.size() / 2.0, galley, ink);
 }

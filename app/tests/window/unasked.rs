@@ -1,0 +1,261 @@
+//! Boards that are named before anybody asked them what they are: the board is asked first, then the person, once.
+
+use super::common::Window;
+use device_mali::{Model, SoftwareMali};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::boards::Boards;
+use kinescope::document::safety::Safety;
+use replay_core::{Device, DeviceError, WaitResult};
+use replay_engine::device::{Board, BoardError, Containment, DeviceInfo, JobReport};
+use replay_engine::run::Verdict;
+use replay_engine::serve::{Factory, Options, Server};
+use replay_engine::wire::KeyStore;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::PhysAddr;
+use trace_core::recording::Page;
+
+/// A software board that says what contains it, and counts what was written to it.
+struct Told {
+    mali: SoftwareMali,
+    by: Containment,
+    writes: Arc<AtomicU64>,
+}
+
+impl Device for Told {
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        self.mali.read(space, offset, width)
+    }
+
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        self.mali.write(space, offset, width, value)
+    }
+
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.mali.wait_interrupt(lines, limit_ns)
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        self.mali.pause(ns)
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.mali.now_ns()
+    }
+}
+
+impl Board for Told {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: "board".into(),
+            containment: self.by,
+            ..self.mali.info()
+        }
+    }
+
+    fn reset(&mut self) -> Result<(), BoardError> {
+        self.mali.reset()
+    }
+
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+        self.mali.store_page(frame, page)
+    }
+
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+        self.mali.store_bytes(at, bytes)
+    }
+
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+        self.mali.load_page(frame, page)
+    }
+
+    fn content_frames(&mut self) -> Option<Vec<u64>> {
+        self.mali.content_frames()
+    }
+
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        self.mali.take_job_reports()
+    }
+}
+
+/// An agent with one board, which a window has paired with as `box`.
+struct Agent {
+    folder: tempfile::TempDir,
+    keys: Arc<KeyStore>,
+    server: Server,
+    writes: Arc<AtomicU64>,
+}
+
+impl Agent {
+    fn with(by: Containment) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Arc::new(KeyStore::open(&folder.path().join("agent")).unwrap());
+        let writes = Arc::default();
+        let server = served(by, &keys, &writes);
+        let agent = Self {
+            folder,
+            keys,
+            server,
+            writes,
+        };
+        agent.listens();
+        agent
+    }
+
+    /// Listens on a free port, which the window knows `box` by from now on.
+    fn listens(&self) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = KeyStore::open(&self.folder.path().join("client")).unwrap();
+        self.keys.pin("window", client.own().public(), "").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        client.pin("box", self.keys.own().public(), &address).unwrap();
+        let server = self.server.clone();
+        std::thread::spawn(move || server.serve_tcp(&listener).unwrap());
+    }
+
+    /// The board's machine is started anew, and something else contains the board.
+    fn comes_back(&mut self, by: Containment) {
+        self.server.stop();
+        self.server = served(by, &self.keys, &self.writes);
+        self.listens();
+    }
+
+    /// A window that was started with the board.
+    fn window(&self) -> Window {
+        let mut w = Window::open();
+        w.app().boards = Boards::new(Some(self.folder.path().join("client")));
+        w.doc().replay.choose("agent:box/board");
+        w.settle();
+        w
+    }
+
+    fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.server.stop();
+    }
+}
+
+fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
+    let writes = Arc::clone(writes);
+    let factory: Factory = Arc::new(move || {
+        Ok(Box::new(Told {
+            mali: SoftwareMali::new(Model::G71),
+            by,
+            writes: Arc::clone(&writes),
+        }) as Box<dyn Board>)
+    });
+    Server::new(&[factory], Some(Arc::clone(keys)), Options::default()).unwrap()
+}
+
+#[test]
+fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_once() {
+    let agent = Agent::with(Containment::None);
+    let mut w = agent.window();
+    assert_eq!(w.doc().safety(), Safety::Unasked);
+    assert!(w.has("Safety: ! not known yet"));
+    assert!(w.doc().safety_told().contains("a replay asks the board first"));
+    w.run("replay");
+    assert_eq!(w.doc().replay.error, None);
+    assert_eq!(w.app().confirm, Some("replay"));
+    assert!(w.has_part("that nothing contains") && w.has("Safety: ! not contained"));
+    assert_eq!(agent.writes(), 0, "nothing was touched");
+    w.click("Touch the hardware");
+    let outcome = w.doc().replay.outcome.clone().expect("no second question");
+    assert_eq!(outcome.verdict, Verdict::Match);
+    assert!(w.app().confirm.is_none() && agent.writes() > 0);
+}
+
+#[test]
+fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
+    let agent = Agent::with(Containment::None);
+    let mut w = agent.window();
+    w.run("replay");
+    w.types("\x1b");
+    assert!(w.app().confirm.is_none() && w.doc().replay.error.is_none());
+    w.run("replay");
+    assert!(w.has_part("that nothing contains"));
+    w.click("Do not");
+    assert_eq!(agent.writes(), 0);
+}
+
+#[test]
+fn a_question_is_answered_by_the_keyboard_alone_and_stands_on_no() {
+    let agent = Agent::with(Containment::None);
+    let mut w = agent.window();
+    w.app().settings.hints_read = 9;
+    let replay = w.app().command("replay").unwrap().shortcut.unwrap();
+    w.press(replay);
+    assert!(w.harness.get_by_label("Do not").is_focused());
+    w.types("\n");
+    assert!(w.app().confirm.is_none() && agent.writes() == 0);
+    w.press(replay);
+    assert!(w.harness.get_by_label("Do not").is_focused());
+    w.types("\t");
+    assert!(w.harness.get_by_label("Touch the hardware").is_focused());
+    w.types("\n");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn hardware_that_something_contains_is_asked_about_in_other_words() {
+    let agent = Agent::with(Containment::Iommu);
+    let mut w = agent.window();
+    w.run("replay");
+    assert!(w.has("Safety: IOMMU") && w.has_part("Replay on real hardware?"));
+    assert!(!w.has_part("that nothing contains"));
+    w.click("Touch the hardware");
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+}
+
+#[test]
+fn a_board_that_says_that_it_is_software_is_replayed_on_at_once() {
+    let agent = Agent::with(Containment::Software);
+    let mut w = agent.window();
+    w.run("replay");
+    w.settle();
+    assert!(w.app().confirm.is_none());
+    assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    assert!(w.has_part("proved"));
+}
+
+#[test]
+fn a_board_that_is_not_what_the_person_was_asked_about_is_asked_about_again() {
+    for first in [Containment::Software, Containment::Iommu] {
+        let mut agent = Agent::with(first);
+        let mut w = agent.window();
+        w.run("plan");
+        assert!(w.doc().replay.info().is_some_and(|i| i.containment == first));
+        agent.comes_back(Containment::None);
+        w.run("replay");
+        if first == Containment::Iommu {
+            w.click("Touch the hardware");
+        }
+        assert_eq!(agent.writes(), 0, "{first:?}");
+        assert_eq!(w.doc().replay.error, None);
+        assert_eq!(w.app().confirm, Some("replay"));
+        assert!(w.has_part("that nothing contains") && w.doc().replay.error.is_none());
+        w.click("Touch the hardware");
+        assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
+    }
+}
+
+#[test]
+fn a_board_that_nobody_answers_for_is_told_without_a_question() {
+    let agent = Agent::with(Containment::None);
+    let mut w = agent.window();
+    for (board, why) in [("agent:nobody/board", "nobody"), ("agent:box/other", "other")] {
+        w.doc().replay.choose(board);
+        w.run("replay");
+        assert!(w.app().confirm.is_none());
+        let error = w.doc().replay.error.clone().expect("why it did not run");
+        assert!(error.text.contains(why), "{}", error.text);
+        assert!(w.harness.query_all_by_label_contains("▲").next().is_some());
+    }
+}
