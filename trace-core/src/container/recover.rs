@@ -116,7 +116,7 @@ pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State,
     }
     let reason = match passed.first() {
         Some((at, why)) => format!("the record at byte {at:#x} is the last, and {why}"),
-        None => "it holds no commit record; its writer did not finish, or the file was cut".to_owned(),
+        None => "it holds no commit record; its writer did not finish, or the file was cut: copy it again, or record it again".to_owned(),
     };
     Err(no_commit(source, reason))
 }
