@@ -66,6 +66,12 @@ pub struct ScreenSource {
 }
 
 impl ScreenSource {
+    /// First and last bit of the field that tells it, within its register.
+    #[must_use]
+    pub fn bits(&self) -> (u32, u32) {
+        self.bits
+    }
+
     /// The fact out of the register's value; `None` for a value of the field that the map does not know.
     #[must_use]
     pub fn read(&self, value: u64) -> Option<u64> {

@@ -8,7 +8,7 @@ use crate::screen::{Drawn, Known, NoScreen, Picture, PictureError};
 
 /// The display controller of a device that is there. The same controllers tell the screens of recordings.
 pub struct LiveDisplay {
-    kind: &'static Kind,
+    kind: Kind,
     controller: Box<dyn Controller + Send>,
     palette: Palette,
 }
@@ -49,16 +49,16 @@ impl LiveDisplay {
     #[must_use]
     pub fn new(hardware: &Hardware) -> Option<Self> {
         Kind::of(hardware).map(|kind| Self {
-            kind,
-            controller: (kind.make)(),
+            controller: kind.controller(),
             palette: Palette::default(),
+            kind,
         })
     }
 
     /// Name of the window that its registers are in.
     #[must_use]
     pub fn registers(&self) -> &'static str {
-        self.kind.registers
+        self.kind.map.space()
     }
 
     /// Name of the window that it shows.

@@ -1,12 +1,15 @@
 //! What the display controller showed at an event: its registers followed through the recording.
 //!
-//! A controller is a file here and a line in [`CONTROLLERS`]; it is chosen by the PCI ids that the recording tells.
+//! Which device it is, where its registers lie and what they tell of the picture stands in the register maps
+//! (`screen` in `docs/register-map.md`); a map that tells a size and the bits of a pixel needs nothing here. What no map
+//! can say of a controller, such as what makes its engine draw, is a file here and a line in [`CONTROLLERS`].
 //! Registers count from the first access that tells their value, a write or a read: a mode that was set before the
 //! recording is known as far as the driver read it back.
 
 mod ati;
 mod bochs;
 mod live;
+mod mapped;
 mod registers;
 #[cfg(test)]
 mod tests;
@@ -16,6 +19,8 @@ pub use live::{LiveDisplay, LiveError};
 use super::format::{Palette, ScreenFormat};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Hardware, Recording, SpaceKind};
+use crate::registers::RegisterMap;
+use mapped::MapScreen;
 
 /// Most changes of mode, changes of colours, or drawing commands that are followed.
 const MOST: usize = 1 << 22;
@@ -78,52 +83,43 @@ trait Controller {
     fn readable(&self) -> Vec<(u32, u8)>;
 }
 
-/// A kind of controller.
+/// Makes a controller of a map.
+type Make = fn(&'static RegisterMap) -> Box<dyn Controller + Send>;
+
+/// The display controller of a device.
 struct Kind {
-    vendor: u16,
-    device: u16,
+    map: &'static RegisterMap,
     name: &'static str,
-    registers: &'static str,
+    /// Name of the space that it shows.
     framebuffer: &'static str,
-    make: fn() -> Box<dyn Controller + Send>,
+    make: Make,
 }
 
 impl Kind {
-    /// The controller of a device, where it is known.
-    fn of(hardware: &Hardware) -> Option<&'static Self> {
-        let Hardware::Pci(f) = hardware else { return None };
-        CONTROLLERS
-            .iter()
-            .find(|k| (k.vendor, k.device) == (f.vendor, f.device))
+    /// The controller of a device, where its register map tells one.
+    fn of(hardware: &Hardware) -> Option<Self> {
+        let map = RegisterMap::for_hardware(hardware).filter(|m| MapScreen::is_whole(m))?;
+        let plain: Make = |map| Box::new(MapScreen::new(map, &[]));
+        let known = CONTROLLERS.iter().find(|(of, ..)| *of == map.name());
+        Some(Self {
+            map,
+            name: known.map_or_else(|| map.hardware_name(hardware).unwrap_or_default(), |k| k.1),
+            framebuffer: map.framebuffers().first()?,
+            make: known.map_or(plain, |k| k.2),
+        })
+    }
+
+    fn controller(&self) -> Box<dyn Controller + Send> {
+        (self.make)(self.map)
     }
 }
 
-/// The controllers that are known. Facts about each stand in its file.
-static CONTROLLERS: &[Kind] = &[
-    Kind {
-        vendor: 0x1002,
-        device: 0x5046,
-        name: "Rage 128 Pro",
-        registers: "bar2",
-        framebuffer: "bar0",
-        make: || Box::new(ati::Ati::rage128()),
-    },
-    Kind {
-        vendor: 0x1002,
-        device: 0x5159,
-        name: "Radeon RV100",
-        registers: "bar2",
-        framebuffer: "bar0",
-        make: || Box::new(ati::Ati::radeon()),
-    },
-    Kind {
-        vendor: 0x1234,
-        device: 0x1111,
-        name: "Bochs display",
-        registers: "bar2",
-        framebuffer: "bar0",
-        make: || Box::new(bochs::Bochs::default()),
-    },
+/// Maps of whose controllers something stands in code: the name of the map, that of the controller for a person, and
+/// the code.
+static CONTROLLERS: &[(&str, &str, Make)] = &[
+    ("rage128", "Rage 128 Pro", |map| Box::new(ati::Ati::new(map))),
+    ("rv100", "Radeon RV100", |map| Box::new(ati::Ati::new(map))),
+    ("bochs-display", "Bochs display", |map| Box::new(bochs::Bochs::new(map))),
 ];
 
 /// Why the display registers were not followed.
@@ -192,9 +188,9 @@ impl Display {
             palettes: Vec::new(),
             draws: Vec::new(),
         };
-        let mut controller = (kind.make)();
+        let mut controller = kind.controller();
         display.modes.push((0, controller.mode()));
-        if let Some(registers) = space(kind.registers, SpaceKind::Registers) {
+        if let Some(registers) = space(kind.map.space(), SpaceKind::Registers) {
             display.follow(recording, registers, &mut *controller, progress)?;
         }
         Ok(Some(display))

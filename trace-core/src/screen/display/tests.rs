@@ -98,8 +98,8 @@ fn parts_of_registers_change_the_mode_and_it_can_end() {
     assert_eq!(screen(7).unwrap().base, 0x10_1000);
     assert!(d.after(8).mode.cursor);
     assert_eq!(screen(9).unwrap().pitch, 0x60 * 8 * 4);
-    let what = "the pixel width field of CRTC_GEN_CNTL";
-    assert_eq!(screen(10), Err(NoScreen::Unsupported { what, value: 1 }));
+    let what = "the number of bits per pixel";
+    assert_eq!(screen(10), Err(NoScreen::Unsupported { what, value: 4 }));
     assert!(matches!(screen(11), Err(NoScreen::Off(_))));
     assert!(matches!(screen(12), Err(NoScreen::Off(_))));
     assert_eq!(d.last_screen(12).unwrap().pitch, 0x60 * 8 * 4);
