@@ -472,6 +472,36 @@ fn a_device_that_fails_ends_both_programs_in_the_same_way() {
 }
 
 #[test]
+fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
+    let recording = sample("vecadd.kine");
+    let program = program(&recording, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("made");
+    write(&program, &at).unwrap();
+    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at));
+    let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
+    // The status of an address space at work on a command, which the software GPU never shows for long.
+    let target = SoftwareMali::new(Model::G71).info();
+    let (edits, options) = (Edits::default(), CompileOptions::default());
+    let plan = compile(&recording, &edits, &target, &options, &Progress::new())
+        .unwrap()
+        .plan;
+    let polled = replay_core::Actions::new(&plan.body).map(Result::unwrap).enumerate();
+    let (number, offset) = polled
+        .filter_map(|(n, a)| match a {
+            replay_core::Action::Until { offset, .. } => Some((n as u64 + 1, offset)),
+            _ => None,
+        })
+        .next()
+        .unwrap();
+    let wrong = Wrong::Register(offset);
+    let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
+    assert_eq!((told[0].status, told[0].divergences), (7, 1));
+    assert_eq!(told[0].actions, number, "nothing is done behind it");
+    assert_eq!(told[0], told[1]);
+}
+
+#[test]
 fn what_cannot_be_a_program_is_refused_in_words_and_a_full_folder_is_left_alone() {
     let recording = sample("vecadd.kine");
     let refused = |e: Result<Program, ProgramError>| e.map(drop).unwrap_err().to_string();

@@ -84,7 +84,8 @@ pub(super) fn text(p: &Program) -> String {
          library (a compiler may ask for `memcpy` and `memset`) and keeps no state: two devices may be replayed at the \
          same time.\n\n\
          ## What it checks\n\n\
-         Values that are read are compared with the recording, every wait has a limit, and the plan was checked before \
+         Values that are read are compared with the recording, every wait has a limit, and one for an interrupt \
+         or a status that does not come in its time ends the run. The plan was checked before \
          it was written: registers that may be written, addresses inside its own memory, limits. It does not check again \
          at run time that its data are whole.\n"
     );

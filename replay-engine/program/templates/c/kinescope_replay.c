@@ -150,7 +150,7 @@ static enum kinescope_status write_value(struct run *r, uint8_t space, uint64_t 
     return KINESCOPE_MATCH;
 }
 
-/* Reads until the masked value is there, or the limit passes: of the device's clock, or of the pauses where it stands. */
+/* Reads until the masked value is there, or the limit passes, which ends the run: of the device's clock, or of the pauses where it stands. */
 static enum kinescope_status until(struct run *r, uint8_t space, uint64_t offset, unsigned width, uint64_t expected,
                                    uint64_t mask, uint64_t reads, uint64_t limit) {
     const struct kinescope_device *d = r->device;
@@ -171,8 +171,10 @@ static enum kinescope_status until(struct run *r, uint8_t space, uint64_t offset
         passed = now > start ? now - start : 0;
         if (passed < paused) passed = paused;
         if (passed >= limit) {
+            /* What follows was proved for a device that came so far. */
             differs(r, space, offset, expected, got);
-            return clock_left(r);
+            place(r, space, offset, expected, got);
+            return KINESCOPE_NO_STATUS;
         }
         status = clock_left(r);
         if (status != KINESCOPE_MATCH) return status;

@@ -39,7 +39,8 @@ enum kinescope_status {
     KINESCOPE_DEVICE = 3,        /* the device or its memory failed: a function of yours said so */
     KINESCOPE_ACTION_BUDGET = 4, /* more actions than the budget allows */
     KINESCOPE_TIME_BUDGET = 5,   /* more time than the budget allows */
-    KINESCOPE_DAMAGED = 6        /* the program's own data are damaged */
+    KINESCOPE_DAMAGED = 6,       /* the program's own data are damaged */
+    KINESCOPE_NO_STATUS = 7      /* a status that is waited for did not come in its time */
 };
 
 /* What a run did. Every recorded read counts once. */

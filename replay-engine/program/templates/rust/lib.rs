@@ -11,7 +11,7 @@ mod plan;
 pub use plan::{ACTIONS, BASE, BYTES, Inputs, Outputs};
 pub use replay_core::{Counts, Device, DeviceError, Divergence, Failure, FailureKind, WaitResult};
 
-use replay_core::{Actions, Budget, Flow, Observer, execute};
+use replay_core::{Actions, Budget, Compared, Flow, Observer, execute};
 
 /// Nanoseconds between two reads of a poll.
 const POLL_STEP_NS: u64 = 1_000;
@@ -65,6 +65,9 @@ pub enum Error {
     Memory(u64, DeviceError),
     /// The replay broke off.
     Replay(Failure),
+    /// A status that is waited for did not come in its time: what the run did until there, and what was read last. What
+    /// follows was proved for a device that came so far.
+    NoStatus(Counts, Divergence),
 }
 
 /// Bytes of a buffer that lie together.
@@ -90,7 +93,8 @@ pub(crate) struct ImagePiece {
 /// match comes to its end too: look at [`Report::matched`].
 ///
 /// # Errors
-/// When the device or its memory fails, an interrupt does not come in its time, or the budget is spent.
+/// When the device or its memory fails, an interrupt or a status that is waited for does not come in its time, or the
+/// budget is spent.
 pub fn run<D: Memory>(device: &mut D, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) -> Result<Report, Error> {
     place(device, inputs)?;
     let budget = Budget {
@@ -98,9 +102,13 @@ pub fn run<D: Memory>(device: &mut D, inputs: &Inputs<'_>, outputs: &mut Outputs
         time_ns: plan::TIME_NS,
         poll_step_ns: POLL_STEP_NS,
     };
-    let mut first = First(None);
+    let mut first = Differences { first: None, missed: None };
     let mut running = Running { device, inputs };
-    let counts = execute(&mut running, Actions::new(plan::BODY), &budget, &mut first).map_err(Error::Replay)?;
+    let result = execute(&mut running, Actions::new(plan::BODY), &budget, &mut first);
+    let counts = result.map_err(|failure| match first.missed {
+        Some(missed) => Error::NoStatus(failure.counts, missed),
+        None => Error::Replay(failure),
+    })?;
     for p in plan::OUTPUT_PIECES {
         if let Some(to) = outputs.get(p.buffer).and_then(|o| o.get_mut(p.at..p.at + p.bytes)) {
             device.load(p.offset, to).map_err(|e| Error::Memory(p.offset, e))?;
@@ -108,7 +116,7 @@ pub fn run<D: Memory>(device: &mut D, inputs: &Inputs<'_>, outputs: &mut Outputs
     }
     Ok(Report {
         counts,
-        first_divergence: first.0,
+        first_divergence: first.first,
     })
 }
 
@@ -133,12 +141,19 @@ fn place<D: Memory>(device: &mut D, inputs: &Inputs<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first divergence of a run.
-struct First(Option<Divergence>);
+/// What differs in a run: the first of it, and the wait that ended it.
+struct Differences {
+    first: Option<Divergence>,
+    missed: Option<Divergence>,
+}
 
-impl Observer for First {
+impl Observer for Differences {
     fn divergence(&mut self, divergence: &Divergence) -> Flow {
-        self.0.get_or_insert(*divergence);
+        self.first.get_or_insert(*divergence);
+        if matches!(divergence.compared, Compared::Until(_)) {
+            self.missed = Some(*divergence);
+            return Flow::Stop;
+        }
         Flow::Continue
     }
 }
