@@ -312,14 +312,26 @@ impl Session {
             return not_ready(self, "no plan was pushed".into());
         };
         let Some(board) = self.hold.as_mut().and_then(Hold::borrow) else {
-            return not_ready(self, "the device is out of order".into());
+            return not_ready(
+                self,
+                "the device is out of order; give it back and lease it again, which says why".into(),
+            );
         };
         let tell = self.to_self.clone();
         self.run += 1;
         let number = self.run;
         // A session that is over takes nothing any more: then the board's thread drops the board.
         let finished = move |end| drop(tell.send(Event::Ran(number, end)));
-        let control = runner::start(ready, board, repeat, finished).map_err(|e| Quit(e.into()))?;
+        let control = match runner::start(ready, board, repeat, finished) {
+            Ok(control) => control,
+            Err(e) => {
+                // The board went with the thread that there is not: no other has it.
+                if let Some(hold) = &mut self.hold {
+                    hold.lose(LostBoard::Panicked);
+                }
+                return Err(Quit(e.into()));
+            }
+        };
         let end = self.watch(&control);
         let Some(hold) = &mut self.hold else {
             return Err(Quit::protocol("the lease is gone"));

@@ -126,7 +126,16 @@ impl Slot {
         if lost == LostBoard::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
-        guarded(&self.factory).map_err(|e| e.to_string())
+        let board = guarded(&self.factory).map_err(|e| format!("{e}; mend that, and restart the agent"))?;
+        // Plans are made and proved for what clients were told.
+        if board.info() != self.info {
+            return Err(
+                "it was lost in a run, and the one in its place is not the same to the byte: its memory lies elsewhere; \
+                 restart the agent"
+                    .into(),
+            );
+        }
+        Ok(board)
     }
 }
 
@@ -178,11 +187,17 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        // It was borrowed and never told lost, as when whoever watched it panicked: its thread may still hold it.
+        if self.board.is_none() && matches!(*self.slot.state(), State::Held { .. }) {
+            self.lose(LostBoard::Hangs);
+        }
         let Some(mut board) = self.board.take() else { return };
         let reset = catch_unwind(AssertUnwindSafe(move || board.reset().map(|()| board)));
         let next = match reset {
             Ok(Ok(board)) => Ok(board),
-            Ok(Err(e)) => Err(format!("it could not be reset: {e}")),
+            Ok(Err(e)) => Err(format!(
+                "it could not be reset: {e}; see to the device, and restart the agent"
+            )),
             Err(_) => self.slot.replace(LostBoard::Panicked),
         };
         *self.slot.state() = match next {
@@ -192,5 +207,106 @@ impl Drop for Hold {
                 State::OutOfOrder(why)
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Arena, JobReport, Window};
+    use replay_core::{Device, DeviceError, WaitResult};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use trace_core::PhysAddr;
+    use trace_core::recording::Page;
+
+    /// A board that does nothing, with memory where it was told.
+    struct Idle(u64, Containment);
+
+    impl Device for Idle {
+        fn read(&mut self, _: u8, _: u64, _: u8) -> Result<u64, DeviceError> {
+            Ok(0)
+        }
+        fn write(&mut self, _: u8, _: u64, _: u8, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn wait_interrupt(&mut self, _: u32, _: u64) -> Result<WaitResult, DeviceError> {
+            Ok(WaitResult::TimedOut)
+        }
+        fn pause(&mut self, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn now_ns(&mut self) -> u64 {
+            0
+        }
+    }
+
+    impl Board for Idle {
+        fn info(&self) -> DeviceInfo {
+            DeviceInfo {
+                name: "idle".into(),
+                description: String::new(),
+                gpu_id: 0,
+                gpu_name: String::new(),
+                register_map: String::new(),
+                containment: self.1,
+                hardware: None,
+                windows: Window::registers(0),
+                arena: Arena {
+                    base: PhysAddr(self.0),
+                    pages: 1,
+                },
+                virtual_time: true,
+                computes: false,
+            }
+        }
+        fn reset(&mut self) -> Result<(), BoardError> {
+            Ok(())
+        }
+        fn store_page(&mut self, _: u64, _: &Page) -> Result<(), BoardError> {
+            Ok(())
+        }
+        fn load_page(&mut self, _: u64, _: &mut Page) -> Result<(), BoardError> {
+            Ok(())
+        }
+        fn take_job_reports(&mut self) -> Vec<JobReport> {
+            Vec::new()
+        }
+    }
+
+    /// A slot whose boards have their memory `step` bytes further on, each than the one before.
+    fn slot(containment: Containment, step: u64) -> Arc<Slot> {
+        let made = AtomicU64::new(0);
+        let factory = move || {
+            let n = made.fetch_add(1, Ordering::SeqCst);
+            Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn Board>)
+        };
+        Arc::new(Slot::new(Arc::new(factory)).unwrap())
+    }
+
+    #[test]
+    fn a_board_in_the_place_of_a_lost_one_is_taken_only_with_the_same_memory() {
+        for (step, free) in [(0, true), (0x1000, false)] {
+            let slot = slot(Containment::None, step);
+            let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
+            drop(hold.borrow());
+            hold.lose(LostBoard::Panicked);
+            drop(hold);
+            let state = slot.describe();
+            assert_eq!((state.holder, state.out_of_order.is_none()), (None, free));
+            let told = state.out_of_order.is_none_or(|why| why.contains("restart the agent"));
+            assert!(told && slot.take("another").is_ok() == free);
+        }
+    }
+
+    #[test]
+    fn a_lease_whose_board_never_came_back_does_not_stay_held() {
+        for (containment, free) in [(Containment::Software, true), (Containment::None, false)] {
+            let slot = slot(containment, 0);
+            let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
+            drop(hold.borrow());
+            drop(hold);
+            let state = slot.describe();
+            assert_eq!((state.holder, state.out_of_order.is_none()), (None, free));
+        }
     }
 }
