@@ -35,6 +35,9 @@ pub(super) struct Memory {
     last: u64,
     /// Whether it was written since the latest access to a window of the device.
     stored: bool,
+    /// How often order was made.
+    #[cfg(test)]
+    orders: u64,
 }
 
 /// The longest run of pages that lie one behind the other, of the places of pages in any order; below 4 GiB where one
@@ -63,6 +66,8 @@ impl Memory {
             written: Some(BTreeSet::new()),
             last: u64::MAX,
             stored: false,
+            #[cfg(test)]
+            orders: 0,
         }
     }
 
@@ -153,6 +158,10 @@ impl Memory {
     pub fn order(&mut self) {
         order();
         self.stored = false;
+        #[cfg(test)]
+        {
+            self.orders += 1;
+        }
     }
 
     /// Reads a word, as the device left it.
@@ -163,10 +172,20 @@ impl Memory {
         piece.read(at, width)
     }
 
+    /// Makes a store come behind those before it, where the device may be looking: an index behind the descriptors that
+    /// it leads to. The processor alone keeps no such order everywhere.
+    #[inline]
+    fn in_order(&mut self) {
+        if self.stored && self.written.is_none() {
+            self.order();
+        }
+        self.stored = true;
+    }
+
     /// Writes a word.
     #[inline]
     pub fn write(&mut self, offset: u64, width: u8, value: u64) -> Option<()> {
-        self.stored = true;
+        self.in_order();
         let (piece, at) = self.find(offset)?;
         piece.write(at, width, value)?;
         self.note(PhysAddr(self.base.saturating_add(offset)).frame());
@@ -206,7 +225,7 @@ impl Memory {
 
     /// Puts bytes into a frame.
     pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
-        self.stored = true;
+        self.in_order();
         let frame = at.frame();
         let offset = self.offset(frame)?.saturating_add(at.in_page() as u64);
         if at.in_page().saturating_add(bytes.len()) > PAGE_SIZE {
@@ -235,6 +254,7 @@ impl Memory {
             Some(written) => written.into_iter().collect(),
             None => all.collect(),
         };
+        self.written = Some(BTreeSet::new());
         for frame in frames {
             self.store_page(frame, &ZERO_PAGE)?;
         }
@@ -277,6 +297,26 @@ mod tests {
         assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE), [0]);
         assert_eq!(longest_run(&[u64::MAX, 0], HUGE), [1]);
         assert!(longest_run(&[], HUGE).is_empty());
+    }
+
+    #[test]
+    fn each_store_comes_behind_the_one_before_where_a_device_may_look() {
+        let mut m = Memory::at(0x10_0000, Mapping::plain(4 * PAGE_SIZE as u64).unwrap());
+        let stores = |m: &mut Memory| {
+            let before = m.orders;
+            m.write(0x1000, 8, 1).unwrap();
+            m.store(PhysAddr(0x10_1100), &[1; 16]).unwrap();
+            m.write(0x1002, 2, 1).unwrap();
+            m.orders - before
+        };
+        // Nothing looks while the plan's pages are put in place.
+        assert_eq!(stores(&mut m), 0);
+        m.order();
+        m.reached();
+        assert_eq!(stores(&mut m), 2);
+        m.order();
+        m.clear().unwrap();
+        assert_eq!(stores(&mut m), 0);
     }
 
     #[test]
