@@ -12,6 +12,9 @@ use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 /// Bytes of a printed line.
 const ROW: usize = 32;
 
+/// Most page images of a text: 256 MiB. A line of few bytes makes one.
+const MOST_CONTENTS: usize = 1 << 16;
+
 /// Gives the bytes of a file that a plan's text names.
 pub trait Files {
     /// The file's bytes, of which no more than `most` are needed.
@@ -61,6 +64,11 @@ impl Contents {
                     digest.to_hex().to_string()
                 }
             };
+            if by_name.len() >= MOST_CONTENTS && !by_name.contains_key(&name) {
+                return Err(f.error(format!(
+                    "there are more than {MOST_CONTENTS} page images; make several plans of it"
+                )));
+            }
             let page = by_name.entry(name).or_insert_with(|| Box::new(ZERO_PAGE));
             let place = f.any("`file`, or a place in the page")?;
             let (at, bytes) = if place == "file" {

@@ -133,12 +133,11 @@ impl<'a> Fields<'a> {
     }
 
     pub fn parse<T: TryFrom<u64>>(&self, word: &str, what: &str) -> Result<T, TextError> {
-        let value = match word.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => word.parse(),
-        };
+        let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |hex| (hex, 16));
+        // What reads numbers would take a sign, too.
+        let value = Some(digits).filter(|d| !d.starts_with('+'));
         value
-            .ok()
+            .and_then(|d| u64::from_str_radix(d, radix).ok())
             .and_then(|v| T::try_from(v).ok())
             .ok_or_else(|| self.error(format!("{what}: `{word}` is not a number that fits")))
     }
@@ -179,13 +178,12 @@ impl<'a> Fields<'a> {
                     Some('t') => out.push('\t'),
                     Some(c @ ('"' | '\\')) => out.push(c),
                     Some('u') => {
-                        let hex: String = chars
-                            .by_ref()
-                            .map(|(_, c)| c)
-                            .skip_while(|c| *c == '{')
-                            .take_while(|c| *c != '}')
-                            .collect();
-                        let c = u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32);
+                        let open = chars.next().is_some_and(|(_, c)| c == '{');
+                        let hex: String = chars.by_ref().map(|(_, c)| c).take_while(|c| *c != '}').collect();
+                        let digits = Some(&hex).filter(|h| open && !h.starts_with('+'));
+                        let c = digits
+                            .and_then(|h| u32::from_str_radix(h, 16).ok())
+                            .and_then(char::from_u32);
                         out.push(c.ok_or_else(|| self.error(format!("`\\u{{{hex}}}` is not a character")))?);
                     }
                     _ => return Err(self.error(format!("{what} has an escape that is not known"))),
