@@ -17,12 +17,16 @@ pub(crate) const FIRST: u8 = 0xfe;
 
 // Registers that tell where a queue lies.
 const STATUS: u64 = 0x14;
+const FEATURE_SELECT: u64 = 0x08;
+const FEATURE: u64 = 0x0c;
 const SELECT: u64 = 0x16;
 const SIZE: u64 = 0x18;
 const ENABLE: u64 = 0x1c;
 const TABLE: u64 = 0x20;
 const RING: u64 = 0x28;
 const NOTIFY: u64 = 0x3000;
+/// Features that leave the rings' form as it is: EDID, indirect descriptors, event indices, version 1.
+const FEATURES: u64 = 1 << 1 | 1 << 28 | 1 << 29 | 1 << 32;
 
 fn device() -> DeviceInfo {
     DeviceInfo {
@@ -85,8 +89,11 @@ pub(crate) fn verified(data: &[u8]) -> bool {
     true
 }
 
-/// Follows the queues of a verified plan as plainly as can be: at every doorbell each chain that waits names the plan's
-/// own pages.
+/// What registers hold that the plan has not written since a reset: whatever the device's last user wants.
+const HOSTILE: u64 = 0xdead_beef;
+
+/// Runs a verified plan on a plain model of the device, as a hostile user left it: queues in use that lead elsewhere, and
+/// registers that a reset does not clear. At every doorbell each chain that waits names the plan's own pages.
 fn follow(compiled: &Compiled) {
     let plan = &compiled.plan;
     let (Ok(mut memory), Ok(images)) = (
@@ -96,26 +103,48 @@ fn follow(compiled: &Compiled) {
         panic!("a verified plan lacks a page")
     };
     let own = plan.arena.base.0..plan.arena.base.0 + plan.used_pages * PAGE_SIZE as u64;
-    let (mut registers, mut queues, mut selected) = (HashMap::new(), BTreeMap::new(), 0);
+    // A device keeps the features that it was told for as long as nobody tells it others.
+    let mut features = [HOSTILE; 2];
+    let (mut registers, mut selected, mut word) = (HashMap::new(), HOSTILE, HOSTILE);
+    let mut queues = BTreeMap::from([(HOSTILE, (HOSTILE, HOSTILE, 1, 0u16))]);
     for action in Actions::new(&plan.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
                 assert!(memory.carry_out(&action, &images), "a verified change cannot be made");
             }
-            // The check has its end waited for.
+            // The check has its end waited for. The device chooses its first queue and word by itself.
             Action::Write {
                 offset: STATUS,
                 value: 0,
                 ..
-            } => queues.clear(),
+            } => {
+                queues.clear();
+                registers.clear();
+                (selected, word) = (0, 0);
+            }
             Action::Write {
                 offset: SELECT, value, ..
             } => selected = value,
+            Action::Write {
+                offset: FEATURE_SELECT,
+                value,
+                ..
+            } => word = value,
+            Action::Write {
+                offset: FEATURE, value, ..
+            } => {
+                if let Some(of) = usize::try_from(word).ok().and_then(|w| features.get_mut(w)) {
+                    *of = value;
+                }
+            }
             Action::Write { offset, value, .. } => {
                 registers.insert((selected, offset), value);
-                let part = |r: u64| registers.get(&(selected, r)).copied().unwrap_or(0);
+                let part = |r: u64| registers.get(&(selected, r)).copied().unwrap_or(HOSTILE);
                 let whole = |r: u64| part(r) | part(r + 4) << 32;
                 if offset == ENABLE {
+                    let [low, high] = features;
+                    let agreed = low | high << 32;
+                    assert_eq!(agreed & !FEATURES, 0, "a queue is used with features {agreed:#x}");
                     queues.insert(selected, (whole(TABLE), whole(RING), part(SIZE), 0u16));
                 }
                 if !(NOTIFY..NOTIFY + 0x100).contains(&offset) {

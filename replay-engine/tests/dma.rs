@@ -11,6 +11,8 @@
 
 #[path = "dma/driver.rs"]
 mod driver;
+#[path = "dma/hostile.rs"]
+mod hostile;
 #[path = "dma/queues.rs"]
 mod queues;
 
@@ -244,14 +246,16 @@ fn what_a_transfer_may_not_do_is_refused() {
     });
     other.plan.windows = edu().windows;
     let e = refused(&other, &edu()).to_string();
-    assert!(e.contains("window 2 is written"), "{e}");
+    assert!(e.contains("bar5+0x0 = 0x1 may not be replayed"), "{e}");
 }
 
 #[test]
 fn nothing_is_changed_under_a_transfer() {
     // Moving to other memory adds the waits that are missing, so these are of the moved plan.
     let compiled = checked("kinescope", "kinescope").unwrap();
-    let no_wait = with_actions(&compiled, |a| a.retain(|a| !matches!(a, Action::Until { .. })));
+    let no_wait = with_actions(&compiled, |a| {
+        a.retain(|a| !matches!(a, Action::Until { reads: 1.., .. }))
+    });
     let mut no_wait = no_wait;
     no_wait.plan.reads.until = 0;
     no_wait.plan.rewrites.retain(|r| r.kind.name() != "read-to-wait");
@@ -335,6 +339,10 @@ fn errors_of_the_text_name_line_and_column() {
             "",
             "hexadecimal",
         ),
+        ("write 0 0x4 4", "write 0 +4 4", "column 11", "`+4` is not a number"),
+        ("write 0 0x4 4", "write 0 0x+4 4", "column 11", "`0x+4` is not a number"),
+        ("title \"edu", "title \"\\u41} edu", "", "is not a character"),
+        ("title \"edu", "title \"\\u{+41} edu", "", "is not a character"),
         (
             "content \"nothing\" 0x000 00",
             "content \"nothing\" file \"none.bin\"",
@@ -364,6 +372,9 @@ fn errors_of_the_text_name_line_and_column() {
         let e = of(from, to).unwrap_err().to_string();
         assert!(e.contains(place) && e.contains(why), "{to}: {e}");
     }
+    let many: String = (0..=1 << 16).map(|n| format!("content \"{n}\" 0x0 00\n")).collect();
+    let e = of("content \"nothing\" 0x000 00\n", &many).unwrap_err().to_string();
+    assert!(e.contains("more than 65536 page images"), "{e}");
     let filled = of(
         "content \"nothing\" 0x000 00",
         "content \"nothing\" file \"ones.bin\" # sixteen",

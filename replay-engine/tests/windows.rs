@@ -427,6 +427,67 @@ fn what_may_not_be_replayed_becomes_no_plan() {
     assert_eq!(e, "the recording is of 1234:0002; the board is toy, 1234:0001");
 }
 
+/// The toy with a window of ports, which may be another way to its registers.
+fn with_ports() -> DeviceInfo {
+    let mut info = info();
+    info.windows.push(Window {
+        number: 3,
+        name: "bar1".into(),
+        kind: SpaceKind::Ports,
+        bytes: 0x100,
+    });
+    info
+}
+
+#[test]
+fn nothing_is_written_to_a_window_whose_writes_the_map_does_not_tell() {
+    let mut r = drawing();
+    r.facts.spaces.push(Space {
+        name: "bar1".into(),
+        kind: SpaceKind::Ports,
+        bytes: 0x100,
+    });
+    let number = r.facts.spaces.len() as u8 - 1;
+    let of = |write| {
+        let mut r = r.clone();
+        let mut events = EventsBuilder::new();
+        events.access(0, 0, access(number, write, 20, 4, 1));
+        r.events = events.finish();
+        compile_with(
+            &r,
+            &Edits::default(),
+            &with_ports(),
+            &map(),
+            &with_screen(&shown()),
+            &Progress::new(),
+        )
+    };
+    let e = of(true).unwrap_err().to_string();
+    assert!(
+        e.contains("bar1+0x14 = 0x1 is not replayed") && e.contains("another way to the registers"),
+        "{e}"
+    );
+    // A plan that another made is refused, mastering the bus or not; reads are as anywhere.
+    let mut c = of(false).unwrap();
+    verify_with(&c.plan, &c.pages, &with_ports(), &map()).unwrap();
+    let mut body = replay_engine::plan::BodyBuilder::new();
+    let write = Action::Write {
+        event: 0,
+        space: 3,
+        offset: 20,
+        width: 4,
+        value: 1,
+    };
+    body.push(&write).unwrap();
+    (c.plan.body, c.plan.actions) = body.finish();
+    c.plan.reads = Default::default();
+    let e = verify_with(&c.plan, &c.pages, &with_ports(), &map()).unwrap_err();
+    assert!(
+        matches!(&e.reason, Reason::NotReplayable { register, .. } if register == "bar1+0x14"),
+        "{e}"
+    );
+}
+
 /// A plan as somebody made it who is not this compiler.
 fn refused(change: impl FnOnce(&mut Plan)) -> Refusal {
     let mut c = compiled(&drawing(), &with_screen(&shown())).unwrap();

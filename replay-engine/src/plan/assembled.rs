@@ -1,6 +1,6 @@
 //! A plan that is there already, for a device with other memory; and a plan with its page images as one file.
 
-use super::bus::{Ground, Mover, Piece, Trouble};
+use super::bus::{Ground, Mover, Piece, Trouble, within};
 use super::{BodyBuilder, CompileError, Compiled, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
@@ -27,7 +27,7 @@ impl Ground for Made<'_, '_> {
     }
 
     fn holds(&self, at: u64, bytes: u64) -> bool {
-        at >= self.start && at < self.end && at.checked_add(bytes).is_some_and(|end| end <= self.end)
+        within(&(self.start..self.end), at, bytes)
     }
 }
 
@@ -118,15 +118,12 @@ impl Compiled {
             }
             .map_err(refused(event))?;
         }
+        let last = mover.actions.last().map_or(0, Action::event);
+        mover.finish(last).map_err(refused(last))?;
         let mut body = BodyBuilder::new();
         mover.actions.iter().try_for_each(|a| body.push(a))?;
         (new.body, new.actions) = body.finish();
-        let waits = mover.moved.waits.iter().map(|event| Rewrite {
-            kind: RewriteKind::WaitAdded,
-            event: Some(u64::from(*event)),
-            detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
-        });
-        new.rewrites.extend(waits);
+        new.rewrites.extend(mover.moved.waits());
         new.rewrites.push(Rewrite {
             kind: RewriteKind::Address,
             event: None,

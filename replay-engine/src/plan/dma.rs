@@ -1,7 +1,7 @@
 //! Memory of a recorded device that reads and writes it by itself: what of it the recording tells, and where it goes in
 //! the arena.
 
-use super::bus::{Ground, Mover, Piece, Ranges, Trouble};
+use super::bus::{Ground, Mover, Piece, Ranges, Trouble, within};
 use super::relocate::CpuMemory;
 use super::{CompileError, PlanPage};
 use crate::device::Arena;
@@ -31,7 +31,7 @@ impl Ground for Recorded<'_> {
 
     fn holds(&self, at: u64, bytes: u64) -> bool {
         let run = self.runs.range(..=at).next_back();
-        run.is_some_and(|(_, end)| at.checked_add(bytes).is_some_and(|e| e <= *end))
+        run.is_some_and(|(start, end)| within(&(*start..*end), at, bytes))
     }
 }
 

@@ -19,7 +19,7 @@ mod windows;
 
 pub use assembled::WHOLE_MAGIC;
 pub use body::{BodyBuilder, BodyError};
-pub(crate) use bus::{Bus, Ground, Polled, Trouble};
+pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
 pub(crate) use effects::short;
 pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
@@ -29,6 +29,7 @@ pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use pages::PageSource;
 pub(crate) use touch::{Demand, Touch, Untouched as UntouchedWindows};
 pub(crate) use untouched::{RESETS, Untouched};
+pub(crate) use windows::OTHER_WINDOW;
 
 use crate::device::{Arena, Window, hardware_json, space};
 use replay_core::{Action, Actions};

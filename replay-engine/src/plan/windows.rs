@@ -23,6 +23,9 @@ use trace_core::{GpuVa, Recording};
 /// Events between two reports of progress.
 const REPORT_EVERY: usize = 4096;
 
+/// Why nothing is written to a window that is neither the registers nor framebuffer memory.
+pub(crate) const OTHER_WINDOW: &str = "what a write to this window does is not told: it may be another way to the registers, or hold addresses of interrupts";
+
 /// Whether a device takes plans of this kind: it is on a bus.
 pub(super) fn takes(target: &DeviceInfo) -> bool {
     target.hardware.is_some()
@@ -269,6 +272,14 @@ impl<'a> Translation<'a> {
             });
         }
         if window.number != space::REGISTERS {
+            if a.write && window.kind != SpaceKind::Framebuffer {
+                return Err(CompileError::NotReplayable {
+                    event,
+                    register: format!("{}+{:#x}", window.name, a.offset),
+                    value: a.value,
+                    reason: OTHER_WINDOW.to_owned(),
+                });
+            }
             return self.plain(at, window.number, a, Demand::Bits(width_mask(a.width)), false);
         }
         let touch = Touch::of(self.map, a.offset, a.width);
@@ -407,20 +418,14 @@ impl<'a> Translation<'a> {
         };
         let last = dma.mover.actions.last().map_or(0, Action::event);
         dma.mover
-            .settle(last)
+            .finish(last)
             .map_err(|Trouble(why)| CompileError::BusMastering {
                 event: last.into(),
                 why,
             })?;
         self.actions = std::mem::take(&mut dma.mover.actions);
         let moved = std::mem::take(&mut dma.mover.moved);
-        for event in &moved.waits {
-            self.rewrites.push(Rewrite {
-                kind: RewriteKind::WaitAdded,
-                event: Some(u64::from(*event)),
-                detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
-            });
-        }
+        self.rewrites.extend(moved.waits());
         let address = |event, detail| Rewrite {
             kind: RewriteKind::Address,
             event,

@@ -5,6 +5,7 @@ mod effects;
 mod outcome;
 mod recorder;
 mod report;
+mod rest;
 mod sliced;
 
 pub use outcome::{
@@ -16,6 +17,7 @@ use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
 use effects::{Looked, There};
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
+use rest::Found;
 use sliced::Sliced;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -71,7 +73,7 @@ pub fn run_with(
         ));
         return finish(outcome, started);
     }
-    if let Err(e) = put_pages(plan, &memory, board) {
+    if let Err(e) = put_in_place(plan, &memory, board, map, progress) {
         outcome.failure = Some(format!("the plan could not be put in place: {e}"));
         // Known state even where the board failed half-way; if this fails too there is nothing left to try.
         let _ = board.reset();
@@ -103,7 +105,7 @@ pub fn run_with(
         left: device.left,
         memory: device.memory,
     };
-    let checked = device.checked;
+    let (checked, not_kept) = (device.checked, device.not_kept);
     recorder.cancelled |= progress.check().is_err();
     let stopped = if plan.masters {
         board.set_bus_mastering(false)
@@ -124,6 +126,15 @@ pub fn run_with(
     }
     count(&mut outcome, &counts, &recorder);
     outcome.findings.extend(left_out(plan));
+    if not_kept > 0 {
+        let message = format!(
+            "the pages that {not_kept} of the CPU's changes of memory left are not kept, since too many differ: the \
+             outcome shows zeros there"
+        );
+        outcome
+            .findings
+            .push(Finding::new(FindingKind::LostEvents, "memory", message));
+    }
     let reports = board.take_job_reports();
     outcome.jobs = jobs(plan, &recorder, &reports);
     let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
@@ -158,6 +169,13 @@ pub fn run_with(
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
+    // What it was told points to pages that are taken away now. Looks at what it shows are behind us.
+    if plan.masters
+        && let Err(e) = rest::rest(board, map, &Progress::new())
+    {
+        outcome.verdict = Verdict::Failed;
+        outcome.failure.get_or_insert(e);
+    }
     if outcome.verdict == Verdict::Failed
         && let Err(e) = board.reset()
     {
@@ -178,11 +196,27 @@ fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
     }
 }
 
-fn put_pages(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board) -> Result<(), BoardError> {
-    board.reset()?;
+/// The device in its power-on state, or, where the machine cannot bring it there, without anything that it would still
+/// follow; then the plan's pages in memory that it does not touch.
+fn put_in_place(
+    plan: &Plan,
+    memory: &PlanMemory<'_>,
+    board: &mut dyn Board,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+) -> Result<(), String> {
+    let told = |e: BoardError| e.to_string();
+    board.reset().map_err(told)?;
+    // Until it was at rest it may have written memory that was cleared.
+    if plan.masters && rest::rest(board, map, progress)? == Found::Work {
+        board.reset().map_err(told)?;
+        if rest::rest(board, map, progress)? == Found::Work {
+            return Err("the device goes on with work from before by itself after a reset".to_owned());
+        }
+    }
     for p in &plan.pages {
         if let Some(page) = memory.page(p.frame) {
-            board.store_page(p.frame, page)?;
+            board.store_page(p.frame, page).map_err(told)?;
         }
     }
     Ok(())

@@ -12,6 +12,9 @@ use trace_core::recording::{MemoryBuilder, Page, PageId, ZERO_PAGE};
 /// Nanoseconds of a wait between two looks at the progress.
 const SLICE_NS: u64 = 20_000_000;
 
+/// Most pages with different content that are kept of what changes left: 256 MiB.
+const MOST_KEPT: usize = 1 << 16;
+
 /// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once. It carries
 /// out the changes of memory that the recording's CPU made, and keeps the pages that they leave.
 pub(super) struct Sliced<'a> {
@@ -28,8 +31,12 @@ pub(super) struct Sliced<'a> {
     pub checked: HashMap<u32, Look>,
     /// Frames of changes whose pages were not looked at yet.
     pending: Vec<u64>,
-    /// Pages that changes left, a change each.
+    /// Pages that changes left, a change each; the page of zeros for those that were not kept.
     pub left: Vec<PageId>,
+    /// Most pages that are kept.
+    most: usize,
+    /// Changes whose pages were too many to be kept.
+    pub not_kept: u64,
     pub memory: MemoryBuilder,
 }
 
@@ -55,6 +62,8 @@ impl<'a> Sliced<'a> {
             checked: HashMap::new(),
             pending: Vec::new(),
             left: Vec::new(),
+            most: MOST_KEPT,
+            not_kept: 0,
             memory: MemoryBuilder::new(),
         }
     }
@@ -67,7 +76,11 @@ impl<'a> Sliced<'a> {
             let id = seen
                 .entry(frame)
                 .or_insert_with(|| match self.board.load_page(frame, &mut page) {
-                    Ok(()) => self.memory.add_page(&page),
+                    Ok(()) if self.memory.pages() < self.most => self.memory.add_page(&page),
+                    Ok(()) => {
+                        self.not_kept += 1;
+                        PageId::ZERO
+                    }
                     // The run ends with the same error soon enough.
                     Err(_) => PageId::ZERO,
                 });
@@ -164,6 +177,8 @@ mod tests {
         waits: u64,
         cancel_after: u64,
         progress: Progress,
+        /// Pages that were looked at, each with other content.
+        loads: u64,
     }
 
     impl Silent {
@@ -221,8 +236,12 @@ mod tests {
         fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), BoardError> {
             Err(BoardError::OutsideArena { frame })
         }
-        fn load_page(&mut self, frame: u64, _: &mut Page) -> Result<(), BoardError> {
-            Err(BoardError::OutsideArena { frame })
+        fn load_page(&mut self, _: u64, page: &mut Page) -> Result<(), BoardError> {
+            self.loads += 1;
+            if let Some(first) = page.first_chunk_mut() {
+                *first = self.loads.to_le_bytes();
+            }
+            Ok(())
         }
         fn take_job_reports(&mut self) -> Vec<JobReport> {
             Vec::new()
@@ -241,6 +260,7 @@ mod tests {
             waits: 0,
             cancel_after,
             progress: progress.clone(),
+            loads: 0,
         };
         (board, progress)
     }
@@ -260,5 +280,20 @@ mod tests {
         let (mut board, progress) = silent(true, u64::MAX);
         let waited = Sliced::new(&plan, &mut board, &progress, Vec::new()).wait_interrupt(1, hour);
         assert_eq!((waited, board.waits), (Ok(WaitResult::TimedOut), 1));
+    }
+
+    #[test]
+    fn pages_that_changes_left_are_kept_up_to_a_number_and_counted_behind_it() {
+        let plan = plan();
+        let (mut board, progress) = silent(true, u64::MAX);
+        let mut sliced = Sliced::new(&plan, &mut board, &progress, Vec::new());
+        sliced.most = 2;
+        for n in 0..5 {
+            sliced.put(8, 8, n).unwrap();
+            sliced.write(space::REGISTERS, 0, 4, 0).unwrap();
+        }
+        let kept: Vec<bool> = sliced.left.iter().map(|p| *p != PageId::ZERO).collect();
+        assert_eq!(kept, [true, true, false, false, false]);
+        assert_eq!((sliced.memory.pages(), sliced.not_kept), (2, 3));
     }
 }

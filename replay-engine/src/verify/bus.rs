@@ -3,8 +3,8 @@
 
 use super::limits::{MOST_CHANGED, budget};
 use super::work::Work;
-use super::{Reason, Refusal, Verified, refuse};
-use crate::plan::{Bus, Effect, Ground, PageSource, Plan, PlanMemory, Polled, Touch, Trouble};
+use super::{Reason, Refusal, refuse};
+use crate::plan::{Bus, Effect, Ground, PageSource, Plan, PlanMemory, Polled, Touch, Trouble, within};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
@@ -37,8 +37,7 @@ impl Ground for Own<'_, '_> {
     fn holds(&self, at: u64, bytes: u64) -> bool {
         let base = self.plan.arena.base.0;
         let size = self.plan.used_pages.saturating_mul(PAGE_SIZE as u64);
-        let from = at.checked_sub(base);
-        from.and_then(|f| f.checked_add(bytes)).is_some_and(|end| end <= size) && from.is_some_and(|f| f < size)
+        within(&(base..base.saturating_add(size)), at, bytes)
     }
 
     fn spend(&self, steps: u64) -> bool {
@@ -158,7 +157,7 @@ impl<'a> Master<'a> {
         if bytes == 0 || end > PAGE_SIZE as u64 || !offset.is_multiple_of(width.max(1)) {
             return Err(outside);
         }
-        self.work.spend(1 + u64::from(bytes) / STEP_BYTES)?;
+        self.work.spend(self.bus.steps() + u64::from(bytes) / STEP_BYTES)?;
         self.bus.may_change(at, bytes.into()).map_err(told)?;
         if !self.memory.carry_out(action, &self.images) {
             return Err(outside);
@@ -199,12 +198,12 @@ impl<'a> Master<'a> {
         ))))
     }
 
-    /// What stays to be told.
-    pub fn finish(self, verified: &mut Verified) {
-        if !self.bus.settle().is_empty() {
-            verified
-                .unproved
-                .push("the device may still be at work when the plan ends; it is stopped then".to_owned());
+    /// What the device was told to do it has done by the end: the pages are taken away then, and another plan comes.
+    pub fn finish(self, actions: u64) -> Result<(), Refusal> {
+        if !self.bus.busy() {
+            return Ok(());
         }
+        let why = "the device may still be at work when the plan ends; the plan must wait until it is known to be done";
+        refuse(2, format!("behind action {actions}"), told(Trouble(why.to_owned())))
     }
 }

@@ -8,7 +8,9 @@ use trace_core::registers::{AddressRegister, CopyEngine};
 
 pub(crate) struct CopyBus<'m> {
     engine: &'m CopyEngine,
-    /// Registers as they were written last.
+    /// Whether it was seen idle. Until then it may be at work for whoever had it before, and drop what is written.
+    known: bool,
+    /// Registers as they were written last, since it was seen idle.
     values: HashMap<u32, u64>,
     /// Memory of the transfer that is not known to be over, and what the command then reads.
     busy: Option<(Range<u64>, u64)>,
@@ -18,20 +20,30 @@ impl<'m> CopyBus<'m> {
     pub fn new(engine: &'m CopyEngine) -> Self {
         Self {
             engine,
+            known: false,
             values: HashMap::new(),
             busy: None,
         }
     }
 
-    fn value(&self, offset: u32) -> u64 {
-        self.values.get(&offset).copied().unwrap_or(0)
+    fn value(&self, offset: u32) -> Option<u64> {
+        self.values.get(&offset).copied()
     }
 
-    fn address(&self, register: &AddressRegister) -> u64 {
-        match register.high {
-            Some(high) => self.value(register.low) & 0xffff_ffff | self.value(high) << 32,
-            None => self.value(register.low),
-        }
+    /// The address in a register, all of which must have been written.
+    fn address(&self, register: &AddressRegister) -> Result<u64, Trouble> {
+        let low = self.value(register.low);
+        let whole = match register.high {
+            Some(high) => low.zip(self.value(high)).map(|(l, h)| l & 0xffff_ffff | h << 32),
+            None => low,
+        };
+        whole.ok_or_else(|| {
+            Trouble(format!(
+                "a transfer is started, and {} was not written since the device was seen idle: what it has there is not \
+                 known",
+                register.name
+            ))
+        })
     }
 
     fn ours(&self, offset: u32) -> bool {
@@ -55,6 +67,13 @@ impl<'m> CopyBus<'m> {
                 touch.name()
             ));
         }
+        if !self.known {
+            return Trouble::new(format!(
+                "{} is written before the device was seen idle: a transfer from before may be under way, and the device \
+                 would drop the value. The plan must first wait until the start bit reads 0",
+                touch.name()
+            ));
+        }
         self.values.insert(offset, value);
         if offset != e.command || value & e.start == 0 {
             return Ok(Taken::default());
@@ -65,12 +84,16 @@ impl<'m> CopyBus<'m> {
     /// A transfer begins: its memory is all the device's to reach, its other side is the device's buffer.
     fn start(&mut self, command: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
         let e = self.engine;
-        let bytes = self.value(e.count);
+        let Some(bytes) = self.value(e.count) else {
+            return Trouble::new(
+                "a transfer is started, and its number of bytes was not written since the device was seen idle",
+            );
+        };
         let (memory, own) = match command & e.to_memory {
             0 => (&e.source, &e.destination),
             _ => (&e.destination, &e.source),
         };
-        let (at, inside) = (self.address(memory), self.address(own));
+        let (at, inside) = (self.address(memory)?, self.address(own)?);
         let end = inside.checked_add(bytes);
         if bytes == 0 || inside < own.local.start || end.is_none_or(|end| end > own.local.end) {
             return Trouble::new(format!(
@@ -106,13 +129,24 @@ impl<'m> CopyBus<'m> {
         }
     }
 
+    /// Whether a transfer that was started is not known to be over.
+    pub fn busy(&self) -> bool {
+        self.busy.is_some()
+    }
+
     pub fn settle(&self) -> Vec<Settle> {
-        let of = |(_, expected): &(Range<u64>, u64)| Settle::Register {
+        let (mask, expected) = match &self.busy {
+            Some((_, expected)) => (u64::MAX, *expected),
+            // Its other bits are of what ran before.
+            None if !self.known => (self.engine.start, 0),
+            None => return Vec::new(),
+        };
+        vec![Settle::Register {
             offset: self.engine.command,
             width: 8,
-            expected: *expected,
-        };
-        self.busy.iter().map(of).collect()
+            mask,
+            expected,
+        }]
     }
 
     pub fn polled(&mut self, polled: Polled) -> bool {
@@ -122,6 +156,7 @@ impl<'m> CopyBus<'m> {
                 if offset == self.engine.command && mask & start == start && expected & start == 0 =>
             {
                 self.busy = None;
+                self.known = true;
                 true
             }
             _ => false,

@@ -41,6 +41,19 @@ pub(crate) trait Ground {
     }
 }
 
+/// Whether bytes are all in a piece of memory.
+pub(crate) fn within(own: &Range<u64>, at: u64, bytes: u64) -> bool {
+    own.contains(&at) && at.checked_add(bytes).is_some_and(|end| end <= own.end)
+}
+
+/// Takes steps of work; an error when that is too much.
+fn spend(ground: &dyn Ground, steps: u64) -> Result<(), Trouble> {
+    if ground.spend(steps) {
+        return Ok(());
+    }
+    Trouble::new("following what the device is told takes too many steps")
+}
+
 /// Reads bytes that may lie in several frames. `None` where a frame is none of the device's.
 pub(crate) fn read<const N: usize>(ground: &dyn Ground, at: u64) -> Option<[u8; N]> {
     let mut out = [0; N];
@@ -83,8 +96,13 @@ pub(crate) struct Taken {
 /// What must be seen before the device is known to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
-    /// The register at this offset reads so.
-    Register { offset: u32, width: u8, expected: u64 },
+    /// The bits of the mask of the register at this offset read so.
+    Register {
+        offset: u32,
+        width: u8,
+        mask: u64,
+        expected: u64,
+    },
     /// The 16 bits at this address of memory read so.
     Memory { at: u64, expected: u16 },
 }
@@ -112,7 +130,7 @@ pub(crate) enum Bus<'m> {
 }
 
 impl<'m> Bus<'m> {
-    /// The device that a map describes, after a reset.
+    /// The device that a map describes, as whoever had it before left it: nothing of it is known.
     ///
     /// # Errors
     /// When the map does not tell where its addresses come from, or not of all of them.
@@ -170,6 +188,22 @@ impl<'m> Bus<'m> {
         match self {
             Self::Copy(_) => Vec::new(),
             Self::Queues(q) => q.indices(),
+        }
+    }
+
+    /// Steps of work that a look at all that it was told counts.
+    pub fn steps(&self) -> u64 {
+        match self {
+            Self::Copy(_) => 1,
+            Self::Queues(q) => q.steps(),
+        }
+    }
+
+    /// Whether it may be at work that it was told to do.
+    pub fn busy(&self) -> bool {
+        match self {
+            Self::Copy(c) => c.busy(),
+            Self::Queues(q) => !q.settle().is_empty(),
         }
     }
 

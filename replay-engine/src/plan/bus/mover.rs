@@ -3,7 +3,7 @@
 
 use super::{Bus, Ground, Polled, Settle, Taken, Trouble};
 use crate::device::space;
-use crate::plan::Touch;
+use crate::plan::{Rewrite, RewriteKind, Touch};
 use replay_core::{Action, width_mask};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -24,7 +24,18 @@ pub(crate) struct Moved {
     pub registers: u64,
     pub words: u64,
     /// Events of the waits for the device that were added.
-    pub waits: Vec<u32>,
+    waits: Vec<u32>,
+}
+
+impl Moved {
+    /// The waits that were added, as rewrites.
+    pub fn waits(&self) -> impl Iterator<Item = Rewrite> + '_ {
+        self.waits.iter().map(|event| Rewrite {
+            kind: RewriteKind::WaitAdded,
+            event: Some(u64::from(*event)),
+            detail: "a wait until the device is done with its memory, which what follows relies on".to_owned(),
+        })
+    }
 }
 
 /// Actions in the making.
@@ -134,8 +145,6 @@ impl<'m> Mover<'m> {
                     .and_then(|i| self.actions.get_mut(*i));
                 match action {
                     Some(Action::Write { value: v, .. }) => *v = value,
-                    // What was never written is 0.
-                    _ if value == 0 => {}
                     _ => {
                         return Trouble::new(format!(
                             "the register at {offset:#x} is never written, and the address {new:#x} needs it"
@@ -176,23 +185,28 @@ impl<'m> Mover<'m> {
         Ok(())
     }
 
+    /// Waits until the device is known to be done with all that it was told, where it was told anything.
+    pub fn finish(&mut self, event: u32) -> Result<(), Trouble> {
+        if self.bus.busy() { self.settle(event) } else { Ok(()) }
+    }
+
     /// Waits until the device is known to be done.
-    pub fn settle(&mut self, event: u32) -> Result<(), Trouble> {
+    fn settle(&mut self, event: u32) -> Result<(), Trouble> {
         for settle in self.bus.settle() {
-            let (space, offset, width, expected) = match settle {
+            let (space, offset, width, mask, expected) = match settle {
                 Settle::Register {
                     offset,
                     width,
+                    mask,
                     expected,
-                } => (space::REGISTERS, offset.into(), width, expected),
+                } => (space::REGISTERS, offset.into(), width, mask, expected),
                 Settle::Memory { at, expected } => {
                     let offset = self
                         .offset(at)
                         .ok_or_else(|| Trouble(format!("{at:#x} is no memory")))?;
-                    (space::ARENA, offset, 2, expected.into())
+                    (space::ARENA, offset, 2, 0xffff, expected.into())
                 }
             };
-            let mask = width_mask(width);
             self.actions.push(Action::Until {
                 event,
                 reads: 0,

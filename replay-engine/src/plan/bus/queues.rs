@@ -2,35 +2,30 @@
 
 use super::ranges::Ranges;
 use super::walk::Chain;
-use super::{Ground, Polled, Settle, Taken, Trouble, Used, is, read, whole};
+use super::{Ground, Polled, Settle, Taken, Trouble, Used, is, read, spend, whole};
 use crate::plan::Touch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace_core::registers::{AddressRegister, QueueEngine, Role};
 
 /// Where in both rings the index of the next entry stands.
 const INDEX_AT: u64 = 2;
+/// The words of 32 features that must be written before a queue is put to use. Those behind them are written as 0 or not
+/// at all.
+const FEATURE_WORDS: [u64; 2] = [0, 1];
 /// Most queues of a device.
 const MOST_QUEUES: u16 = 64;
 
-/// A queue that is in use.
-#[derive(Clone, Debug)]
-pub(super) struct Queue {
+/// Where a queue's parts lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
     pub size: u64,
     pub descriptors: u64,
-    pub driver: u64,
-    pub device: u64,
-    /// Index up to which the driver's ring was followed.
-    pub next: u16,
-    /// Index up to which the device is known to be done.
-    done: u16,
-    /// What the device may still read for what waits: descriptors and what they name.
-    reads: Vec<Range<u64>>,
-    /// What the device may still write for what waits.
-    writes: Vec<Range<u64>>,
+    driver: u64,
+    device: u64,
 }
 
-impl Queue {
+impl Parts {
     fn table(&self) -> Range<u64> {
         self.descriptors..self.descriptors.saturating_add(16 * self.size)
     }
@@ -50,19 +45,50 @@ impl Queue {
     }
 }
 
+/// A queue that is in use.
+#[derive(Clone, Debug)]
+struct Queue {
+    parts: Parts,
+    /// Index up to which the driver's ring was followed.
+    next: u16,
+    /// Index up to which the device is known to be done.
+    done: u16,
+    /// Descriptors of the chains that the device is not known to be done with.
+    waiting: u64,
+    /// What the device may still read for what waits: what descriptors name.
+    reads: Ranges,
+    /// What the device may still write for what waits.
+    writes: Ranges,
+}
+
 pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
+/// How much is known of what the device's registers hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Nothing: the device may hold addresses of whoever had it before.
+    Nothing,
+    /// A reset was asked for and is not known to be over.
+    Resetting,
+    /// What was written since the end of a reset, and nothing else.
+    Written,
+}
+
 pub(crate) struct QueueBus<'m> {
     pub(super) engine: &'m QueueEngine,
-    selected: u16,
-    feature_word: u64,
-    /// A reset was asked for and is not known to be over.
-    resetting: bool,
-    /// Registers of queues as they were written last.
+    known: Known,
+    /// The queue that was chosen since the reset. The device chooses one by itself in a reset; which one counts for
+    /// nothing.
+    selected: Option<u16>,
+    /// The word of features that was chosen since the reset.
+    feature_word: Option<u64>,
+    /// The words of features that were written since the reset: a device may keep those from before it.
+    features: BTreeSet<u64>,
+    /// Registers of queues as they were written last, since the reset.
     values: BTreeMap<(u16, u32), u64>,
-    pub(super) queues: BTreeMap<u16, Queue>,
+    queues: BTreeMap<u16, Queue>,
     /// Memory that the device may have written since the CPU did.
     unknown: Ranges,
 }
@@ -71,9 +97,10 @@ impl<'m> QueueBus<'m> {
     pub fn new(engine: &'m QueueEngine) -> Self {
         Self {
             engine,
-            selected: 0,
-            feature_word: 0,
-            resetting: false,
+            known: Known::Nothing,
+            selected: None,
+            feature_word: None,
+            features: BTreeSet::new(),
             values: BTreeMap::new(),
             queues: BTreeMap::new(),
             unknown: Ranges::default(),
@@ -81,11 +108,25 @@ impl<'m> QueueBus<'m> {
     }
 
     pub fn selected(&self) -> u16 {
-        self.selected
+        self.selected.unwrap_or(0)
+    }
+
+    /// Steps that a look at all queues counts.
+    pub fn steps(&self) -> u64 {
+        1 + self.queues.len() as u64
+    }
+
+    fn chosen(&self, touch: &Touch<'_>) -> Result<u16, Trouble> {
+        self.selected.ok_or_else(|| {
+            Trouble(format!(
+                "{} is written, and no queue was chosen since the reset: which one the device takes it for is not known",
+                touch.name()
+            ))
+        })
     }
 
     fn value(&self, offset: u32) -> Option<u64> {
-        self.values.get(&(self.selected, offset)).copied()
+        self.values.get(&(self.selected?, offset)).copied()
     }
 
     fn ours(&self, offset: u32) -> bool {
@@ -101,17 +142,28 @@ impl<'m> QueueBus<'m> {
         let named = touch
             .registers()
             .any(|r| self.ours(r.offset) || r.replay.role == Some(Role::Doorbell));
-        self.resetting && named && !again
+        self.known == Known::Resetting && named && !again
     }
 
     pub fn write(&mut self, touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
         let doorbell = touch.registers().any(|r| r.replay.role == Some(Role::Doorbell));
         let offset = whole(touch, |o| self.ours(o))?.filter(|o| self.ours(*o));
-        if self.resetting && (doorbell || offset.is_some_and(|o| o != self.engine.status || value != 0)) {
-            return Trouble::new(format!(
-                "{} is written before the reset is known to be over",
-                touch.name()
-            ));
+        let early = doorbell || offset.is_some_and(|o| o != self.engine.status || value != 0);
+        match self.known {
+            Known::Nothing if early => {
+                return Trouble::new(format!(
+                    "{} is written before the device was reset: what its registers hold is not known. The plan must \
+                     begin with a reset, and wait for its end",
+                    touch.name()
+                ));
+            }
+            Known::Resetting if early => {
+                return Trouble::new(format!(
+                    "{} is written before the reset is known to be over",
+                    touch.name()
+                ));
+            }
+            _ => {}
         }
         if doorbell {
             return self.publish(ground);
@@ -127,57 +179,78 @@ impl<'m> QueueBus<'m> {
             ));
         }
         match offset {
-            o if o == e.status => self.resetting |= value == 0,
-            o if o == e.feature_select => self.feature_word = value,
-            o if o == e.feature => self.features(value)?,
-            o if o == e.select => {
-                self.selected = u16::try_from(value)
-                    .ok()
-                    .filter(|q| *q < MOST_QUEUES)
-                    .ok_or_else(|| Trouble(format!("queue {value} is chosen; at most {MOST_QUEUES} are followed")))?;
+            o if o == e.status => {
+                if value == 0 {
+                    self.known = Known::Resetting;
+                }
             }
-            o if o == e.enable => return self.enable(value, ground),
-            _ if self.queues.contains_key(&self.selected) => {
-                return Trouble::new(format!(
-                    "{} is written while queue {} is in use",
-                    touch.name(),
-                    self.selected
-                ));
+            o if o == e.feature_select => self.feature_word = Some(value),
+            o if o == e.feature => self.features(touch, value)?,
+            o if o == e.select => {
+                let queue = u16::try_from(value).ok().filter(|q| *q < MOST_QUEUES);
+                let queue = queue
+                    .ok_or_else(|| Trouble(format!("queue {value} is chosen; at most {MOST_QUEUES} are followed")))?;
+                self.selected = Some(queue);
+            }
+            o if o == e.enable => {
+                let number = self.chosen(touch)?;
+                return self.enable(number, value, ground);
             }
             o => {
-                self.values.insert((self.selected, o), value);
+                let number = self.chosen(touch)?;
+                if self.queues.contains_key(&number) {
+                    return Trouble::new(format!("{} is written while queue {number} is in use", touch.name()));
+                }
+                self.values.insert((number, o), value);
             }
         }
         Ok(Taken::default())
     }
 
-    fn features(&self, value: u64) -> Result<(), Trouble> {
-        let shift = self.feature_word.saturating_mul(32);
+    fn features(&mut self, touch: &Touch<'_>, value: u64) -> Result<(), Trouble> {
+        let Some(word) = self.feature_word else {
+            return Trouble::new(format!(
+                "{} is written, and no word of features was chosen since the reset: which one the device takes it for is \
+                 not known",
+                touch.name()
+            ));
+        };
+        let shift = word.saturating_mul(32);
         let taken = u32::try_from(shift).ok().and_then(|s| value.checked_shl(s));
         let other = taken.map_or(value, |t| t & !self.engine.features);
         if other != 0 || taken.is_some_and(|t| t == 0 && value != 0) {
             return Trouble::new(format!(
-                "features {value:#x} of word {} are taken, and with them addresses may stand where the map does not \
-                 know them",
-                self.feature_word
+                "features {value:#x} of word {word} are taken, and with them addresses may stand where the map does not \
+                 know them"
             ));
+        }
+        // Others are not kept: their number is the plan's.
+        if FEATURE_WORDS.contains(&word) {
+            self.features.insert(word);
         }
         Ok(())
     }
 
+    /// The address in a register; `None` where not all of it was written since the reset.
     fn address(&self, register: &AddressRegister) -> Option<u64> {
+        let low = self.value(register.low)?;
         match register.high {
-            // A half that was never written is 0 after a reset.
-            Some(high) => Some(self.value(register.low)? & 0xffff_ffff | self.value(high).unwrap_or(0) << 32),
-            None => self.value(register.low),
+            Some(high) => Some(low & 0xffff_ffff | self.value(high)? << 32),
+            None => Some(low),
         }
     }
 
-    fn enable(&mut self, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
-        let (e, number) = (self.engine, self.selected);
+    fn enable(&mut self, number: u16, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+        let e = self.engine;
         if value != 1 || self.queues.contains_key(&number) {
             return Trouble::new(format!(
                 "queue {number} is put to use with the value {value} or twice; only a reset ends its use"
+            ));
+        }
+        if let Some(word) = FEATURE_WORDS.into_iter().find(|w| !self.features.contains(w)) {
+            return Trouble::new(format!(
+                "queue {number} is put to use, and word {word} of the features was not written since the reset: what the \
+                 device takes for agreed is not known"
             ));
         }
         let size = self.value(e.size).unwrap_or(0);
@@ -187,6 +260,7 @@ impl<'m> QueueBus<'m> {
                 e.most_entries
             ));
         }
+        spend(ground, self.steps())?;
         let mut taken = Taken::default();
         let mut places = [0; 3];
         let parts = [
@@ -195,7 +269,13 @@ impl<'m> QueueBus<'m> {
             (&e.device, 4, 6 + 8 * size),
         ];
         for ((register, align, bytes), to) in parts.into_iter().zip(&mut places) {
-            let at = self.address(register).unwrap_or(0);
+            let Some(at) = self.address(register) else {
+                return Trouble::new(format!(
+                    "queue {number} is put to use, and not all of {} was written since the reset: what the device has \
+                     there is not known",
+                    register.name
+                ));
+            };
             if !at.is_multiple_of(align) || !ground.holds(at, bytes) {
                 return Trouble::new(format!(
                     "queue {number} has {} = {at:#x}: its {bytes} bytes there are not all memory that the device is \
@@ -212,25 +292,29 @@ impl<'m> QueueBus<'m> {
             });
         }
         let [descriptors, driver, device] = places;
-        let queue = Queue {
+        let parts = Parts {
             size,
             descriptors,
             driver,
             device,
+        };
+        let queue = Queue {
+            parts,
             next: 0,
             done: 0,
-            reads: Vec::new(),
-            writes: Vec::new(),
+            waiting: 0,
+            reads: Ranges::default(),
+            writes: Ranges::default(),
         };
-        let reads = [queue.table(), queue.driver_ring()];
-        let written = queue.device_ring();
-        let mut others = self.queues.values();
+        let reads = [parts.table(), parts.driver_ring()];
+        let written = parts.device_ring();
+        let mut others = self.queues.values().map(|q| q.parts);
         let clash = reads.iter().any(|r| overlap(r, &written))
             || others.any(|q| {
                 let theirs = [q.table(), q.driver_ring(), q.device_ring()];
                 theirs.iter().any(|t| overlap(t, &written)) || reads.iter().any(|r| overlap(r, &q.device_ring()))
             })
-            || self.pending().any(|r| overlap(r, &written));
+            || self.pending(&written);
         if clash {
             return Trouble::new(format!(
                 "the ring that the device fills for queue {number} overlaps memory that it takes addresses from"
@@ -255,16 +339,15 @@ impl<'m> QueueBus<'m> {
         !self.unknown.overlaps(range)
     }
 
-    /// What the device may still read for what waits in any queue.
-    pub(super) fn pending(&self) -> impl Iterator<Item = &Range<u64>> {
-        self.queues.values().flat_map(|q| &q.reads)
+    /// Whether the device may still read any of these bytes for what waits in any queue.
+    fn pending(&self, range: &Range<u64>) -> bool {
+        self.queues.values().any(|q| q.reads.overlaps(range))
     }
 
     /// What the device must not write: what it takes addresses from, and what tells how far it is.
     pub(super) fn structures(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.queues
-            .values()
-            .flat_map(|q| [q.table(), q.driver_ring(), q.device_ring()])
+        let of = |q: &Queue| [q.parts.table(), q.parts.driver_ring(), q.parts.device_ring()];
+        self.queues.values().flat_map(of)
     }
 
     /// Follows what is new in the drivers' rings.
@@ -272,7 +355,8 @@ impl<'m> QueueBus<'m> {
         let mut taken = Taken::default();
         let numbers: Vec<u16> = self.queues.keys().copied().collect();
         for number in numbers {
-            let Some(q) = self.queues.get(&number).cloned() else {
+            spend(ground, 1)?;
+            let Some((parts, mut next)) = self.queues.get(&number).map(|q| (q.parts, q.next)) else {
                 continue;
             };
             let ring = |at: u64| {
@@ -284,32 +368,51 @@ impl<'m> QueueBus<'m> {
                     ))
                 })
             };
-            let index = ring(q.driver.saturating_add(INDEX_AT))?;
-            let new = index.wrapping_sub(q.next);
-            if u64::from(new) > q.size {
+            let index = ring(parts.driver.saturating_add(INDEX_AT))?;
+            let new = index.wrapping_sub(next);
+            if u64::from(new) > parts.size {
                 return Trouble::new(format!(
-                    "queue {number} of {} entries is given {new} at once: its index goes from {} to {index}",
-                    q.size, q.next
+                    "queue {number} of {} entries is given {new} at once: its index goes from {next} to {index}",
+                    parts.size
                 ));
             }
-            let mut heads = Vec::with_capacity(usize::from(new));
+            let mut heads = BTreeSet::new();
+            let mut in_order = Vec::with_capacity(usize::from(new));
             for n in 0..new {
-                let slot = u64::from(q.next.wrapping_add(n)) % q.size;
-                heads.push(ring(q.driver.saturating_add(4 + 2 * slot))?);
+                spend(ground, 1)?;
+                let slot = u64::from(next.wrapping_add(n)) % parts.size;
+                let head = ring(parts.driver.saturating_add(4 + 2 * slot))?;
+                if !heads.insert(head) {
+                    return Trouble::new(format!(
+                        "queue {number} is given the chain from descriptor {head} twice at once"
+                    ));
+                }
+                in_order.push(head);
             }
             let mut written = Vec::new();
-            for head in heads {
-                let chain = Chain::walk(self, number, &q, head, ground)?;
+            for head in in_order {
+                let chain = Chain::walk(self, number, &parts, head, ground)?;
+                next = next.wrapping_add(1);
                 taken.words.extend(chain.words);
                 written.extend(chain.writes);
-                if let Some(q) = self.queues.get_mut(&number) {
-                    q.reads.extend(chain.reads);
-                    q.next = q.next.wrapping_add(1);
+                let Some(q) = self.queues.get_mut(&number) else {
+                    continue;
+                };
+                q.next = next;
+                q.waiting = q.waiting.saturating_add(chain.descriptors);
+                if q.waiting > parts.size {
+                    return Trouble::new(format!(
+                        "queue {number} of {} descriptors has {} of them waiting at once; the plan must see the device \
+                         done with some before it gives more",
+                        parts.size, q.waiting
+                    ));
                 }
+                chain.reads.into_iter().for_each(|r| q.reads.add(r));
             }
             for range in written {
+                spend(ground, self.steps())?;
                 // Of one read by another chain that came with it nothing would be known.
-                if self.pending().any(|r| overlap(r, &range)) {
+                if self.pending(&range) {
                     return Trouble::new(format!(
                         "a buffer of queue {number} that the device writes, at {:#x}, overlaps one that it reads",
                         range.start
@@ -317,7 +420,7 @@ impl<'m> QueueBus<'m> {
                 }
                 self.unknown.add(range.clone());
                 if let Some(q) = self.queues.get_mut(&number) {
-                    q.writes.push(range);
+                    q.writes.add(range);
                 }
             }
         }
@@ -327,21 +430,24 @@ impl<'m> QueueBus<'m> {
     pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), Trouble> {
         let range = at..at.saturating_add(bytes);
         for (number, q) in &self.queues {
-            if overlap(&range, &q.device_ring()) {
+            if overlap(&range, &q.parts.device_ring()) {
                 return Trouble::new(format!(
                     "a change at {at:#x} is of the ring that the device fills for queue {number}"
                 ));
             }
-            let (index, entries) = (q.index(), q.driver.saturating_add(4)..q.driver_ring().end);
+            let (index, entries) = (
+                q.parts.index(),
+                q.parts.driver.saturating_add(4)..q.parts.driver_ring().end,
+            );
             if overlap(&range, &index) && overlap(&range, &entries) {
                 return Trouble::new(format!(
                     "a change at {at:#x} is of queue {number}'s ring and of its index at once: the device could see one \
                      before the other"
                 ));
             }
-            let busy = q.done != q.next || self.resetting;
-            let structure = overlap(&range, &q.table()) || overlap(&range, &q.driver_ring());
-            if busy && (structure || q.reads.iter().any(|r| overlap(&range, r))) {
+            let busy = q.done != q.next || self.known == Known::Resetting;
+            let structure = overlap(&range, &q.parts.table()) || overlap(&range, &q.parts.driver_ring());
+            if busy && (structure || q.reads.overlaps(&range)) {
                 return Trouble::new(format!(
                     "a change at {at:#x} is of what the device takes addresses from, while it is not known to be done \
                      with queue {number}"
@@ -355,31 +461,33 @@ impl<'m> QueueBus<'m> {
         let range = at..at.saturating_add(bytes);
         self.unknown.remove(range.clone());
         // What the device is still to write stays unknown, whatever the CPU puts there.
-        let again = self.queues.values().flat_map(|q| &q.writes);
-        for w in again.filter(|w| overlap(w, &range)) {
-            self.unknown.add(w.clone());
+        spend(ground, self.steps())?;
+        for again in self.queues.values().flat_map(|q| q.writes.within(range.clone())) {
+            spend(ground, 1)?;
+            self.unknown.add(again);
         }
-        if self.queues.values().any(|q| overlap(&range, &q.index())) {
+        if self.queues.values().any(|q| overlap(&range, &q.parts.index())) {
             return self.publish(ground);
         }
         Ok(Taken::default())
     }
 
     pub fn indices(&self) -> Vec<Range<u64>> {
-        self.queues.values().map(Queue::index).collect()
+        self.queues.values().map(|q| q.parts.index()).collect()
     }
 
     pub fn settle(&self) -> Vec<Settle> {
-        if self.resetting {
+        if self.known == Known::Resetting {
             return vec![Settle::Register {
                 offset: self.engine.status,
                 width: 1,
+                mask: 0xff,
                 expected: 0,
             }];
         }
         let busy = self.queues.values().filter(|q| q.done != q.next);
         let of = |q: &Queue| Settle::Memory {
-            at: q.device.saturating_add(INDEX_AT),
+            at: q.parts.device.saturating_add(INDEX_AT),
             expected: q.next,
         };
         busy.map(of).collect()
@@ -389,10 +497,12 @@ impl<'m> QueueBus<'m> {
         match polled {
             Polled::Register { offset, mask, expected } => {
                 let over = offset == self.engine.status && mask & 0xff == 0xff && expected == 0;
-                if over && self.resetting {
-                    self.resetting = false;
+                if over && self.known == Known::Resetting {
+                    self.known = Known::Written;
                     self.queues.clear();
                     self.values.clear();
+                    self.features.clear();
+                    (self.selected, self.feature_word) = (None, None);
                 }
                 over
             }
@@ -402,12 +512,14 @@ impl<'m> QueueBus<'m> {
                 mask,
                 expected,
             } => {
-                let of = |q: &&mut Queue| q.device.saturating_add(INDEX_AT) == at && u64::from(q.next) == expected;
+                let of =
+                    |q: &&mut Queue| q.parts.device.saturating_add(INDEX_AT) == at && u64::from(q.next) == expected;
                 match self.queues.values_mut().find(of) {
                     Some(q) if width == 2 && mask == 0xffff => {
                         q.done = q.next;
-                        q.reads.clear();
-                        q.writes.clear();
+                        q.waiting = 0;
+                        q.reads = Ranges::default();
+                        q.writes = Ranges::default();
                         true
                     }
                     _ => false,

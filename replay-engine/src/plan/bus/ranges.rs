@@ -51,6 +51,15 @@ impl Ranges {
         self.overlapping(range).is_some()
     }
 
+    /// What of these bytes is in the set, as ranges.
+    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let before = self.ranges.range(..range.start).next_back();
+        let (from, to) = (range.start, range.end.max(range.start));
+        let all = before.into_iter().chain(self.ranges.range(from..to));
+        all.map(move |(s, e)| from.max(*s)..to.min(*e))
+            .filter(|r| r.start < r.end)
+    }
+
     fn overlapping(&self, range: &Range<u64>) -> Option<(u64, u64)> {
         if range.start >= range.end {
             return None;
@@ -90,6 +99,10 @@ mod tests {
                     asked.clone().any(|i| bytes[i as usize]),
                     "{set:?} {asked:?}"
                 );
+                let mut found = [false; 64];
+                let within = set.within(asked.clone());
+                within.for_each(|r| r.for_each(|i| found[i as usize] = true));
+                assert!((0..64).all(|i| found[i as usize] == (bytes[i as usize] && asked.contains(&(i as u64)))));
             }
         }
     }

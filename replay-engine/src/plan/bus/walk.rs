@@ -1,8 +1,8 @@
 //! One chain of descriptors and the command in it: what the device reads, what it writes, which words it takes as
 //! addresses.
 
-use super::queues::{Queue, QueueBus, overlap};
-use super::{Ground, Trouble, Word, read};
+use super::queues::{Parts, QueueBus, overlap};
+use super::{Ground, Trouble, Word, read, spend};
 use std::ops::Range;
 use trace_core::registers::BusCommand;
 
@@ -17,22 +17,24 @@ pub(super) struct Chain {
     pub reads: Vec<Range<u64>>,
     pub writes: Vec<Range<u64>>,
     pub words: Vec<Word>,
+    /// How many descriptors it has.
+    pub descriptors: u64,
 }
 
 impl Chain {
     /// Follows a chain of queue `number` from its head, through memory as it stands.
-    pub fn walk(bus: &QueueBus<'_>, number: u16, q: &Queue, head: u16, ground: &dyn Ground) -> Result<Self, Trouble> {
+    pub fn walk(bus: &QueueBus<'_>, number: u16, q: &Parts, head: u16, ground: &dyn Ground) -> Result<Self, Trouble> {
         let mut chain = Self {
             reads: Vec::new(),
             writes: Vec::new(),
             words: Vec::new(),
+            descriptors: 0,
         };
         let mut index = head;
         for _ in 0..q.size {
             let place = || format!("descriptor {index} of queue {number}");
-            if !ground.spend(4) {
-                return Trouble::new("following the queues takes too many steps");
-            }
+            spend(ground, 4)?;
+            chain.descriptors += 1;
             if u64::from(index) >= q.size {
                 return Trouble::new(format!("{} does not exist: there are {}", place(), q.size));
             }
@@ -58,6 +60,7 @@ impl Chain {
             }
             let named = address..address.saturating_add(length);
             if flags & WRITE != 0 {
+                spend(ground, bus.steps())?;
                 if bus.structures().any(|s| overlap(&s, &named)) {
                     return Trouble::new(format!(
                         "{} has the device write at {address:#x}, over a queue that it takes addresses from",
@@ -85,11 +88,7 @@ impl Chain {
     /// The command that the chain's buffers begin with, and the addresses in it.
     fn command(&mut self, bus: &QueueBus<'_>, number: u16, head: u16, ground: &dyn Ground) -> Result<(), Trouble> {
         let place = format!("the command at descriptor {head} of queue {number}");
-        let text = Text {
-            parts: &self.reads,
-            bus,
-            ground,
-        };
+        let text = Text::of(&self.reads, bus, ground);
         let Some(kind) = text.u32(0) else {
             return Trouble::new(format!("{place} has no 4 bytes, or the device may have written them"));
         };
@@ -102,11 +101,9 @@ impl Chain {
         let (entries, words) = addresses(&text, command, &place)?;
         // Behind the typed ones no word may be an address.
         let bytes = text.bytes();
-        if !ground.spend(bytes / 8) {
-            return Trouble::new("following the queues takes too many steps");
-        }
         let mut at = 0;
         while at + 8 <= bytes {
+            spend(ground, 1)?;
             if !overlap(&entries, &(at..at + 8))
                 && let Some((_, value)) = text.u64(at)
                 && ground.holds(value, 1)
@@ -141,9 +138,7 @@ fn addresses(text: &Text<'_>, command: &BusCommand, place: &str) -> Result<(Rang
     let end = count.checked_mul(e.bytes.into()).and_then(|b| b.checked_add(first));
     let end = end.filter(|end| *end <= text.bytes()).ok_or_else(short)?;
     for n in 0..count {
-        if !text.ground.spend(2) {
-            return Trouble::new("following the queues takes too many steps");
-        }
+        spend(text.ground, 2)?;
         // In range: the end of the last one is.
         let entry = first + n * u64::from(e.bytes);
         let (at, value) = text.u64(entry + u64::from(e.address_at)).ok_or_else(short)?;
@@ -161,31 +156,40 @@ fn addresses(text: &Text<'_>, command: &BusCommand, place: &str) -> Result<(Rang
 
 /// The bytes that a chain's buffers hold, one after another.
 struct Text<'a> {
-    parts: &'a [Range<u64>],
+    /// Where each buffer begins among the bytes, and where it lies.
+    parts: Vec<(u64, &'a Range<u64>)>,
+    bytes: u64,
     bus: &'a QueueBus<'a>,
     ground: &'a dyn Ground,
 }
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    fn of(buffers: &'a [Range<u64>], bus: &'a QueueBus<'a>, ground: &'a dyn Ground) -> Self {
+        let mut bytes = 0u64;
+        let mut parts = Vec::with_capacity(buffers.len());
+        for b in buffers {
+            parts.push((bytes, b));
+            bytes = bytes.saturating_add(b.end - b.start);
+        }
+        Self {
+            parts,
+            bytes,
+            bus,
+            ground,
+        }
+    }
+
     fn bytes(&self) -> u64 {
-        self.parts
-            .iter()
-            .fold(0u64, |sum, p| sum.saturating_add(p.end - p.start))
+        self.bytes
     }
 
     /// Where so many bytes stand in memory, in one buffer and as the CPU left them.
     fn place(&self, at: u64, bytes: u64) -> Option<u64> {
-        let mut before = 0u64;
-        for p in self.parts {
-            let size = p.end - p.start;
-            if at < before.saturating_add(size) {
-                let from = p.start.checked_add(at - before)?;
-                let range = from..from.checked_add(bytes)?;
-                return (range.end <= p.end && self.bus.known(&range)).then_some(from);
-            }
-            before = before.saturating_add(size);
-        }
-        None
+        let behind = self.parts.partition_point(|(first, _)| *first <= at);
+        let (first, buffer) = self.parts.get(behind.checked_sub(1)?)?;
+        let from = buffer.start.checked_add(at - first)?;
+        let range = from..from.checked_add(bytes)?;
+        (range.end <= buffer.end && self.bus.known(&range)).then_some(from)
     }
 
     fn u32(&self, at: u64) -> Option<u32> {
