@@ -23,6 +23,22 @@ fn masters(board: &Board, device: &str) -> bool {
     board.done(&read).trim().parse::<u8>().unwrap() & 4 != 0
 }
 
+/// A plan's text with 10 s behind its last action.
+fn with_a_pause(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        match line.strip_prefix("counts actions ").and_then(|l| l.split_once(' ')) {
+            Some((actions, rest)) => {
+                let actions: u64 = actions.parse().unwrap();
+                out.push_str(&format!("counts actions {} {rest}\n", actions + 1));
+            }
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    let last = text.lines().last().and_then(|l| l.split(' ').next()).unwrap();
+    format!("{out}{last} pause 10000000000\n")
+}
+
 fn plays(arch: Arch, edu: &str) {
     let setup = Setup::new(arch).device(edu).device("virtio-gpu-pci,vectors=0");
     let Some(board) = setup.boot() else { return };
@@ -48,21 +64,37 @@ fn plays(arch: Arch, edu: &str) {
         told
     };
     assert_eq!(replay(0, "edu.plan.txt", 0)["outcome"], "match");
-    // The agent has no way to read what this device shows, and so cannot say that it shows it: QEMU can.
-    let told = replay(1, "qemu/virtio-gpu.kine", 1);
+    // The agent has no way to read what this device shows, and so cannot say that it shows it: QEMU can, while the run
+    // waits at its end. Behind it the device is reset.
+    let folder = tempfile::tempdir().unwrap();
+    let waiting = folder.path().join("virtio-gpu.txt");
+    let recorded = root().join("sample-traces/qemu/virtio-gpu.kine");
+    let device = function(arch, 1);
+    let printed = board.kinescope(&["plan", recorded.to_str().unwrap(), "--on", &device, "--text"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    std::fs::write(&waiting, with_a_pause(&printed.out)).unwrap();
+    let recording = trace_core::import::open(&recorded, &Progress::new()).unwrap();
+    let drawn = recording.expected_screen().unwrap().unwrap();
+    let (told, shown) = std::thread::scope(|scope| {
+        let run = scope.spawn(|| replay(1, waiting.to_str().unwrap(), 1));
+        let mut shown = false;
+        while !run.is_finished() && !shown {
+            shown = board.screendump(1) == drawn;
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        (run.join().unwrap(), shown)
+    });
+    assert!(shown, "the picture that QEMU shows is another one");
+    assert!(
+        board.screendump(1) != drawn,
+        "the device still shows what it was told to"
+    );
     let effects = told["effects"].as_array().unwrap().iter();
     let missed: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();
     assert_eq!(missed.len(), 1, "{missed:?}");
     assert_eq!(
         (&missed[0]["kind"], &missed[0]["got"]),
         (&"screen".into(), &"the device has no screen".into())
-    );
-    let recording = root().join("sample-traces/qemu/virtio-gpu.kine");
-    let recording = trace_core::import::open(&recording, &Progress::new()).unwrap();
-    let drawn = recording.expected_screen().unwrap().unwrap();
-    assert!(
-        board.screendump(1) == drawn,
-        "the picture that QEMU shows is another one"
     );
 }
 
