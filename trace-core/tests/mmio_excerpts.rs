@@ -408,6 +408,73 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     );
 }
 
+/// Whole logs of the clock of an arm64 board, and what QEMU traced of the same runs: `rwmmio` of Debian's kernel source
+/// 6.1.192 built with `CONFIG_TRACE_MMIO_ACCESS`, probes of `rtc-pl031`'s own loads and stores in Debian's stock kernel
+/// 6.1.0-56-arm64 on a Cortex-A72. Made by `kinescope-agent record --device platform:9010000.pl031 --settle 0 --keep-log`
+/// (the second with `--functions 'pl031_*'`), with a command that sets the clock and reads it.
+#[test]
+fn logs_of_a_clock_are_what_qemu_saw_of_it() {
+    for (kind, source) in [("rwmmio", "rwmmio"), ("probes", "kprobe")] {
+        let options = Options {
+            device: Some(DeviceName::Compatible("arm,pl031".into())),
+            windows: vec![(0x901_0000, 0x1000)],
+        };
+        let r = trace::import(&excerpt(&format!("pl031-{kind}.txt.gz")), &options, &Progress::new()).unwrap();
+        let mine: Vec<_> = r
+            .events
+            .accesses(0..r.events.len())
+            .map(|(_, a)| (a.write, u64::from(a.offset), a.value))
+            .collect();
+        let text = std::fs::read_to_string(excerpt(&format!("pl031-{kind}.qemu.txt"))).unwrap();
+        let theirs: Vec<_> = text
+            .lines()
+            .map(|line| {
+                let after = |word: &str| {
+                    let number = line.split(word).nth(1).unwrap().split(' ').next().unwrap();
+                    u64::from_str_radix(number, 16).unwrap()
+                };
+                (
+                    line.contains("_write "),
+                    after("addr 0x") - 0x901_0000,
+                    after("value 0x"),
+                )
+            })
+            .collect();
+        assert!(mine.len() > 10 && mine.len() < theirs.len(), "{kind}: {}", mine.len());
+        // The kernel's start comes before, and the driver that gets the clock back behind.
+        assert!(theirs.windows(mine.len()).any(|w| w == mine), "{kind}: {mine:?}");
+        assert!(mine.contains(&(true, 8, 0x72be_88a5)), "{kind}: the clock is set");
+        assert_eq!(r.facts.identity.source, source);
+        assert_eq!(
+            (r.facts.spaces.len(), r.facts.spaces[0].kind),
+            (1, SpaceKind::Registers)
+        );
+    }
+}
+
+#[test]
+fn events_that_are_lost_are_counted_once_and_where_they_are_missing() {
+    // From a recording of radeonfb with a buffer of a MiB: the mark comes before what was still in the buffer.
+    let log = |mark: u32| {
+        format!(
+            "PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000\n\
+             W 4 4.527833 1 0xfebf000c 0x0 0x0 0\nMARK 0.000000 Lost {mark} events.\n\
+             W 4 4.543979 1 0xfebf16ec 0x0 0x0 0\nCPU:0 [LOST 233128 EVENTS]\nW 4 9.010506 2 0xfd0e2f74 0x0 0x0 0\n"
+        )
+    };
+    let lost = |mark| {
+        let r = of("log", log(mark).as_bytes()).unwrap();
+        r.facts
+            .lost
+            .iter()
+            .map(|l| (l.before_event, l.count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lost(233_128), [(2, Some(233_128))]);
+    // What is not told of twice stays.
+    assert_eq!(lost(233_130), [(1, Some(2)), (2, Some(233_128))]);
+}
+
 #[test]
 fn lost_events_and_unusable_lines_are_told() {
     let text = b"\

@@ -9,6 +9,7 @@
 //! | `dma_alloc_attrs`, `dma_map_page_attrs`, `dma_map_sg_attrs` and returns | memory for the device |
 //! | `request_threaded_irq` | which interrupts are the device's |
 //! | `pci_conf1_read`, `pci_conf1_write` | an access to configuration space, a read without its value |
+//! | a place with `at` and `st8` to `st64`, or with `at` alone and then `ld8` to `ld64` | a store or a load of a register in the driver's own code, at a virtual address |
 //! | any other function with an offset | a register accessor of the driver |
 //!
 //! From the kernel's `include/trace/events/rwmmio.h` and `irq.h`, `Documentation/trace/kprobetrace.rst`, and the logs.
@@ -28,6 +29,24 @@ pub(super) enum What {
         width: u8,
         value: u64,
         config: bool,
+        module: u16,
+    },
+    /// A load of a register is about to be done, by the probe of this name.
+    Load {
+        probe: u16,
+        at: u64,
+    },
+    /// The load that the probe of this name told of is done.
+    Loaded {
+        probe: u16,
+        width: u8,
+        value: u64,
+        module: u16,
+    },
+    Store {
+        at: u64,
+        width: u8,
+        value: u64,
         module: u16,
     },
     Ioremap {
@@ -163,7 +182,10 @@ fn what(e: &Event<'_>, names: &mut Names) -> Option<Option<What>> {
         b"irq_handler_exit" | b"rwmmio_read" | b"rwmmio_post_write" => return Some(None),
         b"tracing_mark_write" => What::Mark(String::from_utf8_lossy(e.text).trim().into()),
         _ => match ftrace::probe(e.text) {
-            Some(p) => return probe(&p, names),
+            Some(p) => match instruction(e.name, &p, names) {
+                Some(what) => return Some(Some(what)),
+                None => return probe(&p, names),
+            },
             None => return Some(None),
         },
     }))
@@ -187,6 +209,39 @@ fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<What> {
         value: value & mask(width),
         config: memchr::memmem::find(place, b"pci_generic_config_").is_some(),
         module,
+    })
+}
+
+/// A load or store in the driver's code.
+fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<What> {
+    let field = |name: &[u8]| ftrace::field(p.fields, name);
+    let wide = |of: [&[u8]; 4]| {
+        let widths = [1u8, 2, 4, 8].into_iter().zip(of);
+        widths
+            .filter_map(|(width, name)| Some((width, field(name)? & mask(width))))
+            .next()
+    };
+    let module = p.module;
+    if let Some((width, value)) = wide([b"ld8", b"ld16", b"ld32", b"ld64"]) {
+        return Some(What::Loaded {
+            probe: names.number(name.strip_suffix(b"_ret").unwrap_or(name)),
+            width,
+            value,
+            module: names.number(module),
+        });
+    }
+    let at = field(b"at")?.wrapping_add(field(b"more").unwrap_or(0));
+    Some(match wide([b"st8", b"st16", b"st32", b"st64"]) {
+        Some((width, value)) => What::Store {
+            at,
+            width,
+            value,
+            module: names.number(module),
+        },
+        None => What::Load {
+            probe: names.number(name),
+            at,
+        },
     })
 }
 
@@ -377,6 +432,27 @@ mod tests {
         );
         assert_eq!(means("sched_switch: prev_comm=sh prev_pid=1"), None);
         assert_eq!(means("p: (some_function+0x0/0x10) a=1"), None);
+        assert_eq!(
+            means("insn4: (pl031_set_time+0x34/0x4c) at=0xffff80000805d000 more=8 st32=0x1ffffffff"),
+            Some(What::Store {
+                at: 0xffff_8000_0805_d008,
+                width: 4,
+                value: 0xffff_ffff,
+                module: 0
+            })
+        );
+        let load = means("insn5: (pl031_read_time+0x1c/0x44) at=0xffff80000805d000");
+        let at = 0xffff_8000_0805_d000;
+        assert_eq!(load, Some(What::Load { probe: 0, at }));
+        assert_eq!(
+            means("insn5_ret: (pl031_read_time+0x20/0x44) ld32=0x5"),
+            Some(What::Loaded {
+                probe: 0,
+                width: 4,
+                value: 5,
+                module: 1
+            })
+        );
         let names = [
             ("igb_rd32", 4),
             ("kbase_reg_read64", 8),

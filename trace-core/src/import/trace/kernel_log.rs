@@ -52,6 +52,8 @@ pub(super) struct KernelLog {
     ioremaps: HashMap<u64, Vec<(u64, u64)>>,
     dmas: HashMap<u64, Vec<(bool, u64)>>,
     calls: HashMap<u64, Vec<Open>>,
+    /// Loads in the driver's code whose value is not there yet, by the probes' names.
+    loads: HashMap<u64, Vec<(u16, u64)>>,
     /// Window of each instance of a driver's device.
     instances: HashMap<u64, Option<u16>>,
     /// Windows of configuration spaces.
@@ -62,6 +64,7 @@ pub(super) struct KernelLog {
     /// Accesses by the module that made them.
     modules: HashMap<u16, u64>,
     virtual_accesses: u64,
+    instructions: u64,
     accessor_calls: u64,
     unmapped: u64,
     alone: u64,
@@ -194,6 +197,28 @@ impl KernelLog {
                     (None, false) => self.unmapped += 1,
                 }
             }
+            What::Load { probe, at } => open(&mut self.loads, &head, (number(probe), at), &mut self.alone),
+            What::Loaded {
+                probe,
+                width,
+                value,
+                module,
+            } => {
+                let loads = self.loads.get_mut(&thread(&head));
+                let at = loads
+                    .as_ref()
+                    .and_then(|l| l.iter().rposition(|o| o.0 == number(probe)));
+                match loads.zip(at).map(|(l, at)| l.remove(at)) {
+                    Some((_, at)) => self.instruction(&head, false, at, (width, value), number(module), rows),
+                    None => self.alone += 1,
+                }
+            }
+            What::Store {
+                at,
+                width,
+                value,
+                module,
+            } => self.instruction(&head, true, at, (width, value), number(module), rows),
             What::Ioremap { physical, bytes } => {
                 rows.mark(head.time, format!("ioremap {physical:#x}, {bytes:#x} bytes"));
                 open(&mut self.ioremaps, &head, (physical, bytes), &mut self.alone);
@@ -281,6 +306,18 @@ impl KernelLog {
         }
     }
 
+    /// A load or store in the driver's code, when its value is known.
+    fn instruction(&mut self, head: &Head, write: bool, at: u64, of: (u8, u64), module: u16, rows: &mut Rows) {
+        self.instructions += 1;
+        match self.mapped_to(at) {
+            Some(physical) => {
+                *self.modules.entry(module).or_insert(0) += 1;
+                rows.access(write, head.time, At::Address(physical), of.0, of.1);
+            }
+            None => self.unmapped += 1,
+        }
+    }
+
     /// An access by a function of the driver, when its value is known.
     fn accessor(&mut self, head: &Head, call: Open, write: bool, value: u64, rows: &mut Rows) {
         let name = self.names.name(call.function);
@@ -326,14 +363,15 @@ impl KernelLog {
         let n = self.unmapped;
         note(
             n,
-            "rwmmio",
+            if self.virtual_accesses > 0 { "rwmmio" } else { "probes" },
             format!(
                 "{n} register accesses at addresses that no ioremap of the log tells of, those of other devices, were left out"
             ),
         );
         let open: usize = self.calls.values().map(Vec::len).sum::<usize>()
             + self.ioremaps.values().map(Vec::len).sum::<usize>()
-            + self.dmas.values().map(Vec::len).sum::<usize>();
+            + self.dmas.values().map(Vec::len).sum::<usize>()
+            + self.loads.values().map(Vec::len).sum::<usize>();
         let n = self.alone + open as u64;
         note(
             n,
@@ -406,7 +444,7 @@ impl Format for KernelLog {
 
     fn finish(self, log: &mut Log) {
         self.tell(log);
-        log.source = match (self.virtual_accesses, self.accessor_calls) {
+        log.source = match (self.virtual_accesses, self.accessor_calls + self.instructions) {
             (0, 0) => "ftrace",
             (0, _) => "kprobe",
             _ => "rwmmio",
@@ -423,7 +461,7 @@ impl Format for KernelLog {
             .max_by_key(|w| w.accesses);
         if let (Some(f), Some(Owner::Config { place })) = (&mut function, busiest.map(|w| w.owner)) {
             f.place = place;
-            if f.pci.address.is_empty() && self.virtual_accesses == 0 {
+            if f.pci.address.is_empty() && self.virtual_accesses + self.instructions == 0 {
                 f.pci.address = super::device::address(place);
             }
         }

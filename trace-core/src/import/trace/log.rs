@@ -107,6 +107,26 @@ impl Log {
         }));
     }
 
+    /// Takes out of losses that `totals` says what `places` says again, where it was lost.
+    pub(super) fn lost_once(&mut self, totals: impl Fn(&str) -> bool, places: impl Fn(&str) -> bool) {
+        let lost = |p: &Rows| -> u64 {
+            let all = p.lost.iter().filter(|l| places(&l.reason));
+            all.filter_map(|l| l.count).fold(0, u64::saturating_add)
+        };
+        let mut placed = self.pieces.iter().map(lost).fold(0, u64::saturating_add);
+        for p in &mut self.pieces {
+            p.lost.retain_mut(|l| {
+                let (true, Some(count)) = (totals(&l.reason), &mut l.count) else {
+                    return true;
+                };
+                let again = placed.min(*count);
+                placed -= again;
+                *count -= again;
+                again == 0 || *count > 0
+            });
+        }
+    }
+
     /// Tells how the file ended, and which lines were of no use.
     fn ended(&mut self, end: End) {
         if self.unusable.count > 0 {

@@ -12,7 +12,8 @@
 //!
 //! Numbers are hexadecimal, apart from widths, ids and times; times are seconds of the kernel's trace clock.
 //! An `UNKNOWN` line is an access whose instruction the tracer does not decode, and so has an address and no value.
-//! Lost events are a mark of time 0 that says `Lost N events.`
+//! Lost events are a mark of time 0 that says `Lost N events.`, and where they are missing `CPU:0 [LOST N EVENTS]`: the
+//! pipe that the log is read from puts it there, and the mark before.
 //! From the kernel's `Documentation/trace/mmiotrace.rst` and the logs themselves.
 
 use super::device::{Function, address};
@@ -306,5 +307,8 @@ impl Format for Mmiotrace {
             .map_or_else(|| SOURCE.to_owned(), |v| format!("{SOURCE} {v}"));
         log.windows = self.windows;
         log.functions = self.functions;
+        // The mark comes as soon as the tracer knows, before events that are older than the loss; the line of the pipe
+        // that tells of the same loss comes where it is.
+        log.lost_once(|l| l.starts_with("Lost "), |l| l.starts_with("[LOST"));
     }
 }
