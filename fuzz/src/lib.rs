@@ -20,6 +20,7 @@ pub mod messages;
 pub mod parts;
 pub mod plans;
 pub mod qemu;
+pub mod recorder;
 pub mod recordings;
 pub mod seeds;
 pub mod shader_code;
@@ -56,6 +57,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ppm", files::ppm),
     ("qemu", qemu::qemu),
     ("raw_memory", recordings::raw_memory),
+    ("record_changes", recorder::record_changes),
+    ("record_machine", recorder::record_machine),
     ("register_map", machine::register_map),
     ("shader_code", shader_code::shader_code),
     ("shader_job", shader_job::shader_job),

@@ -6,6 +6,7 @@ mod machine;
 mod messages;
 mod plans;
 mod qemu;
+mod recorder;
 mod recordings;
 mod shader_code;
 mod shader_job;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Seed> {
     messages::add(&mut add);
     plans::add(&mut add);
     qemu::add(&mut add);
+    recorder::add(&mut add);
     recordings::add(&mut add);
     shader_code::add(&mut add);
     shader_job::add(&mut add);

@@ -31,7 +31,7 @@ pub(crate) fn check(kernel: &dyn Kernel, device: &Device) -> Result<(), RecordEr
 }
 
 /// The frame buffers of the device: `fb0`.
-fn frame_buffers(kernel: &dyn Kernel, device: &Device) -> Vec<String> {
+pub(crate) fn frame_buffers(kernel: &dyn Kernel, device: &Device) -> Vec<String> {
     let mut all = names(kernel, "/sys/class/graphics");
     all.retain(|fb| {
         let of = crate::kernel::link_name(kernel, &format!("/sys/class/graphics/{fb}/device"));

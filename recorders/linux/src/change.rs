@@ -1,7 +1,7 @@
 //! One change of the machine: what it was before, and how it is undone. Undoing twice, or what was never done, does
 //! nothing.
 
-use crate::kernel::{Kernel, link_name, text};
+use crate::kernel::{Kernel, link_name, names, text};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,6 +11,8 @@ use std::time::Duration;
 /// Time between two tries of what the kernel says is busy, and how many there are: ten seconds.
 const TICK: Duration = Duration::from_millis(50);
 const TRIES: u32 = 200;
+/// Time between two looks that find nothing.
+const SOON: Duration = Duration::from_millis(5);
 /// Tries after which a process that was asked to end is killed: three seconds.
 const PATIENCE: u32 = 60;
 /// What the kernel shows where no driver is prescribed.
@@ -69,7 +71,16 @@ pub enum Change {
         /// When it was started, in the kernel's ticks: numbers are used again.
         started: u64,
     },
+    /// A command was started: it and every process that comes of it have this mark in their environment.
+    Command {
+        /// What [`MARK`] is set to.
+        mark: String,
+    },
 }
+
+/// Variable of the environment by which the processes of a recorded command are known, whatever session or group they
+/// are in and whose children they have become.
+pub const MARK: &str = "KINESCOPE_RECORDING";
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,6 +92,7 @@ impl fmt::Display for Change {
             Self::Bound { driver, device, .. } => write!(f, "unbinding {device} from {driver}"),
             Self::Module { name } => write!(f, "taking the module {name} out"),
             Self::Process { pid, .. } => write!(f, "ending process {pid}"),
+            Self::Command { .. } => f.write_str("ending the command and what it started"),
         }
     }
 }
@@ -128,6 +140,46 @@ pub(crate) fn started(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// The living processes that have a mark in their environment.
+fn marked(kernel: &dyn Kernel, mark: &str) -> Vec<(u32, u64)> {
+    let wanted = format!("{MARK}={mark}");
+    let all = names(kernel, "/proc").into_iter().filter_map(|name| {
+        let pid: u32 = name.parse().ok()?;
+        // One that has ended has none.
+        let environment = kernel.bytes(&format!("/proc/{pid}/environ")).ok()?;
+        let has = environment.split(|b| *b == 0).any(|v| v == wanted.as_bytes());
+        has.then(|| Some((pid, started(kernel, pid)?)))?
+    });
+    all.collect()
+}
+
+/// Ends what has a mark: asks each process once, and kills what is still there after a while. A process that is about to
+/// start another may have done so between two looks, so nothing must be found twice.
+fn end_marked(kernel: &dyn Kernel, mark: &str) -> io::Result<()> {
+    let mut asked = Vec::new();
+    let mut quiet = 0;
+    for n in 0..TRIES {
+        let living = marked(kernel, mark);
+        quiet = if living.is_empty() { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            return Ok(());
+        }
+        for process in living {
+            let kill = n >= PATIENCE;
+            if !kill && asked.contains(&process) {
+                continue;
+            }
+            asked.push(process);
+            match kernel.end(process.0, kill) {
+                Err(e) if e.raw_os_error() != Some(Errno::SRCH.raw_os_error()) => return Err(e),
+                _ => {}
+            }
+        }
+        kernel.pause(if quiet > 0 { SOON } else { TICK });
+    }
+    Err(Errno::BUSY.into())
+}
+
 impl Change {
     /// Undoes it.
     ///
@@ -171,6 +223,7 @@ impl Change {
                 true => kernel.unload(name),
                 false => Ok(()),
             }),
+            Self::Command { mark } => end_marked(kernel, mark),
             Self::Process { pid, started: at } => {
                 for n in 0..TRIES {
                     if started(kernel, *pid) != Some(*at) {
@@ -187,5 +240,43 @@ impl Change {
                 Err(Errno::BUSY.into())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Machine;
+    use std::process::{Command, Stdio};
+
+    /// Whatever a command started goes with it: in a session of its own, as nobody's child, deaf to requests.
+    #[test]
+    fn all_that_a_command_started_is_ended_with_it() {
+        let kernel = Machine::default();
+        let mark = format!("test-{}", std::process::id());
+        let script =
+            "setsid sh -c 'trap \"\" TERM; echo >&2; while :; do sleep 1; done' & (sleep 600 &) ; exec sleep 600";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .env(MARK, &mark)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The deaf one says when it is.
+        let mut line = [0];
+        io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut line).unwrap();
+        for _ in 0..200 {
+            if marked(&kernel, &mark).len() >= 4 {
+                break;
+            }
+            std::thread::sleep(TICK);
+        }
+        assert!(marked(&kernel, &mark).len() >= 4, "{:?}", marked(&kernel, &mark));
+        let reaped = std::thread::spawn(move || child.wait().unwrap());
+        Change::Command { mark: mark.clone() }.undo(&kernel).unwrap();
+        assert_eq!(marked(&kernel, &mark), []);
+        reaped.join().unwrap();
+        // Nothing is left to do, and nobody else is meant.
+        Change::Command { mark }.undo(&kernel).unwrap();
     }
 }

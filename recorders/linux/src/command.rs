@@ -1,6 +1,7 @@
 //! The command that is run while the device is traced: found before anything is changed, left alone while it runs,
 //! ended when the recording is asked to end.
 
+use crate::change::MARK;
 use crate::error::RecordError;
 use crate::plan::Stop;
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,14 +46,15 @@ pub(crate) fn find(command: &[String]) -> Result<Option<PathBuf>, RecordError> {
         .ok_or_else(|| refuse("no folder of PATH has such a program"))
 }
 
-/// Starts a command whose program was found.
+/// Starts a command whose program was found. It has `mark` in its environment, and what it starts has it too.
 ///
 /// # Errors
 /// When the system does not run it.
-pub(crate) fn start(program: &Path, command: &[String]) -> Result<Child, RecordError> {
+pub(crate) fn start(program: &Path, command: &[String], mark: &str) -> Result<Child, RecordError> {
     let arguments = command.get(1..).unwrap_or_default();
     Command::new(program)
         .args(arguments)
+        .env(MARK, mark)
         .spawn()
         .map_err(|e| RecordError::Command {
             command: program.display().to_string(),
@@ -122,10 +124,10 @@ mod tests {
         let stop = Stop::default();
         let command = of(&["sh", "-c", "exit 3"]);
         let program = find(&command).unwrap().unwrap();
-        assert_eq!(wait(&mut start(&program, &command).unwrap(), &stop).unwrap(), 3);
+        assert_eq!(wait(&mut start(&program, &command, "").unwrap(), &stop).unwrap(), 3);
         let command = of(&["sleep", "60"]);
         let program = find(&command).unwrap().unwrap();
-        let mut child = start(&program, &command).unwrap();
+        let mut child = start(&program, &command, "").unwrap();
         stop.ask(15);
         assert_eq!(wait(&mut child, &stop).unwrap(), 128 + 15);
     }

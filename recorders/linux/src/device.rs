@@ -205,7 +205,7 @@ fn platform(kernel: &dyn Kernel, target: &Target, name: &str) -> Result<Device, 
                 ));
             };
             let mut told = tree::device(kernel, &node);
-            told.irqs = tree::irqs(kernel, &device);
+            told.irqs = tree::irqs(kernel, &device, None);
             return Ok(Device {
                 bus,
                 name: device,

@@ -1,7 +1,7 @@
 //! A kernel for tests: a tree of files in memory that answers to binding, probes, instances, modules and tracers as the
 //! kernel does, keeps what was done to it, and fails when it is told to.
 
-use crate::kernel::Kernel;
+use crate::kernel::{FrameBuffer, Kernel};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -373,9 +373,17 @@ impl Kernel for Fake {
         match self.state().nodes.get(path) {
             Some(Node::File(bytes)) => Ok(bytes.clone()),
             // What the machine tells of processes is what it tells of those of the test.
-            None if path.starts_with("/proc/") && path.ends_with("/stat") => std::fs::read(path),
+            None if path.starts_with("/proc/") && (path.ends_with("/stat") || path.ends_with("/environ")) => {
+                std::fs::read(path)
+            }
             _ => Err(Errno::NOENT.into()),
         }
+    }
+
+    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let all = self.bytes(path)?;
+        let rest = all.get(usize::try_from(at).unwrap()..).unwrap_or_default();
+        Ok(rest.get(..bytes).unwrap_or(rest).to_vec())
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
@@ -428,6 +436,13 @@ impl Kernel for Fake {
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        if path == "/proc" {
+            let mut all = crate::kernel::Machine::default().list(path)?;
+            let state = self.state();
+            let own = state.nodes.keys().filter_map(|k| k.strip_prefix("/proc/"));
+            all.extend(own.filter(|n| !n.contains('/')).map(str::to_owned));
+            return Ok(all);
+        }
         let below = format!("{path}/");
         let state = self.state();
         let all = state.nodes.keys().filter_map(|k| k.strip_prefix(&below));
@@ -495,6 +510,19 @@ impl Kernel for Fake {
 
     fn end(&self, pid: u32, kill: bool) -> io::Result<()> {
         crate::kernel::Machine::default().end(pid, kill)
+    }
+
+    fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer> {
+        self.bytes(path)?;
+        Ok(FrameBuffer {
+            width: 2,
+            height: 1,
+            left: 0,
+            top: 0,
+            bits: 32,
+            channels: [(16, 8), (8, 8), (0, 8)],
+            palette: None,
+        })
     }
 
     fn is_root(&self) -> bool {

@@ -25,8 +25,8 @@ pub(crate) fn stem(output: &Path) -> String {
     output.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The log's names, each by its ending: the log, what is beside it, the device's windows.
-pub(crate) const ENDINGS: [&str; 3] = [".txt", ".aux.txt", ".resource.txt"];
+/// The log's names, each by its ending: the log, what is beside it, the device's windows, the picture of the end.
+pub(crate) const ENDINGS: [&str; 4] = [".txt", ".aux.txt", ".resource.txt", ".ppm"];
 
 /// Makes a recording of the log and writes it. The log is then gone, or kept beside it; when no recording can be made it
 /// stays where it is.

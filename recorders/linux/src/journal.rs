@@ -256,7 +256,10 @@ impl Journal {
     /// Ends the processes that were started, before all else: what is left of the trace then has an end.
     pub(crate) fn end_processes(&mut self, kernel: &dyn Kernel) {
         for number in 0..self.changes.len() {
-            if matches!(self.changes.get(number), Some((Change::Process { .. }, false))) {
+            if matches!(
+                self.changes.get(number),
+                Some((Change::Process { .. } | Change::Command { .. }, false))
+            ) {
                 // Undoing everything tries it again and tells.
                 let _ = self.undo_one(kernel, number);
             }
@@ -310,6 +313,14 @@ pub(crate) struct Parsed {
     job: Option<Job>,
     ended: bool,
     pub(crate) changes: Vec<(Change, bool)>,
+}
+
+/// The changes that a list of changes says, those that are undone too.
+///
+/// # Errors
+/// The number of the line that is wrong, and why.
+pub fn changes(bytes: &[u8]) -> Result<Vec<Change>, (usize, String)> {
+    Ok(parse(bytes)?.changes.into_iter().map(|(change, _)| change).collect())
 }
 
 /// Reads a list. An error is the number of the line that is wrong, and why; a last line that is not whole is left out.

@@ -5,15 +5,36 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Most bytes of a file that is read whole; the longest, a distribution's `modules.alias`, has some two MiB.
 pub const MOST: u64 = 16 << 20;
+/// Most bytes of a part of a file: as much as the picture of a screen may have in a recording.
+pub const MOST_AT: usize = 64 << 20;
 /// Most names of a folder.
 const MOST_NAMES: usize = 1 << 16;
+
+/// Geometry of a frame buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameBuffer {
+    /// Pixels of a line that are shown.
+    pub width: u32,
+    /// Lines that are shown.
+    pub height: u32,
+    /// First pixel of a line that is shown.
+    pub left: u32,
+    /// First line that is shown.
+    pub top: u32,
+    /// Bits of a pixel.
+    pub bits: u32,
+    /// Lowest bit and number of bits of red, green and blue.
+    pub channels: [(u32, u32); 3],
+    /// The colours, where pixels are their numbers.
+    pub palette: Option<Vec<[u8; 3]>>,
+}
 
 /// A Linux machine, by the paths that it has itself.
 pub trait Kernel: Send + Sync {
@@ -30,6 +51,12 @@ pub trait Kernel: Send + Sync {
     /// # Errors
     /// When it cannot be read.
     fn bytes(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// At most `bytes` bytes of a file from a place in it on, and [`MOST_AT`] at most.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 
     /// Writes to a file that is there, in one piece, as the kernel's files want it.
     ///
@@ -87,6 +114,12 @@ pub trait Kernel: Send + Sync {
     /// # Errors
     /// What the kernel makes of it.
     fn end(&self, pid: u32, kill: bool) -> io::Result<()>;
+
+    /// What a frame buffer device shows, and how.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer>;
 
     /// Whether the caller may change drivers and tracers.
     fn is_root(&self) -> bool;
@@ -152,6 +185,22 @@ impl Kernel for Machine {
         let mut bytes = Vec::new();
         File::open(self.path(path))?.take(MOST).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let file = File::open(self.path(path))?;
+        let mut all = vec![0; bytes.min(MOST_AT)];
+        let mut done = 0;
+        while let Some(rest) = all.get_mut(done..).filter(|r| !r.is_empty()) {
+            match file.read_at(rest, at.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        all.truncate(done);
+        Ok(all)
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
@@ -224,6 +273,10 @@ impl Kernel for Machine {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         let signal = if kill { Signal::KILL } else { Signal::TERM };
         Ok(kill_process(pid, signal)?)
+    }
+
+    fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer> {
+        crate::fbdev::told(&File::open(self.path(path))?)
     }
 
     fn is_root(&self) -> bool {

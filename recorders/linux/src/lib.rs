@@ -9,6 +9,9 @@
 //! | `driver`, `modules` | which driver it gets, and where that comes from |
 //! | `busy` | who else uses the device |
 //! | `method`, `probes` | what sees the accesses |
+//! | `code`, `instructions` | a driver's accesses in its own code, where no function is left to be probed |
+//! | `btf` | where the fields of the kernel's structures lie |
+//! | `frame`, `fbdev` | the picture that a display shows at the end |
 //! | `change`, `journal` | what is changed, written down before it is, and undone |
 //! | `guard` | the process that undoes it when the recorder is killed |
 //! | `stream` | a trace on its way into a file |
@@ -19,18 +22,23 @@
 //!
 //! Methods: the kernel's mmiotrace (x86), its `rwmmio` events (a kernel built with `CONFIG_TRACE_MMIO_ACCESS`), or
 //! probes of a driver's own accessors. No kernel is patched.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod btf;
 mod busy;
 mod change;
+mod code;
 mod command;
 mod device;
 mod driver;
 mod error;
 #[cfg(test)]
 mod fake;
+mod fbdev;
 mod finish;
+mod frame;
 mod guard;
+mod instructions;
 mod journal;
 mod kernel;
 mod method;
@@ -41,12 +49,14 @@ mod session;
 mod stream;
 mod tree;
 
+pub use btf::offset_of;
 pub use change::Change;
 pub use device::{Device, Target};
 pub use error::RecordError;
 pub use guard::{Guard, keep_watch};
-pub use journal::{Job, Journal, RUN_FOLDER};
-pub use kernel::{Kernel, Machine};
+pub use instructions::{Acquires, Instruction, accesses};
+pub use journal::{Job, Journal, RUN_FOLDER, changes};
+pub use kernel::{FrameBuffer, Kernel, Machine};
 pub use method::{Ability, Method};
 pub use plan::{Request, Stop, check};
 pub use probes::Accessor;

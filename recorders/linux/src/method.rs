@@ -1,5 +1,6 @@
 //! What sees the accesses on this machine: mmiotrace, `rwmmio` events, or probes of accessors; and why not.
 
+use crate::code;
 use crate::kernel::{Kernel, text};
 use crate::probes::{self, Accessor};
 use std::fmt;
@@ -55,6 +56,19 @@ pub struct Ability {
     pub told: Result<String, String>,
 }
 
+/// What a method is sought for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought<'a> {
+    /// What the driver is known as.
+    pub(crate) driver: &'a str,
+    /// The module that it is in; `None` when it is built into the kernel.
+    pub(crate) module: Option<&'a str>,
+    /// Accessors that a person named.
+    pub(crate) accessors: &'a [Accessor],
+    /// Patterns of functions that a person named.
+    pub(crate) functions: &'a [String],
+}
+
 /// The tracing files; `None` where they are not mounted.
 pub(crate) fn tracing(kernel: &dyn Kernel) -> Option<&'static str> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -63,8 +77,9 @@ pub(crate) fn tracing(kernel: &dyn Kernel) -> Option<&'static str> {
         .find(|p| kernel.exists(&format!("{p}/current_tracer")))
 }
 
-/// What each method can do for a driver, given accessors that a person named.
-pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, driver: &str, accessors: &[Accessor]) -> Vec<Ability> {
+/// What each method can do for a driver.
+pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, sought: &Sought<'_>) -> Vec<Ability> {
+    let Sought { driver, accessors, .. } = *sought;
     let (release, architecture) = kernel.release();
     let tracers = text(kernel, &format!("{tracing}/available_tracers")).unwrap_or_default();
     let mmiotrace = match tracers.split_whitespace().any(|t| t == "mmiotrace") {
@@ -86,6 +101,12 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, driver: &str, access
         Err(format!("the kernel {release} was built without CONFIG_KPROBE_EVENTS"))
     } else if probes::arguments(&architecture).is_none() {
         Err(format!("how {architecture} passes arguments is not known here"))
+    } else if !sought.functions.is_empty() && accessors.is_empty() {
+        inlined(
+            kernel,
+            &architecture,
+            &format!("functions named {}", sought.functions.join(", ")),
+        )
     } else if !accessors.is_empty() {
         Ok(format!("calls of {}", functions(accessors)))
     } else if !known.is_empty() {
@@ -93,8 +114,14 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, driver: &str, access
             "calls of {}, accessors of {driver} that are known; others are not seen",
             functions(&known)
         ))
+    } else if let (Some(module), "aarch64") = (sought.module, architecture.as_str()) {
+        inlined(kernel, &architecture, &format!("the module {module}"))
     } else {
-        let why = format!("no accessors of {driver} are known; --accessor FUNCTION:OFFSET[:VALUE] names some");
+        let mut why = format!("no accessors of {driver} are known; --accessor FUNCTION:OFFSET[:VALUE] names some");
+        if architecture == "aarch64" {
+            why += "; --functions PATTERN names functions of the driver, which is built into this kernel, as in \
+                    --functions 'pl031_*'";
+        }
         Err(why)
     };
     let told = [mmiotrace, rwmmio, kprobes];
@@ -103,6 +130,21 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, driver: &str, access
         .zip(told)
         .map(|(method, told)| Ability { method, told })
         .collect()
+}
+
+/// Whether loads and stores in the code of `whose` can be probed.
+fn inlined(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<String, String> {
+    if architecture != "aarch64" {
+        return Err(format!(
+            "loads and stores in a driver's own code are found on arm64 alone, and this machine is {architecture}"
+        ));
+    }
+    if !kernel.exists(code::CORE) {
+        return Err("the kernel shows its code nowhere (/proc/kcore: CONFIG_PROC_KCORE)".into());
+    }
+    Ok(format!(
+        "loads and stores beside the barriers of readl and writel in {whose}; those of their _relaxed forms are not seen"
+    ))
 }
 
 /// Chooses the method: the one that was asked for, probes where accessors were named, else the fullest that there is.
@@ -144,7 +186,15 @@ mod tests {
     #[test]
     fn the_fullest_method_is_chosen_and_others_say_why_not() {
         let pc = Fake::pc();
-        let all = abilities(&pc, tracing(&pc).unwrap(), "radeonfb", &[]);
+        fn sought<'a>(driver: &'a str, accessors: &'a [Accessor]) -> Sought<'a> {
+            Sought {
+                driver,
+                module: None,
+                accessors,
+                functions: &[],
+            }
+        }
+        let all = abilities(&pc, tracing(&pc).unwrap(), &sought("radeonfb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Mmiotrace));
         let why = choose(&all, Some(Method::Rwmmio), false).unwrap_err();
         assert!(
@@ -156,13 +206,14 @@ mod tests {
         assert!(why.contains("mmiotrace is there (--with mmiotrace)"), "{why}");
         let why = choose(&all, Some(Method::Kprobes), false).unwrap_err();
         assert!(why.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{why}");
-        let all = abilities(&pc, tracing(&pc).unwrap(), "x", &["x_rd32:2".parse().unwrap()]);
+        let all = abilities(&pc, tracing(&pc).unwrap(), &sought("x", &["x_rd32:2".parse().unwrap()]));
         assert_eq!(choose(&all, None, true), Ok(Method::Kprobes));
         let board = Fake::board();
-        let all = abilities(&board, tracing(&board).unwrap(), "rtc-pl031", &[]);
+        let all = abilities(&board, tracing(&board).unwrap(), &sought("rtc-pl031", &[]));
         let why = choose(&all, None, false).unwrap_err();
         assert!(why.contains("x86 alone, and this machine is aarch64"), "{why}");
-        let all = abilities(&board, tracing(&board).unwrap(), "igb", &[]);
+        assert!(why.contains("--functions 'pl031_*'"), "{why}");
+        let all = abilities(&board, tracing(&board).unwrap(), &sought("igb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Kprobes));
         assert_eq!(tracing(&Fake::default()), None);
     }

@@ -1,5 +1,6 @@
 //! What is to be recorded, and what would be done for it: found out before anything is changed on the machine.
 
+use crate::btf;
 use crate::busy;
 use crate::change::driver_of;
 use crate::command;
@@ -33,6 +34,8 @@ pub struct Request {
     pub method: Option<Method>,
     /// Accessors of the driver.
     pub accessors: Vec<Accessor>,
+    /// Patterns of the names of functions whose loads and stores of registers are probed (arm64).
+    pub functions: Vec<String>,
     /// The command and its arguments; may be empty.
     pub command: Vec<String>,
     /// The recording to write.
@@ -81,8 +84,21 @@ pub(crate) struct Plan {
     pub(crate) choice: Choice,
     pub(crate) method: Method,
     pub(crate) probes: Vec<Probe>,
+    /// Whose code is looked through for loads and stores of registers, when the driver is there.
+    pub(crate) code: Option<Code>,
+    /// What is not seen for certain.
+    pub(crate) notes: Vec<String>,
     /// The command's program.
     pub(crate) program: Option<PathBuf>,
+}
+
+/// Functions whose loads and stores of registers are probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// All of this module, where no patterns are named.
+    pub(crate) module: Option<String>,
+    /// Patterns of their names.
+    pub(crate) patterns: Vec<String>,
 }
 
 /// Tells what this machine can do for a device: lines for a person, and each method's ability.
@@ -94,6 +110,7 @@ pub fn check(
     target: &Target,
     named: Option<&str>,
     accessors: &[Accessor],
+    functions: &[String],
 ) -> Result<(Vec<String>, Vec<Ability>), RecordError> {
     let device = Device::find(kernel, target)?;
     let tracing = method::tracing(kernel).ok_or(RecordError::NoTracing)?;
@@ -110,8 +127,10 @@ pub fn check(
     if let Err(e) = busy::check(kernel, &device) {
         lines.push(e.to_string());
     }
+    let mut module = None;
     let driver = match driver::choose(kernel, &device, named) {
         Ok(choice) => {
+            module = choice.module(kernel, &device);
             lines.push(match &choice {
                 Choice::Registered(name) => format!("would be bound to {name}"),
                 Choice::Module(module) => {
@@ -125,7 +144,13 @@ pub fn check(
             named.unwrap_or("its driver").to_owned()
         }
     };
-    Ok((lines, method::abilities(kernel, tracing, &driver, accessors)))
+    let sought = method::Sought {
+        driver: &driver,
+        module: module.as_deref(),
+        accessors,
+        functions,
+    };
+    Ok((lines, method::abilities(kernel, tracing, &sought)))
 }
 
 /// What the machine is called.
@@ -161,11 +186,20 @@ impl Plan {
         }
         let module = choice.module(kernel, &device);
         let known_as = module.clone().unwrap_or_else(|| choice.name().to_owned());
-        let abilities = method::abilities(kernel, tracing, &known_as, &request.accessors);
-        let method = method::choose(&abilities, request.method, !request.accessors.is_empty());
+        let sought = method::Sought {
+            driver: &known_as,
+            module: module.as_deref(),
+            accessors: &request.accessors,
+            functions: &request.functions,
+        };
+        let abilities = method::abilities(kernel, tracing, &sought);
+        let named = !request.accessors.is_empty() || !request.functions.is_empty();
+        let method = method::choose(&abilities, request.method, named);
         let method = method.map_err(RecordError::NoMethod)?;
         let architecture = kernel.release().1;
         let mut all = Vec::new();
+        let mut code = None;
+        let mut notes = Vec::new();
         if let Some(arguments) = probes::arguments(&architecture) {
             if method == Method::Kprobes {
                 let known = probes::known(&known_as);
@@ -177,13 +211,32 @@ impl Plan {
                 for (number, a) in accessors.iter().enumerate() {
                     all.extend(a.probes(number, module.as_deref(), &arguments));
                 }
+                if accessors.is_empty() || !request.functions.is_empty() {
+                    code = Some(Code {
+                        module: module.clone(),
+                        patterns: request.functions.clone(),
+                    });
+                }
             }
             let place = match &device.hardware {
                 Hardware::Pci(f) => probes::place(&f.address),
                 Hardware::Platform(_) => None,
             };
             let mapped = method != Method::Mmiotrace;
-            all.extend(probes::beside(&device.name, place, mapped, &architecture, &arguments));
+            let name_at = btf::device_name(kernel);
+            if name_at.is_none() {
+                notes.push(
+                    "memory for the device: this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so where a \
+                     device's name lies is assumed"
+                        .to_owned(),
+                );
+            }
+            let of = probes::Of {
+                device: &device.name,
+                name_at: name_at.unwrap_or(0),
+                place,
+            };
+            all.extend(probes::beside(&of, mapped, &architecture, &arguments));
         }
         Ok(Self {
             tracing,
@@ -191,6 +244,8 @@ impl Plan {
             choice,
             method,
             probes: all,
+            code,
+            notes,
             program,
         })
     }
@@ -200,7 +255,9 @@ impl Plan {
         match self.method {
             Method::Mmiotrace => false,
             Method::Rwmmio => probe.name.starts_with("ioremap_prot"),
-            Method::Kprobes => probe.name.starts_with("access"),
+            Method::Kprobes => {
+                probe.name.starts_with("access") || self.code.is_some() && probe.name.starts_with("ioremap_prot")
+            }
         }
     }
 }
@@ -222,7 +279,7 @@ pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result
     let (release, architecture) = kernel.release();
     let instance = format!("{}/instances/{GROUP}/trace_pipe", plan.tracing);
     let name = |ending: &str| format!("{stem}{ending}");
-    let [log, auxiliary, _] = finish::ENDINGS;
+    let [log, auxiliary, ..] = finish::ENDINGS;
     let traces = match plan.method {
         Method::Mmiotrace => vec![
             (format!("{}/trace_pipe", plan.tracing), name(log)),
@@ -245,6 +302,7 @@ pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result
             architecture,
             driver: plan.choice.name().to_owned(),
             command: request.command.clone(),
+            unobserved: plan.notes.clone(),
             ..Capture::default()
         },
         traces,

@@ -131,15 +131,18 @@ impl Accessor {
     }
 }
 
+/// Whose events beside registers count.
+pub(crate) struct Of<'a> {
+    /// The device's name.
+    pub(crate) device: &'a str,
+    /// Where in a device's structure the pointer to its name lies.
+    pub(crate) name_at: u64,
+    /// Bus, and device and function as one number, of a PCI function.
+    pub(crate) place: Option<(u32, u32)>,
+}
+
 /// What happens beside registers. `mapped`: also which addresses the driver maps, where the log itself does not tell.
-/// `place`: bus and device-function of a PCI function.
-pub(crate) fn beside(
-    device: &str,
-    place: Option<(u32, u32)>,
-    mapped: bool,
-    architecture: &str,
-    arguments: &[&str; 6],
-) -> Vec<Probe> {
+pub(crate) fn beside(of: &Of<'_>, mapped: bool, architecture: &str, arguments: &[&str; 6]) -> Vec<Probe> {
     let [a0, a1, a2, a3, a4, a5] = arguments;
     let mut all = Vec::new();
     let mut add = |name: &str, line: String, filter: String| {
@@ -167,9 +170,9 @@ pub(crate) fn beside(
             );
         }
     }
-    // A device's first word points to an object whose first word points to its name: so calls for it alone count.
-    let named = format!("name=+0(+0({a0})):string");
-    let of_device = format!("name==\"{device}\"");
+    // Calls for the device alone count: those whose first argument has its name.
+    let named = format!("name=+0(+{}({a0})):string", of.name_at);
+    let of_device = format!("name==\"{}\"", of.device);
     add(
         "dma_alloc",
         format!("p:{GROUP}/dma_alloc dma_alloc_attrs dev={a0}:x64 size={a1}:u64 {named}"),
@@ -197,7 +200,7 @@ pub(crate) fn beside(
         format!("p:{GROUP}/request_irq request_threaded_irq irq={a0}:u32 handler={a1}:x64"),
         String::new(),
     );
-    if let Some((bus, devfn)) = place.filter(|_| architecture == "x86_64") {
+    if let Some((bus, devfn)) = of.place.filter(|_| architecture == "x86_64") {
         let fields = format!("seg={a0}:u32 bus={a1}:u32 devfn={a2}:x32 reg={a3}:x32 len={a4}:u32");
         let filter = format!("bus=={bus} && devfn=={devfn}");
         add(
@@ -257,13 +260,28 @@ mod tests {
     #[test]
     fn what_is_beside_registers_counts_for_the_device_alone() {
         let x86 = arguments("x86_64").unwrap();
-        let all = beside("0000:00:03.0", place("0000:00:03.0"), false, "x86_64", &x86);
+        let device = Of {
+            device: "0000:00:03.0",
+            name_at: 8,
+            place: place("0000:00:03.0"),
+        };
+        let all = beside(&device, false, "x86_64", &x86);
         let of = |name: &str| all.iter().find(|p| p.name == name).unwrap();
         assert_eq!(of("config_write").filter, "bus==0 && devfn==24");
         assert_eq!(of("dma_alloc").filter, "name==\"0000:00:03.0\"");
+        assert!(of("dma_alloc").line.ends_with(" name=+0(+8(%di)):string"));
         assert!(all.iter().all(|p| p.line.contains(&format!(":{} ", p.full_name()))));
         assert!(!all.iter().any(|p| p.name == "ioremap"));
-        let arm = beside("x", None, true, "aarch64", &arguments("aarch64").unwrap());
+        let arm = beside(
+            &Of {
+                device: "x",
+                name_at: 0,
+                place: None,
+            },
+            true,
+            "aarch64",
+            &arguments("aarch64").unwrap(),
+        );
         assert!(
             arm.iter()
                 .any(|p| p.line == "p:kinescope/ioremap_prot ioremap_prot phys=%x0:x64 size=%x1:x64")

@@ -1,20 +1,25 @@
 //! One recording, from the first change of the machine to the last one undone.
 
-use crate::change::Change;
+use crate::busy;
+use crate::change::{Change, started};
+use crate::code::{self, CORE, Core};
 use crate::command;
-use crate::driver;
+use crate::driver::{self, Choice};
 use crate::error::RecordError;
-use crate::finish;
 use crate::guard::{self, Guard};
+use crate::instructions::{self, Acquires};
 use crate::journal::{Journal, Lock};
 use crate::kernel::{Kernel, names, text};
 use crate::method::{self, Method};
 use crate::plan::{Plan, Request, Stop, job};
-use crate::probes::GROUP;
+use crate::probes::{GROUP, Probe};
 use crate::stream::{self, END_MARK, Stream};
+use crate::tree;
+use crate::{finish, frame};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use trace_core::recording::Capture;
+use trace_core::recording::{Capture, Hardware};
 
 /// Most bytes of the tracer's buffers unless a person says otherwise; a quarter of the memory that is free where that is
 /// less.
@@ -27,6 +32,11 @@ const AUXILIARY: u64 = 16;
 const TICK: Duration = Duration::from_millis(10);
 /// Interrupts that are told apart by a filter, at most.
 const MOST_IRQS: usize = 32;
+
+/// Most loads and stores that get probes.
+const MOST_INSTRUCTIONS: usize = 2000;
+/// Most functions that are told.
+const MOST_TOLD: usize = 8;
 
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +92,9 @@ pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Rec
                 request,
                 plan: &plan,
                 journal: &mut journal,
+                instructions: Vec::new(),
+                within: Vec::new(),
+                tracer: None,
             }
             .run(stop);
             (guard, ran)
@@ -130,6 +143,12 @@ struct Session<'a> {
     request: &'a Request,
     plan: &'a Plan,
     journal: &'a mut Journal,
+    /// Probes of loads and stores in the driver's code, once that is there.
+    instructions: Vec<Probe>,
+    /// The function of each of these loads and stores, by its number.
+    within: Vec<String>,
+    /// Number of the change that set the kernel's one tracer.
+    tracer: Option<usize>,
 }
 
 impl Session<'_> {
@@ -151,6 +170,7 @@ impl Session<'_> {
     fn run(&mut self, stop: &Stop) -> Result<(), RecordError> {
         self.windows()?;
         driver::unbind(self.kernel, self.journal, &self.plan.device)?;
+        self.instructions()?;
         self.probes()?;
         let streams = self.trace()?;
         let mut capture = self.journal.job.capture.clone();
@@ -163,13 +183,43 @@ impl Session<'_> {
         } else if let Some(signal) = stop.asked() {
             capture.cut = Some(format!("the recorder was asked to end (signal {signal})"));
         }
-        self.journal.ended(capture)?;
+        self.journal.ended(capture.clone())?;
+        // The picture is that of the last event: a trace that was cut ends before what is shown.
+        if ran.is_ok() && capture.cut.is_none() {
+            self.picture(capture)?;
+        }
         ran
+    }
+
+    /// Leaves the picture that the device shows beside the log. The tracer is at rest from here on: it would see the
+    /// reading, which takes a fault an access.
+    fn picture(&mut self, mut capture: Capture) -> Result<(), RecordError> {
+        let (kernel, device) = (self.kernel, &self.plan.device);
+        if busy::frame_buffers(kernel, device).is_empty() {
+            return Ok(());
+        }
+        if let Some(number) = self.tracer {
+            self.journal.undo_one(kernel, number)?;
+        }
+        match frame::picture(kernel, device) {
+            Some(Ok(picture)) => {
+                let job = &self.journal.job;
+                let path = job
+                    .folder
+                    .join(format!("{}{}", finish::stem(&job.output), finish::ENDINGS[3]));
+                std::fs::write(&path, picture.to_ppm()).map_err(|e| RecordError::file(&path, e))
+            }
+            Some(Err(why)) => {
+                capture.unobserved.push(format!("the picture at the end: {why}"));
+                self.journal.ended(capture)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Leaves the function's windows beside the log, which does not tell them in every form.
     fn windows(&self) -> Result<(), RecordError> {
-        if self.plan.method == Method::Mmiotrace {
+        if self.plan.method == Method::Mmiotrace || !matches!(self.plan.device.hardware, Hardware::Pci(_)) {
             return Ok(());
         }
         if let Ok(text) = self.kernel.read(&format!("{}/resource", self.plan.device.folder())) {
@@ -184,11 +234,65 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Finds the loads and stores of registers in the driver's code. A driver that is not loaded yet is loaded for it, and
+    /// takes no device by that.
+    fn instructions(&mut self) -> Result<(), RecordError> {
+        let (kernel, plan) = (self.kernel, self.plan);
+        let Some(code) = &plan.code else {
+            return Ok(());
+        };
+        if let Choice::Module(module) = &plan.choice {
+            driver::load(kernel, self.journal, &plan.device.bus, module)?;
+        }
+        let core = Core::of(kernel).map_err(|source| RecordError::Change {
+            what: format!("reading the kernel's code ({CORE})"),
+            source,
+            hint: "; a kernel that is locked down (secure boot) shows it to nobody".into(),
+        })?;
+        let functions = code::functions(kernel, code.module.as_deref(), &code.patterns);
+        let whose = match (code.patterns.as_slice(), &code.module) {
+            ([], Some(module)) => format!("the module {module}"),
+            (patterns, _) => format!("functions named {}", patterns.join(", ")),
+        };
+        let mut number = 0;
+        for f in &functions {
+            // What cannot be read, such as code that was dropped after the start, is never run again.
+            let Ok(bytes) = core.read(kernel, f.address, f.bytes) else {
+                continue;
+            };
+            let found = instructions::accesses(&bytes).map_err(|Acquires| {
+                RecordError::NoMethod(format!(
+                    "{} reads registers by load-acquires, behind which the kernel lets nobody probe: it has every \
+                     driver do so on a Cortex-A57 (erratum 832075)",
+                    f.name
+                ))
+            })?;
+            for access in found {
+                self.instructions.extend(access.probes(number, f.address));
+                self.within.push(f.name.clone());
+                number += 1;
+            }
+            if number > MOST_INSTRUCTIONS {
+                return Err(RecordError::NoMethod(format!(
+                    "{whose}: more than {MOST_INSTRUCTIONS} loads and stores of registers; --functions PATTERN names fewer"
+                )));
+            }
+        }
+        if number == 0 {
+            return Err(RecordError::NoMethod(format!(
+                "{whose}: {} functions, and no load or store of a register beside a barrier in them; --functions PATTERN \
+                 names others (/proc/kallsyms lists them)",
+                functions.len()
+            )));
+        }
+        Ok(())
+    }
+
     /// Puts the probes into the kernel. Those without which there is something to record may fail.
     fn probes(&mut self) -> Result<(), RecordError> {
         let list = format!("{}/kprobe_events", self.plan.tracing);
         let mut missing = Vec::new();
-        for probe in &self.plan.probes {
+        for probe in self.plan.probes.iter().chain(&self.instructions) {
             let kernel = self.kernel;
             let change = Change::Probe {
                 list: list.clone(),
@@ -208,10 +312,32 @@ impl Session<'_> {
         }
         let folder = format!("{}/events/{GROUP}", self.plan.tracing);
         missing.retain(|name| !self.kernel.exists(&format!("{folder}/{name}")));
-        let told = missing
+        let (instructions, functions): (Vec<_>, Vec<_>) = missing.iter().partition(|n| n.starts_with("insn"));
+        let told = functions
             .iter()
             .map(|name| format!("{name}: this kernel lets nobody probe it"));
         self.journal.job.capture.unobserved.extend(told);
+        if !instructions.is_empty() {
+            let of = self.instructions.len();
+            let number = |name: &str| {
+                name.trim_start_matches("insn")
+                    .trim_end_matches("_ret")
+                    .parse::<usize>()
+                    .ok()
+            };
+            let within: BTreeSet<&str> = instructions
+                .iter()
+                .filter_map(|name| self.within.get(number(name)?).map(String::as_str))
+                .collect();
+            let told: Vec<&str> = within.iter().copied().take(MOST_TOLD).collect();
+            let more = if within.len() > told.len() { " …" } else { "" };
+            self.journal.job.capture.unobserved.push(format!(
+                "{} of {of} probes of loads and stores in the driver's code: this kernel lets nobody put them there, and \
+                 accesses by these are missing (in {}{more})",
+                instructions.len(),
+                told.join(", ")
+            ));
+        }
         Ok(())
     }
 
@@ -275,6 +401,7 @@ impl Session<'_> {
         if mmiotrace {
             let path = format!("{tracing}/current_tracer");
             let hint = "; a kernel that is locked down (secure boot) allows no tracing";
+            self.tracer = Some(self.journal.len());
             self.set(&path, "nop", "mmiotrace", hint)?;
         }
         for (trace, log) in self.journal.job.traces.clone() {
@@ -331,7 +458,7 @@ impl Session<'_> {
     fn events(&mut self, instance: &str) -> Result<(), RecordError> {
         let kernel = self.kernel;
         let enable = |event: &str| put(kernel, &format!("{instance}/events/{event}/enable"), "1", "");
-        for probe in &self.plan.probes {
+        for probe in self.plan.probes.iter().chain(&self.instructions) {
             let folder = format!("{instance}/events/{}", probe.full_name());
             if !kernel.exists(&folder) {
                 continue;
@@ -387,17 +514,13 @@ impl Session<'_> {
         capture.driver = driver::bind(self.kernel, self.journal, device, &self.plan.choice)?;
         capture.unobserved.clone_from(&self.journal.job.capture.unobserved);
         self.pause(stop);
-        self.own_interrupts();
+        self.own_interrupts(&capture.driver);
         if let (Some(program), None) = (&self.plan.program, stop.asked()) {
             self.mark(&format!("kinescope: run {}", self.request.command.join(" ")));
-            let mut child = command::start(program, &self.request.command)?;
-            if let Some(started) = crate::change::started(self.kernel, child.id()) {
-                let change = Change::Process {
-                    pid: child.id(),
-                    started,
-                };
-                self.journal.change(change, || Ok(()))?;
-            }
+            let mark = mark(self.kernel);
+            let change = Change::Command { mark: mark.clone() };
+            let start = || command::start(program, &self.request.command, &mark);
+            let mut child = self.journal.change(change, start)?;
             let code = command::wait(&mut child, stop).map_err(|e| RecordError::file(program, e))?;
             capture.exit_code = Some(code);
         }
@@ -414,7 +537,7 @@ impl Session<'_> {
     }
 
     /// Keeps the interrupts of the device alone from now on, where it is known which those are.
-    fn own_interrupts(&self) {
+    fn own_interrupts(&self, driver: &str) {
         let folder = self.plan.device.folder();
         let mut lines: Vec<u32> = names(self.kernel, &format!("{folder}/msi_irqs"))
             .iter()
@@ -422,6 +545,9 @@ impl Session<'_> {
             .collect();
         let irq = text(self.kernel, &format!("{folder}/irq")).and_then(|n| n.parse().ok());
         lines.extend(irq.filter(|n: &u32| *n != 0));
+        if let Hardware::Platform(_) = self.plan.device.hardware {
+            lines.extend(tree::irqs(self.kernel, &self.plan.device.name, Some(driver)));
+        }
         lines.truncate(MOST_IRQS);
         if lines.is_empty() {
             return;
@@ -454,12 +580,23 @@ impl Session<'_> {
         let profile = self.kernel.read(&format!("{}/kprobe_profile", self.plan.tracing));
         for line in profile.unwrap_or_default().lines() {
             let mut words = line.split_whitespace();
-            if words.next().is_some_and(|name| name.starts_with("access")) {
+            if words.next().is_some_and(is_access) {
                 lost = lost.saturating_add(words.nth(1).and_then(|n| n.parse().ok()).unwrap_or(0));
             }
         }
         lost
     }
+}
+
+/// Whether a probe of this name sees accesses.
+fn is_access(name: &str) -> bool {
+    name.starts_with("access") || name.starts_with("insn")
+}
+
+/// A mark that no other command of this machine has since its start: the recorder's own process and when that began.
+fn mark(kernel: &dyn Kernel) -> String {
+    let pid = std::process::id();
+    format!("{pid}-{}", started(kernel, pid).unwrap_or(0))
 }
 
 /// What to do when a buffer is not to be had.

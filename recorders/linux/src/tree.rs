@@ -102,15 +102,15 @@ pub(crate) fn device(kernel: &dyn Kernel, node: &str) -> PlatformDevice {
     }
 }
 
-/// The interrupts whose handlers have the name of a device, as drivers of the tree's devices mostly call them.
-pub(crate) fn irqs(kernel: &dyn Kernel, device: &str) -> Vec<u32> {
+/// The interrupts whose handlers have the name of a device or of its driver, as drivers of the tree's devices call them.
+pub(crate) fn irqs(kernel: &dyn Kernel, device: &str, driver: Option<&str>) -> Vec<u32> {
     let text = kernel.read("/proc/interrupts").unwrap_or_default();
     let stem = device.rsplit_once('.').map_or(device, |(_, name)| name);
     let of = text.lines().filter_map(|line| {
         let (irq, rest) = line.split_once(':')?;
         let named = rest
             .split([' ', ','])
-            .any(|word| word == device || word.split('@').next() == Some(stem));
+            .any(|word| word == device || word.split('@').next() == Some(stem) || Some(word) == driver);
         irq.trim().parse().ok().filter(|_| named)
     });
     of.collect()

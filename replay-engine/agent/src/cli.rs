@@ -96,6 +96,10 @@ pub struct Record {
     /// it; OFFSET and VALUE are numbers of its arguments, from 1. May be given more than once
     #[arg(long, value_name = "ACCESSOR")]
     pub accessor: Vec<Accessor>,
+    /// Pattern of the names of functions whose loads and stores of registers are probed, as in 'pl031_*', where the
+    /// driver has no accessors (arm64) [default: all functions of the driver's module]. May be given more than once
+    #[arg(long, value_name = "PATTERN")]
+    pub functions: Vec<String>,
     /// The .kine to write
     #[arg(short = 'o', value_name = "F.kine", required_unless_present = "check")]
     pub to: Option<PathBuf>,

@@ -24,7 +24,13 @@ pub fn record(options: &Record) -> Result<ExitCode> {
     let kernel = Machine::default();
     let target = options.device.parse()?;
     if options.check {
-        let (lines, abilities) = linux_recorder::check(&kernel, &target, options.driver.as_deref(), &options.accessor)?;
+        let (lines, abilities) = linux_recorder::check(
+            &kernel,
+            &target,
+            options.driver.as_deref(),
+            &options.accessor,
+            &options.functions,
+        )?;
         lines.iter().try_for_each(|line| say(line))?;
         let mut able = false;
         for a in abilities {
@@ -50,6 +56,7 @@ pub fn record(options: &Record) -> Result<ExitCode> {
         modules: options.module.clone(),
         method: options.with,
         accessors: options.accessor.clone(),
+        functions: options.functions.clone(),
         command: options.command.clone(),
         output: to,
         keep_log: options.keep_log,

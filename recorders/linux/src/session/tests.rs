@@ -17,6 +17,7 @@ fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) 
         modules: Vec::new(),
         method: None,
         accessors: Vec::new(),
+        functions: Vec::new(),
         command: command.iter().map(|c| (*c).to_owned()).collect(),
         output: dir.path().join("out.kine"),
         keep_log: false,
@@ -134,6 +135,40 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
 }
 
 #[test]
+fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
+    let (dir, mut kernel) = (dir(), Fake::pc());
+    kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");
+    kernel.put("/sys/class/graphics/fb0/stride", "16\n");
+    kernel.put_bytes("/dev/fb0", vec![3, 2, 1, 0, 6, 5, 4, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+    let before = was(&kernel);
+    let mut request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["true"]);
+    request.keep_log = true;
+    record(&kernel, &request, &Stop::default()).unwrap();
+    alike(&was(&kernel), &before, "");
+    let done = kernel.done();
+    let tracer = "nop > /sys/kernel/tracing/current_tracer";
+    assert_eq!(done.iter().filter(|d| *d == tracer).count(), 1, "{done:#?}");
+    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let shown =
+        trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
+    assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
+    assert_eq!(left(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
+    // A driver of which programs see a copy alone has no picture, and that is told.
+    kernel.put("/sys/bus/pci/devices/0000:00:03.0/drm/card0", "");
+    (request.keep_log, request.output) = (false, dir.path().join("other.kine"));
+    let told = record(&kernel, &request, &Stop::default()).unwrap();
+    assert!(
+        told.capture
+            .unobserved
+            .iter()
+            .any(|u| u == "the picture at the end: fb0 is a copy of what this driver shows"),
+        "{told:?}"
+    );
+    let r = import::open(&request.output, &Progress::new()).unwrap();
+    assert!(!r.extras.contains_key(trace_core::screen::SCREEN_AT_END));
+}
+
+#[test]
 fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
     let (dir, kernel) = (dir(), Fake::pc());
     let before = kernel.shown();
@@ -216,6 +251,9 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
             request: &request,
             plan: &plan,
             journal: &mut journal,
+            instructions: Vec::new(),
+            within: Vec::new(),
+            tracer: None,
         };
         // It ends in the middle of the step, without anything that it would do then.
         let _ = session.run(&Stop::default());
@@ -255,13 +293,16 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
         request: &request,
         plan: &plan,
         journal: &mut journal,
+        instructions: Vec::new(),
+        within: Vec::new(),
+        tracer: None,
     };
     session.probes().unwrap();
     // The threads that read end with the recorder; here they have ended already.
     drop(session.trace().unwrap());
     session.work(&Stop::default(), &mut Capture::default()).unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let started = crate::change::started(&kernel, child.id()).unwrap();
+    let started = started(&kernel, child.id()).unwrap();
     let change = Change::Process {
         pid: child.id(),
         started,
@@ -353,7 +394,7 @@ fn people_are_told_what_to_do() {
     let held = Lock::take(&dir.path().join("run")).unwrap();
     assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is under way"));
     drop(held);
-    let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[]).unwrap();
+    let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[], &[]).unwrap();
     assert!(
         lines[0].starts_with("0000:00:03.0 (1002:5159), on QEMU Standard PC"),
         "{lines:?}"

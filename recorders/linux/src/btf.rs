@@ -1,0 +1,135 @@
+//! Where a field of the kernel's structures lies: from the descriptions of its types that it shows
+//! (`/sys/kernel/btf/vmlinux`). Format: the kernel's `Documentation/bpf/btf.rst`.
+
+use crate::kernel::Kernel;
+
+/// Where the kernel shows them.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+const MAGIC: u64 = 0xeb9f;
+/// Bytes of a type before what its kind adds, and of a member.
+const TYPE: usize = 12;
+const MEMBER: usize = 12;
+const STRUCT: u32 = 4;
+
+fn number(bytes: &[u8], at: usize, n: usize) -> Option<u64> {
+    let part = bytes.get(at..at.checked_add(n)?)?;
+    Some(part.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    u32::try_from(number(bytes, at, 4)?).ok()
+}
+
+fn place(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(word(bytes, at)?).ok()
+}
+
+/// Bytes that a type of a kind and a count has behind its head; `None` for a kind that is not known.
+fn behind(kind: u32, count: usize) -> Option<usize> {
+    let each = match kind {
+        1 | 14 | 17 => return Some(4),
+        3 => return Some(12),
+        4 | 5 | 15 | 19 => 12,
+        6 | 13 => 8,
+        2 | 7..=12 | 16 | 18 => return Some(0),
+        _ => return None,
+    };
+    count.checked_mul(each)
+}
+
+/// The offset in bytes of a member of a structure; `None` where the types do not tell it.
+#[must_use]
+pub fn offset_of(types: &[u8], structure: &str, member: &str) -> Option<u64> {
+    if number(types, 0, 2)? != MAGIC {
+        return None;
+    }
+    let head = place(types, 4)?;
+    let section = |offset: usize, bytes: usize| {
+        let from = head.checked_add(place(types, offset)?)?;
+        types.get(from..from.checked_add(place(types, bytes)?)?)
+    };
+    let (all, strings) = (section(8, 12)?, section(16, 20)?);
+    let is = |at: usize, name: &str| {
+        let found = strings.get(at..).unwrap_or_default();
+        found
+            .strip_prefix(name.as_bytes())
+            .is_some_and(|rest| rest.first() == Some(&0))
+    };
+    let mut at = 0usize;
+    while let Some(info) = word(all, at.checked_add(4)?) {
+        let (kind, count) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+        let members = at.checked_add(TYPE)?;
+        if kind == STRUCT && is(place(all, at)?, structure) {
+            for n in 0..count {
+                let m = members.checked_add(n.checked_mul(MEMBER)?)?;
+                if is(place(all, m)?, member) {
+                    let bits = word(all, m.checked_add(8)?)?;
+                    // With bit fields in it the upper byte is a width.
+                    let bits = if info >> 31 == 1 { bits & 0xff_ffff } else { bits };
+                    return Some(u64::from(bits / 8));
+                }
+            }
+        }
+        at = members.checked_add(behind(kind, count)?)?;
+    }
+    None
+}
+
+/// Where in a device's structure the pointer to its name lies.
+pub(crate) fn device_name(kernel: &dyn Kernel) -> Option<u64> {
+    let types = kernel.bytes(TYPES).ok()?;
+    offset_of(&types, "device", "kobj")?.checked_add(offset_of(&types, "kobject", "name")?)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Types of a kernel whose devices have eight bytes before their object, and whose objects begin with their name.
+    pub(crate) fn types() -> Vec<u8> {
+        let strings = b"\0int\0device\0kobj\0kobject\0name\0parent\0";
+        let name = |n: &str| {
+            let wanted = [n.as_bytes(), &[0]].concat();
+            strings.windows(wanted.len()).position(|w| w == wanted).unwrap() as u32
+        };
+        let words: Vec<u32> = [
+            vec![name("int"), 1 << 24, 4, 32],
+            vec![0, 2 << 24, 1],
+            // A structure of the same name without such a member comes first.
+            vec![name("device"), STRUCT << 24 | 1, 8, name("name"), 2, 0],
+            vec![name("kobject"), STRUCT << 24 | 1, 8, name("name"), 2, 0],
+            vec![
+                name("device"),
+                1 << 31 | STRUCT << 24 | 2,
+                16,
+                name("parent"),
+                2,
+                0,
+                name("kobj"),
+                4,
+                64,
+            ],
+        ]
+        .concat();
+        let bytes = words.len() as u32 * 4;
+        let mut all = vec![0x9f, 0xeb, 1, 0];
+        for n in [24, 0, bytes, bytes, strings.len() as u32].iter().chain(&words) {
+            all.extend(n.to_le_bytes());
+        }
+        all.extend(strings);
+        all
+    }
+
+    #[test]
+    fn a_member_is_found_where_the_types_say() {
+        let types = types();
+        assert_eq!(offset_of(&types, "device", "kobj"), Some(8));
+        assert_eq!(offset_of(&types, "kobject", "name"), Some(0));
+        assert_eq!(offset_of(&types, "kobject", "kobj"), None);
+        assert_eq!(offset_of(&types, "kobj", "name"), None);
+        for cut in 0..types.len() {
+            assert!(cut < types.len() && offset_of(&types[..cut], "int", "name").is_none());
+        }
+        assert_eq!(offset_of(b"", "device", "kobj"), None);
+    }
+}

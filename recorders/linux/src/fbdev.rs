@@ -1,0 +1,84 @@
+//! What the kernel tells of a frame buffer device, `/dev/fb0`: its geometry and its palette. From the kernel's
+//! `include/uapi/linux/fb.h`.
+#![allow(
+    unsafe_code,
+    reason = "the two requests can be made by ioctl alone: the kernel writes into memory that is handed to it"
+)]
+
+use crate::kernel::FrameBuffer;
+use rustix::ioctl::{Getter, Updater, ioctl};
+use std::fs::File;
+use std::io;
+
+/// `FBIOGET_VSCREENINFO`, which fills a `struct fb_var_screeninfo`, and `FBIOGETCMAP`, which takes a `struct fb_cmap`.
+const GEOMETRY: rustix::ioctl::Opcode = 0x4600;
+const PALETTE: rustix::ioctl::Opcode = 0x4604;
+/// Words of the former.
+const WORDS: usize = 40;
+/// Colours of a palette for pixels of eight bits.
+const COLOURS: usize = 256;
+
+/// The latter: which colours, and where their channels go.
+#[repr(C)]
+struct Colours {
+    start: u32,
+    len: u32,
+    channels: [*mut u16; 3],
+    transparency: *mut u16,
+}
+
+/// Asks an open frame buffer device for its geometry.
+///
+/// # Errors
+/// When it is none, or has no palette though its pixels are numbers of colours.
+pub(crate) fn told(file: &File) -> io::Result<FrameBuffer> {
+    // SAFETY: the request fills a structure of 40 words of 32 bits and nothing else, whatever the architecture.
+    let words: [u32; WORDS] = unsafe { ioctl(file, Getter::<GEOMETRY, [u32; WORDS]>::new()) }?;
+    let [
+        width,
+        height,
+        _,
+        _,
+        left,
+        top,
+        bits,
+        _,
+        rs,
+        rb,
+        _,
+        gs,
+        gb,
+        _,
+        bs,
+        bb,
+        ..,
+    ] = words;
+    Ok(FrameBuffer {
+        width,
+        height,
+        left,
+        top,
+        bits,
+        channels: [(rs, rb), (gs, gb), (bs, bb)],
+        palette: if bits <= 8 { Some(palette(file, bits)?) } else { None },
+    })
+}
+
+fn palette(file: &File, bits: u32) -> io::Result<Vec<[u8; 3]>> {
+    let colours = COLOURS.min(1 << bits);
+    let mut channels = [[0u16; COLOURS]; 3];
+    let [red, green, blue] = &mut channels;
+    let mut asked = Colours {
+        start: 0,
+        len: colours as u32,
+        channels: [red.as_mut_ptr(), green.as_mut_ptr(), blue.as_mut_ptr()],
+        transparency: std::ptr::null_mut(),
+    };
+    // SAFETY: the structure is laid out as the kernel's, each of its three lists has room for the `len` colours that it
+    // says, the fourth is null, which the kernel takes for not wanted, and all of them outlive the request.
+    unsafe { ioctl(file, Updater::<PALETTE, Colours>::new(&mut asked)) }?;
+    let [red, green, blue] = &channels;
+    let all = red.iter().zip(green).zip(blue).take(colours);
+    // A channel has 16 bits, of which a display takes the upper ones.
+    Ok(all.map(|((r, g), b)| [r, g, b].map(|c| (c >> 8) as u8)).collect())
+}

@@ -1,0 +1,113 @@
+//! The picture that a display shows at the end of a recording: its frame buffer, read back when the trace is over.
+
+use crate::device::Device;
+use crate::kernel::{FrameBuffer, Kernel, MOST_AT, text};
+use trace_core::screen::Picture;
+
+/// Most pixels of a picture.
+const MOST: u64 = 1 << 26;
+
+/// Reads the picture of the device's frame buffer. `None` where it has none, otherwise the picture or why there is none.
+pub(crate) fn picture(kernel: &dyn Kernel, device: &Device) -> Option<Result<Picture, String>> {
+    let name = crate::busy::frame_buffers(kernel, device).into_iter().next()?;
+    // What such a driver lets programs see is a copy, and what it shows may be another buffer.
+    if kernel.exists(&format!("{}/drm", device.folder())) {
+        return Some(Err(format!("{name} is a copy of what this driver shows")));
+    }
+    Some(read(kernel, &name).map_err(|why| format!("{name}: {why}")))
+}
+
+fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
+    let stride = text(kernel, &format!("/sys/class/graphics/{name}/stride"));
+    let stride: u64 = stride
+        .and_then(|s| s.parse().ok())
+        .ok_or("the kernel does not tell how long its lines are")?;
+    let buffer = kernel
+        .frame_buffer(&format!("/dev/{name}"))
+        .map_err(|e| e.to_string())?;
+    let lines = stride
+        .checked_mul(u64::from(buffer.height))
+        .filter(|n| *n <= MOST_AT as u64)
+        .ok_or("its lines are too many")?;
+    let first = stride
+        .checked_mul(u64::from(buffer.top))
+        .ok_or("it begins beyond its end")?;
+    let bytes = usize::try_from(lines).map_err(|e| e.to_string())?;
+    let memory = kernel
+        .bytes_at(&format!("/dev/{name}"), first, bytes)
+        .map_err(|e| e.to_string())?;
+    decode(&buffer, usize::try_from(stride).map_err(|e| e.to_string())?, &memory)
+}
+
+/// A frame buffer's memory as a picture.
+fn decode(buffer: &FrameBuffer, stride: usize, memory: &[u8]) -> Result<Picture, String> {
+    let pixels = u64::from(buffer.width) * u64::from(buffer.height);
+    let each = match buffer.bits {
+        8 | 16 | 24 | 32 if pixels <= MOST => buffer.bits as usize / 8,
+        bits => return Err(format!("{pixels} pixels of {bits} bits are not read")),
+    };
+    let mut rgb = Vec::with_capacity(usize::try_from(pixels).unwrap_or(0) * 3);
+    for y in 0..buffer.height as usize {
+        let line = y * stride + buffer.left as usize * each;
+        let line = memory
+            .get(line..line + buffer.width as usize * each)
+            .ok_or("it could not be read to its end")?;
+        for pixel in line.chunks_exact(each) {
+            let value = pixel.iter().rev().fold(0u32, |v, b| v << 8 | u32::from(*b));
+            match &buffer.palette {
+                Some(colours) => rgb.extend(colours.get(value as usize).copied().unwrap_or_default()),
+                None => rgb.extend(buffer.channels.map(|(shift, bits)| channel(value, shift, bits))),
+            }
+        }
+    }
+    Picture::new(buffer.width, buffer.height, rgb).map_err(|e| e.to_string())
+}
+
+/// A channel of a pixel, stretched to eight bits as displays do: its upper bits again below it.
+fn channel(value: u32, shift: u32, bits: u32) -> u8 {
+    if bits == 0 || bits > 8 || shift > 31 {
+        return 0;
+    }
+    let v = value >> shift & ((1 << bits) - 1);
+    let mut all = v << (8 - bits);
+    let mut have = bits;
+    while have < 8 {
+        all |= all >> have;
+        have *= 2;
+    }
+    all as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_are_told_by_their_format() {
+        let buffer = FrameBuffer {
+            width: 2,
+            height: 2,
+            left: 1,
+            top: 0,
+            bits: 16,
+            channels: [(11, 5), (5, 6), (0, 5)],
+            palette: None,
+        };
+        let memory: Vec<u8> = [0, 0xf800, 0x07e0, 9, 0, 0x001f, 0x8410, 9]
+            .iter()
+            .flat_map(|p: &u16| p.to_le_bytes())
+            .collect();
+        let picture = decode(&buffer, 8, &memory).unwrap();
+        assert_eq!(picture.rgb(), [255, 0, 0, 0, 255, 0, 0, 0, 255, 132, 130, 132]);
+        assert!(decode(&buffer, 8, &memory[..13]).is_err());
+        let palette = FrameBuffer {
+            bits: 8,
+            palette: Some(vec![[1, 2, 3], [4, 5, 6]]),
+            ..buffer.clone()
+        };
+        let picture = decode(&palette, 4, &[9, 1, 0, 9, 9, 0, 7, 9]).unwrap();
+        assert_eq!(picture.rgb(), [4, 5, 6, 1, 2, 3, 1, 2, 3, 0, 0, 0]);
+        let odd = FrameBuffer { bits: 4, ..buffer };
+        assert!(decode(&odd, 8, &memory).unwrap_err().contains("4 bits"));
+    }
+}
