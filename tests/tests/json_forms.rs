@@ -360,15 +360,12 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(
         &diff,
-        "same:b jobs:o events:o registers:a undecoded:o dma_maps:o host_writes:o mappings:o pages:o pages_by:s",
+        "same:b first_difference:o jobs:o events:o registers:a host_writes:o mappings:o pages:o pages_by:s",
     );
-    for part in ["undecoded", "dma_maps"] {
-        form(&diff[part], "same:n only_a:n only_b:n uncompared:o cut_short:b list:a");
-    }
     form(&diff["jobs"], "a:n b:n");
     form(
         &diff["events"],
-        "same:n changed:n only_a:n only_b:n relocated:n uncompared:n folded:o cut_short:a list:a",
+        "equal:n changed:n inserted:n deleted:n moved:n relocated:n uncompared:n folded:o cut_short:a one_sided:a list:a",
     );
     form(&diff["events"]["folded"], "a:n b:n");
     form(
@@ -384,10 +381,13 @@ fn diff() {
     );
     each(
         &diff["events"]["list"],
-        "job:o a:n? b:n? kind:s offset:h register:s? value_a:h? value_b:h?",
+        "job:o what:s a_event:n? b_event:n? events:n kind:s offset:h register:s? a:h? b:h?",
     );
-    each(&diff["registers"], "name:s offset:h count:n first:o fields:a");
-    each(&diff["registers"][0]["fields"], "name:s a:s b:s");
+    form(&diff["first_difference"], "a_event:n? b_event:n? what:s");
+    each(
+        &diff["registers"],
+        "register:s offset:h count:n a_event:n? b_event:n? field:s a:s? b:s?",
+    );
     each(
         &diff["pages"]["list"],
         "address_space:n va:h in_a:b in_b:b first_byte:h?",

@@ -180,7 +180,9 @@ fn compared_with_its_outcome(recording: &Path) -> (Option<i32>, Value) {
     let diff = |a: &Path, b: &Path| run(["diff".as_ref(), a.as_os_str(), b.as_os_str(), "--json".as_ref()]);
     let (there, back) = (diff(recording, &outcome), diff(&outcome, recording));
     let json = there.json();
-    for part in ["events", "mappings", "pages"] {
+    assert_eq!(json["events"]["inserted"], back.json()["events"]["deleted"]);
+    assert_eq!(json["events"]["changed"], back.json()["events"]["changed"]);
+    for part in ["mappings", "pages"] {
         assert_eq!(json[part]["only_a"], back.json()[part]["only_b"], "{part}");
         assert_eq!(json[part]["changed"], back.json()[part]["changed"], "{part}");
     }

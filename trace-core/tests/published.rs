@@ -377,9 +377,9 @@ fn a_recording_does_not_differ_from_itself_and_does_from_another() {
             let d = trace_core::diff::diff(r, &other);
             assert_eq!(d.jobs, (23, 60));
             let e = &d.events;
-            let both = e.same + e.changed + e.relocated + e.uncompared;
+            let both = e.equal + e.changed + e.moved + e.relocated + e.uncompared;
             let of = |only: u64, folded: u64| both + only + folded;
-            assert_eq!((of(e.only_a, e.folded.0), of(e.only_b, e.folded.1)), (2977, 8542));
+            assert_eq!((of(e.deleted, e.folded.0), of(e.inserted, e.folded.1)), (2977, 8542));
             assert_eq!(trace_core::diff::diff(&other, r), d.swapped());
         }
     });

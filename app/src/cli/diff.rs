@@ -7,7 +7,10 @@ use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use trace_core::diff::{self, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference, OtherDiff};
+use trace_core::diff::{
+    self, Become, Diff, EventDifference, HostWriteDifference, JobPair, MappingDifference, RegisterDiff,
+};
+use trace_core::recording::EventKind;
 
 pub const VERB: Verb = Verb {
     name: "diff",
@@ -30,11 +33,10 @@ struct Arguments {
 #[derive(Serialize)]
 struct Report<'a> {
     same: bool,
+    first_difference: Option<First>,
     jobs: Sides,
-    events: Counts<Event>,
+    events: Events,
     registers: Vec<Register<'a>>,
-    undecoded: Others<'a>,
-    dma_maps: Others<'a>,
     host_writes: HostWrites,
     mappings: Counts<Mapping>,
     pages: Counts<Page>,
@@ -47,67 +49,71 @@ struct Sides {
     b: u64,
 }
 
+/// Where the recordings part.
+#[derive(Serialize)]
+struct First {
+    a_event: Option<u64>,
+    b_event: Option<u64>,
+    what: String,
+}
+
+#[derive(Serialize)]
+struct Events {
+    equal: u64,
+    changed: u64,
+    inserted: u64,
+    deleted: u64,
+    moved: u64,
+    relocated: u64,
+    uncompared: u64,
+    folded: Sides,
+    cut_short: Vec<JobPair>,
+    one_sided: Vec<OneSided>,
+    list: Vec<Event>,
+}
+
+/// A kind of events of which one side has none at all.
+#[derive(Serialize)]
+struct OneSided {
+    kind: &'static str,
+    a: u64,
+    b: u64,
+}
+
 #[derive(Serialize)]
 struct Counts<T> {
     same: u64,
     changed: u64,
     only_a: u64,
     only_b: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    relocated: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uncompared: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    folded: Option<Sides>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut_short: Option<Vec<JobPair>>,
     list: Vec<T>,
 }
 
 #[derive(Serialize)]
 struct Event {
     job: JobPair,
-    a: Option<u64>,
-    b: Option<u64>,
+    what: &'static str,
+    a_event: Option<u64>,
+    b_event: Option<u64>,
+    events: u64,
     kind: &'static str,
     offset: String,
     register: Option<String>,
-    value_a: Option<String>,
-    value_b: Option<String>,
+    a: Option<String>,
+    b: Option<String>,
 }
 
+/// A field of a register at the place where the register's histories part.
 #[derive(Serialize)]
 struct Register<'a> {
-    name: &'a str,
+    register: &'a str,
     offset: String,
     count: u64,
-    first: Sides,
-    fields: Vec<Field<'a>>,
-}
-
-#[derive(Serialize)]
-struct Field<'a> {
-    name: &'a str,
-    a: &'a str,
-    b: &'a str,
-}
-
-/// Events beside accesses.
-#[derive(Serialize)]
-struct Others<'a> {
-    same: u64,
-    only_a: u64,
-    only_b: u64,
-    uncompared: Sides,
-    cut_short: bool,
-    list: Vec<Other<'a>>,
-}
-
-#[derive(Serialize)]
-struct Other<'a> {
-    a: Option<u64>,
-    b: Option<u64>,
-    what: &'a str,
+    a_event: Option<u64>,
+    b_event: Option<u64>,
+    field: &'a str,
+    a: Option<&'a str>,
+    b: Option<&'a str>,
 }
 
 /// What the CPU wrote; counts are of bytes.
@@ -183,55 +189,70 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             let access = a.recording.events.access(e)?;
             a.device?.name_of(&access).map(Cow::into_owned)
         }
-        None => a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone()),
+        None if matches!(d.kind, EventKind::Read | EventKind::Write) => {
+            a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone())
+        }
+        None => None,
     };
     let event = |d: &EventDifference| Event {
         job: d.job,
-        a: d.a,
-        b: d.b,
-        kind: if d.write { "write" } else { "read" },
+        what: became(d.what),
+        a_event: d.a,
+        b_event: d.b,
+        events: d.events,
+        kind: kind(d.kind),
         offset: hex(u64::from(d.offset)),
         register: register(d),
-        value_a: d.value_a.map(hex),
-        value_b: d.value_b.map(hex),
+        a: d.value_a.map(hex),
+        b: d.value_b.map(hex),
     };
     let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
+    let list: Vec<Event> = e.list.iter().map(event).collect();
+    let host_list: Vec<HostWrite> = h.list.iter().map(host_write).collect();
+    let fields = |r: &'a RegisterDiff| {
+        r.fields.iter().map(move |(field, x, y)| Register {
+            register: &r.name,
+            offset: hex(u64::from(r.offset)),
+            count: r.count,
+            a_event: r.first.0,
+            b_event: r.first.1,
+            field,
+            a: r.first.0.map(|_| x.as_str()),
+            b: r.first.1.map(|_| y.as_str()),
+        })
+    };
     Report {
         same: diff.is_empty(),
+        first_difference: first(diff, &list, &host_list),
         jobs: Sides {
             a: diff.jobs.0,
             b: diff.jobs.1,
         },
-        events: Counts {
-            same: e.same,
+        events: Events {
+            equal: e.equal,
             changed: e.changed,
-            only_a: e.only_a,
-            only_b: e.only_b,
-            relocated: Some(e.relocated),
-            uncompared: Some(e.uncompared),
-            folded: Some(Sides {
+            inserted: e.inserted,
+            deleted: e.deleted,
+            moved: e.moved,
+            relocated: e.relocated,
+            uncompared: e.uncompared,
+            folded: Sides {
                 a: e.folded.0,
                 b: e.folded.1,
-            }),
-            cut_short: Some(e.cut_short.clone()),
-            list: e.list.iter().map(event).collect(),
+            },
+            cut_short: e.cut_short.clone(),
+            one_sided: e
+                .one_sided
+                .iter()
+                .map(|o| OneSided {
+                    kind: kind(o.kind),
+                    a: o.a,
+                    b: o.b,
+                })
+                .collect(),
+            list,
         },
-        registers: diff
-            .registers
-            .iter()
-            .map(|r| Register {
-                name: &r.name,
-                offset: hex(u64::from(r.offset)),
-                count: r.count,
-                first: Sides {
-                    a: r.first.0,
-                    b: r.first.1,
-                },
-                fields: r.fields.iter().map(|(name, a, b)| Field { name, a, b }).collect(),
-            })
-            .collect(),
-        undecoded: others(&diff.undecoded),
-        dma_maps: others(&diff.dma_maps),
+        registers: diff.registers.iter().flat_map(fields).collect(),
         host_writes: HostWrites {
             same: h.same,
             already: h.already,
@@ -240,17 +261,13 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             only_b: h.only_b,
             uncompared: h.uncompared,
             by: addresses(h.physical),
-            list: h.list.iter().map(host_write).collect(),
+            list: host_list,
         },
         mappings: Counts {
             same: m.same,
             changed: m.changed,
             only_a: m.only_a,
             only_b: m.only_b,
-            relocated: None,
-            uncompared: None,
-            folded: None,
-            cut_short: None,
             list: m.list.iter().map(mapping).collect(),
         },
         pages: Counts {
@@ -258,10 +275,6 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
             changed: p.changed,
             only_a: p.only_a,
             only_b: p.only_b,
-            relocated: None,
-            uncompared: None,
-            folded: None,
-            cut_short: None,
             list: p
                 .list
                 .iter()
@@ -278,25 +291,82 @@ fn report<'a>(diff: &'a Diff, a: &Opened) -> Report<'a> {
     }
 }
 
-fn others(o: &OtherDiff) -> Others<'_> {
-    Others {
-        same: o.same,
-        only_a: o.only_a,
-        only_b: o.only_b,
-        uncompared: Sides {
-            a: o.uncompared.0,
-            b: o.uncompared.1,
-        },
-        cut_short: o.cut_short,
-        list: o
-            .list
-            .iter()
-            .map(|d| Other {
-                a: d.a,
-                b: d.b,
-                what: &d.what,
-            })
-            .collect(),
+/// Where the recordings part: the first event that differs, or, where none does, what is different in the end.
+fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
+    let of_event = events.first().map(|e| First {
+        a_event: e.a_event,
+        b_event: e.b_event,
+        what: told(e),
+    });
+    let by = addresses(diff.host_writes.physical);
+    let of_write = host_writes.first().map(|h| First {
+        a_event: h.a,
+        b_event: h.b,
+        what: format!("the CPU wrote otherwise: {}", written(h, by)),
+    });
+    let place = |f: &First| f.a_event.into_iter().chain(f.b_event).min();
+    let in_the_end = || {
+        let (m, p) = (&diff.mappings, &diff.pages);
+        let what = if m.changed + m.only_a + m.only_b > 0 {
+            "mapped pages in the end"
+        } else if p.changed + p.only_a + p.only_b > 0 {
+            "memory in the end"
+        } else {
+            "the number of jobs"
+        };
+        (!diff.is_empty()).then(|| First {
+            a_event: None,
+            b_event: None,
+            what: what.to_owned(),
+        })
+    };
+    of_event
+        .into_iter()
+        .chain(of_write)
+        .min_by_key(place)
+        .or_else(in_the_end)
+}
+
+fn became(what: Become) -> &'static str {
+    match what {
+        Become::Equal => "equal",
+        Become::Changed => "changed",
+        Become::Deleted => "deleted",
+        Become::Inserted => "inserted",
+        Become::MovedFrom | Become::MovedTo => "moved",
+    }
+}
+
+fn kind(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Read => "read",
+        EventKind::Write => "write",
+        EventKind::Interrupt => "interrupt",
+        EventKind::Submit => "submit",
+        EventKind::Undecoded => "undecoded",
+        EventKind::DmaMap => "dma-map",
+        EventKind::Mark => "mark",
+        EventKind::HostWrite => "host-write",
+    }
+}
+
+/// What became of an event, in words.
+fn told(e: &Event) -> String {
+    let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
+    let name = match e.kind {
+        "interrupt" => format!("interrupt line {}", e.offset),
+        "dma-map" => "memory given to the device".to_owned(),
+        kind => format!("{kind} {}", e.register.as_deref().unwrap_or(&e.offset)),
+    };
+    let more = |side: &str, v: &Option<String>| match e.events {
+        1 => format!("{name} {} only in the {side}", value(v)),
+        n => format!("{name} {} and {} only in the {side}", value(v), counted(n - 1, "event")),
+    };
+    match (e.what, &e.a, &e.b) {
+        ("deleted", a, _) => more("first", a),
+        ("inserted", _, b) => more("second", b),
+        ("moved", a, _) => format!("{} from {name} {} on, moved", counted(e.events, "event"), value(a)),
+        (_, a, b) => format!("{name} {} becomes {}", value(a), value(b)),
     }
 }
 
@@ -391,22 +461,32 @@ fn job_name(pair: JobPair) -> String {
 }
 
 fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+    if let Some(f) = &r.first_difference {
+        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+        match (f.a_event, f.b_event) {
+            (None, None) => out.line(format_args!("They part: {}\n", f.what))?,
+            (a, b) => out.line(format_args!(
+                "They part at events {} and {}: {}\n",
+                at(a),
+                at(b),
+                f.what
+            ))?,
+        }
+    } else {
+        out.line("No difference\n")?;
+    }
     let counts = |same, changed, only_a, only_b| {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
     let (e, m, p, h) = (&r.events, &r.mappings, &r.pages, &r.host_writes);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let kinds = [
-        ("Accesses without a value", &r.undecoded),
-        ("Memory for the device", &r.dma_maps),
-    ];
-    let mut rows = vec![
+    let moved = match e.moved {
+        0 => String::new(),
+        n => format!(", {n} moved"),
+    };
+    out.table(&[
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
-        row("Accesses", counts(e.same, e.changed, e.only_a, e.only_b)),
-    ];
-    let compared = kinds.iter().filter(|(_, o)| o.same + o.only_a + o.only_b > 0);
-    rows.extend(compared.map(|(name, o)| row(name, counts(o.same, 0, o.only_a, o.only_b))));
-    rows.extend([
+        row("Events", counts(e.equal, e.changed, e.deleted, e.inserted) + &moved),
         row(
             "CPU's bytes",
             format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
@@ -416,44 +496,41 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             "Pages",
             format!("{}, by {}", counts(p.same, p.changed, p.only_a, p.only_b), r.pages_by),
         ),
-    ]);
-    out.table(&rows)?;
-    for (name, o) in &kinds {
-        let (n, has, lacks) = match (o.uncompared.a, o.uncompared.b) {
-            (0, 0) => continue,
-            (n, 0) => (n, "first", "second"),
-            (_, n) => (n, "second", "first"),
-        };
+    ])?;
+    if e.relocated > 0 {
         out.line(format_args!(
-            "{name}: {} of the {has} not compared, since the {lacks} has none at all (its recorder may not see them, \
-             and a replay does none)",
-            counted(n, "event")
+            "{} writes of page-table roots and addresses differ only by where things lie and count as neither",
+            e.relocated
         ))?;
     }
-    for (name, _) in kinds.iter().filter(|(_, o)| o.cut_short) {
+    if e.uncompared > 0 {
         out.line(format_args!(
-            "{name}: too different for the shortest alignment; fewer may differ than are told"
+            "{} accesses carry what every run has for itself (flush ids, free-running counters) and count as neither",
+            e.uncompared
         ))?;
     }
-    if let Some(n) = e.relocated.filter(|n| *n > 0) {
-        out.line(format_args!(
-            "{n} writes of page-table roots differ only by where the tables lie and count as neither"
-        ))?;
-    }
-    if let Some(n) = e.uncompared.filter(|n| *n > 0) {
-        out.line(format_args!(
-            "{n} accesses carry what every run has for itself (flush ids, free-running counters) and count as neither"
-        ))?;
-    }
-    if let Some(n) = e.folded.as_ref().filter(|n| n.a + n.b > 0) {
+    if e.folded.a + e.folded.b > 0 {
         out.line(format_args!(
             "{} and {} reads repeat a wait for a status; its last read stands for them",
-            n.a, n.b
+            e.folded.a, e.folded.b
         ))?;
     }
-    for pair in e.cut_short.iter().flatten() {
+    for o in &e.one_sided {
+        let (n, has, lacks) = if o.b == 0 {
+            (o.a, "first", "second")
+        } else {
+            (o.b, "second", "first")
+        };
         out.line(format_args!(
-            "{}: too different for the shortest alignment; fewer accesses may differ than are told",
+            "{} of kind {} of the {has} not compared: the {lacks} has none at all (its recorder may not see them, and a \
+             replay makes none)",
+            counted(n, "event"),
+            o.kind
+        ))?;
+    }
+    for pair in &e.cut_short {
+        out.line(format_args!(
+            "{}: too different for the shortest alignment; fewer events may differ than are told",
             job_name(*pair)
         ))?;
     }
@@ -470,46 +547,38 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         _ => Ok(()),
     };
     if !r.registers.is_empty() {
-        out.line("\nRegisters")?;
-        for d in r.registers.iter().take(most) {
+        out.line("\nRegisters, where their histories part")?;
+        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+        let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
+        for fields in registers.iter().take(most) {
+            let Some(d) = fields.first() else { continue };
             out.line(format_args!(
-                "  {}: {} times, first at events {} and {}",
-                d.name, d.count, d.first.a, d.first.b
+                "  {}: at events {} and {}, {} in all",
+                d.register,
+                at(d.a_event),
+                at(d.b_event),
+                counted(d.count, "difference")
             ))?;
-            for f in &d.fields {
-                out.line(format_args!("    {}: {} becomes {}", f.name, f.a, f.b))?;
+            for f in *fields {
+                let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
+                out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
             }
         }
-        more(out, r.registers.len())?;
+        more(out, registers.len())?;
     }
     if !e.list.is_empty() {
-        out.line("\nAccesses")?;
+        out.line("\nEvents")?;
         for d in e.list.iter().take(most) {
             let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
-            let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
             out.line(format_args!(
-                "  events {} and {}, {}: {} {} {} becomes {}",
-                at(d.a),
-                at(d.b),
+                "  events {} and {}, {}: {}",
+                at(d.a_event),
+                at(d.b_event),
                 job_name(d.job),
-                d.kind,
-                d.register.as_deref().unwrap_or(&d.offset),
-                value(&d.value_a),
-                value(&d.value_b)
+                told(d)
             ))?;
         }
         more(out, e.list.len())?;
-    }
-    for (name, o) in kinds.iter().filter(|(_, o)| !o.list.is_empty()) {
-        out.line(format_args!("\n{name}"))?;
-        for d in o.list.iter().take(most) {
-            let (side, event) = match (d.a, d.b) {
-                (Some(event), _) => ("first", event),
-                (None, event) => ("second", event.unwrap_or_default()),
-            };
-            out.line(format_args!("  event {event}, only in the {side}: {}", d.what))?;
-        }
-        more(out, o.list.len())?;
     }
     if !h.list.is_empty() {
         out.line("\nWritten by the CPU")?;

@@ -7,7 +7,7 @@ use crate::progress::{Cancelled, Progress};
 /// Most insertions and deletions that one search looks for. A search costs at most its square in work and memory and
 /// comes at least so far, so the whole costs no more than this many times the length. What the two sides may be apart
 /// and still be brought together again is as much.
-const BOUND: usize = 1024;
+pub(super) const BOUND: usize = 1024;
 
 /// One step of an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,72 +20,135 @@ pub(crate) enum Step {
     B(usize),
 }
 
+/// Elements one after another that both sequences have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Common {
+    /// Index of the first in the first sequence.
+    pub a: usize,
+    /// Index of the first in the second sequence.
+    pub b: usize,
+    /// How many.
+    pub len: usize,
+}
+
 /// An alignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alignment {
-    /// Both sequences, whole and in order.
-    pub steps: Vec<Step>,
+    /// What both have, in order; no two touch.
+    pub common: Vec<Common>,
     /// Whether a search was cut short, so that there may be a shorter alignment.
     pub cut_short: bool,
 }
 
+impl Alignment {
+    /// Takes up what both have next, as part of the run before where it goes on with that.
+    pub fn push(&mut self, run: Common) {
+        match self.common.last_mut() {
+            _ if run.len == 0 => {}
+            Some(last) if (last.a + last.len, last.b + last.len) == (run.a, run.b) => last.len += run.len,
+            _ => self.common.push(run),
+        }
+    }
+
+    /// Both sequences, of these lengths, step by step.
+    pub fn steps(&self, lengths: (usize, usize)) -> impl Iterator<Item = Step> + '_ {
+        let end = Common {
+            a: lengths.0,
+            b: lengths.1,
+            len: 0,
+        };
+        let mut before = (0, 0);
+        self.common.iter().copied().chain([end]).flat_map(move |c| {
+            let (from_a, from_b) = before;
+            before = (c.a + c.len, c.b + c.len);
+            let alone = (from_a..c.a).map(Step::A).chain((from_b..c.b).map(Step::B));
+            alone.chain((0..c.len).map(move |i| Step::Both(c.a + i, c.b + i)))
+        })
+    }
+}
+
+/// How many elements two sequences have in common at their beginning.
+pub(super) fn prefix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| same(x, y)).count()
+}
+
+/// How many elements two sequences have in common at their end.
+pub(super) fn suffix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usize {
+    let (a, b) = (a.iter().rev(), b.iter().rev());
+    a.zip(b).take_while(|(x, y)| same(x, y)).count()
+}
+
 /// Aligns two sequences by `same`.
+///
+/// # Errors
+/// When the work was cancelled.
 pub(crate) fn align<T>(
     a: &[T],
     b: &[T],
     progress: &Progress,
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Alignment, Cancelled> {
-    let prefix = a.iter().zip(b).take_while(|(x, y)| same(x, y)).count();
-    let (rest_a, rest_b) = (a.get(prefix..).unwrap_or_default(), b.get(prefix..).unwrap_or_default());
-    let suffix = rest_a
-        .iter()
-        .rev()
-        .zip(rest_b.iter().rev())
-        .take_while(|(x, y)| same(x, y))
-        .count();
-    let middle_a = rest_a.get(..rest_a.len() - suffix).unwrap_or_default();
-    let middle_b = rest_b.get(..rest_b.len() - suffix).unwrap_or_default();
-    let mut steps: Vec<Step> = (0..prefix).map(|i| Step::Both(i, i)).collect();
-    let (mut x, mut y) = (0, 0);
-    let mut cut_short = false;
-    loop {
-        progress.check()?;
-        let (Some(rest_a), Some(rest_b)) = (middle_a.get(x..), middle_b.get(y..)) else {
-            break;
-        };
-        if rest_a.is_empty() && rest_b.is_empty() {
-            break;
-        }
-        let (found, whole) = myers(rest_a, rest_b, BOUND, &same);
-        let (from_x, from_y) = (x + prefix, y + prefix);
-        for s in found {
-            steps.push(match s {
-                Step::Both(i, j) => Step::Both(i + from_x, j + from_y),
-                Step::A(i) => Step::A(i + from_x),
-                Step::B(j) => Step::B(j + from_y),
-            });
-            match s {
-                Step::Both(..) => (x, y) = (x + 1, y + 1),
-                Step::A(_) => x += 1,
-                Step::B(_) => y += 1,
-            }
-        }
-        if whole {
-            break;
-        }
-        cut_short = true;
-    }
-    steps.extend((0..suffix).map(|i| Step::Both(prefix + middle_a.len() + i, prefix + middle_b.len() + i)));
-    Ok(Alignment { steps, cut_short })
+    align_within(a, b, BOUND, progress, same)
 }
 
-/// The shortest edit script and `true`; where it is longer than `limit`, that to the furthest place reached, which is
-/// at least `limit` elements on, and `false`.
-fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> (Vec<Step>, bool) {
-    if a.is_empty() && b.is_empty() {
-        return (Vec::new(), true);
+/// Aligns two sequences by `same`, with searches of `bound` insertions and deletions at most.
+pub(super) fn align_within<T>(
+    a: &[T],
+    b: &[T],
+    bound: usize,
+    progress: &Progress,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Alignment, Cancelled> {
+    progress.check()?;
+    let before = prefix(a, b, &same);
+    let (rest_a, rest_b) = (a.get(before..).unwrap_or_default(), b.get(before..).unwrap_or_default());
+    let behind = suffix(rest_a, rest_b, &same);
+    let middle_a = rest_a.get(..rest_a.len() - behind).unwrap_or_default();
+    let middle_b = rest_b.get(..rest_b.len() - behind).unwrap_or_default();
+    let mut out = Alignment::default();
+    out.push(Common {
+        a: 0,
+        b: 0,
+        len: before,
+    });
+    let (mut x, mut y) = (0, 0);
+    while let (Some(rest_a @ [_, ..]), Some(rest_b @ [_, ..])) = (middle_a.get(x..), middle_b.get(y..)) {
+        progress.check()?;
+        let found = myers(rest_a, rest_b, bound, &same);
+        for c in &found.common {
+            out.push(Common {
+                a: before + x + c.a,
+                b: before + y + c.b,
+                len: c.len,
+            });
+        }
+        (x, y) = (x + found.reached.0, y + found.reached.1);
+        if found.whole {
+            break;
+        }
+        out.cut_short = true;
     }
+    out.push(Common {
+        a: before + middle_a.len(),
+        b: before + middle_b.len(),
+        len: behind,
+    });
+    Ok(out)
+}
+
+/// What one search found.
+struct Search {
+    /// What both have, in order.
+    common: Vec<Common>,
+    /// How far it came in either sequence.
+    reached: (usize, usize),
+    /// Whether that is the end of both.
+    whole: bool,
+}
+
+/// The shortest edit script; where it is longer than `limit`, that to the furthest place reached, which is at least
+/// `limit` elements on.
+fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> Search {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let at = |i: isize, j: isize| match (a.get(i as usize), b.get(j as usize)) {
         (Some(x), Some(y)) => same(x, y),
@@ -118,7 +181,11 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> (
             }
             if x >= n && x - k >= m {
                 fronts.push(front);
-                return (trace_back(&fronts, n, m), true);
+                return Search {
+                    common: trace_back(&fronts, n, m),
+                    reached: (a.len(), b.len()),
+                    whole: true,
+                };
             }
             k += 2;
         }
@@ -135,18 +202,32 @@ fn myers<T>(a: &[T], b: &[T], limit: usize, same: &impl Fn(&T, &T) -> bool) -> (
         .filter(|(x, y)| (0..=n).contains(x) && (0..=m).contains(y))
         .max_by_key(|(x, y)| (x + y, -(x - y).abs(), *x));
     match furthest {
-        Some((x, y)) => (trace_back(&fronts, x, y), false),
+        Some((x, y)) => Search {
+            common: trace_back(&fronts, x, y),
+            reached: (x as usize, y as usize),
+            whole: false,
+        },
         // Not reached: the edits alone lead to one. Everything then differs.
-        None => {
-            let all_a = (0..a.len()).map(Step::A);
-            (all_a.chain((0..b.len()).map(Step::B)).collect(), true)
-        }
+        None => Search {
+            common: Vec::new(),
+            reached: (a.len(), b.len()),
+            whole: true,
+        },
     }
 }
 
-/// The steps that led to the end of both sequences.
-fn trace_back(fronts: &[Vec<isize>], n: isize, m: isize) -> Vec<Step> {
-    let mut steps = Vec::new();
+/// What is common on the way to a place.
+fn trace_back(fronts: &[Vec<isize>], n: isize, m: isize) -> Vec<Common> {
+    let mut common = Vec::new();
+    let mut note = |x: isize, y: isize, len: isize| {
+        if len > 0 {
+            common.push(Common {
+                a: x as usize,
+                b: y as usize,
+                len: len as usize,
+            });
+        }
+    };
     let (mut x, mut y) = (n, m);
     for d in (1..fronts.len() as isize).rev() {
         let get = |k: isize| {
@@ -159,28 +240,13 @@ fn trace_back(fronts: &[Vec<isize>], n: isize, m: isize) -> Vec<Step> {
         let down = k == -d || (k != d && get(k - 1) < get(k + 1));
         let from_k = if down { k + 1 } else { k - 1 };
         let (from_x, from_y) = (get(from_k), get(from_k) - from_k);
-        let (mid_x, mid_y) = if down {
-            (from_x, from_y + 1)
-        } else {
-            (from_x + 1, from_y)
-        };
-        while x > mid_x && y > mid_y {
-            (x, y) = (x - 1, y - 1);
-            steps.push(Step::Both(x as usize, y as usize));
-        }
-        steps.push(if down {
-            Step::B(from_y as usize)
-        } else {
-            Step::A(from_x as usize)
-        });
+        let mid_x = if down { from_x } else { from_x + 1 };
+        note(mid_x, mid_x - k, x - mid_x);
         (x, y) = (from_x, from_y);
     }
-    while x > 0 && y > 0 {
-        (x, y) = (x - 1, y - 1);
-        steps.push(Step::Both(x as usize, y as usize));
-    }
-    steps.reverse();
-    steps
+    note(x - x.min(y), y - x.min(y), x.min(y));
+    common.reverse();
+    common
 }
 
 #[cfg(test)]
@@ -211,7 +277,7 @@ mod tests {
             let found = align(&a, &b, &Progress::new(), |x, y| x == y).unwrap();
             prop_assert!(!found.cut_short);
             // Taking a common end off first costs nothing.
-            prop_assert_eq!(common(&a, &b, &found.steps), lcs(&a, &b));
+            prop_assert_eq!(common(&a, &b, &found), lcs(&a, &b));
         }
 
         /// Whatever the limit, each search goes on from where the one before it ended.
@@ -221,20 +287,21 @@ mod tests {
             b in proptest::collection::vec(0u8..4, 0..40),
             limit in 1usize..12,
         ) {
-            let (steps, whole) = myers(&a, &b, limit, &|x: &u8, y: &u8| x == y);
-            let x = steps.iter().filter(|s| !matches!(s, Step::B(_))).count();
-            let y = steps.iter().filter(|s| !matches!(s, Step::A(_))).count();
-            common(&a[..x], &b[..y], &steps);
-            prop_assert_eq!(whole, (x, y) == (a.len(), b.len()) && steps.len() == x + y - lcs(&a, &b));
-            prop_assert!(whole || x + y >= limit);
+            let found = myers(&a, &b, limit, &|x: &u8, y: &u8| x == y);
+            let (x, y) = found.reached;
+            let of = Alignment { common: found.common, cut_short: false };
+            let both = common(&a[..x], &b[..y], &of);
+            let shortest = x + y - 2 * both == a.len() + b.len() - 2 * lcs(&a, &b);
+            prop_assert_eq!(found.whole, (x, y) == (a.len(), b.len()) && shortest);
+            prop_assert!(found.whole || x + y >= limit);
         }
     }
 
     /// The number of common steps of an alignment, which must be whole and in order.
-    fn common(a: &[u8], b: &[u8], steps: &[Step]) -> usize {
+    fn common(a: &[u8], b: &[u8], found: &Alignment) -> usize {
         let (mut i, mut j, mut both) = (0, 0, 0);
-        for s in steps {
-            match *s {
+        for s in found.steps((a.len(), b.len())) {
+            match s {
                 Step::Both(x, y) => {
                     assert_eq!((x, y), (i, j));
                     assert_eq!(a[x], b[y]);
@@ -251,6 +318,10 @@ mod tests {
             }
         }
         assert_eq!((i, j), (a.len(), b.len()));
+        for pair in found.common.windows(2) {
+            let (x, y) = (pair[0], pair[1]);
+            assert!((x.a + x.len, x.b + x.len) != (y.a, y.b), "two runs that touch");
+        }
         both
     }
 
@@ -258,8 +329,8 @@ mod tests {
     fn sequences_without_anything_in_common_are_gone_through_and_told_to_be_cut_short() {
         let (a, b) = (vec![1u8; 5000], vec![2u8; 5000]);
         let found = align(&a, &b, &Progress::new(), |x, y| x == y).unwrap();
-        assert_eq!((found.steps.len(), found.cut_short), (10_000, true));
-        assert_eq!(common(&a, &b, &found.steps), 0);
+        assert!(found.cut_short);
+        assert_eq!(common(&a, &b, &found), 0);
     }
 
     /// Behind more differences than a search looks for, what is common is found again.
@@ -280,7 +351,7 @@ mod tests {
         let (a, b) = (with(1, 900), with(2, 700));
         let found = align(&a, &b, &Progress::new(), |x, y| x == y).unwrap();
         assert!(found.cut_short);
-        let both = common(&a, &b, &found.steps);
+        let both = common(&a, &b, &found);
         assert!(both >= 2900, "{both} of 3000");
     }
 

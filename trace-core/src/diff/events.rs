@@ -1,153 +1,147 @@
-//! Accesses aligned job by job, and the registers whose values differ.
+//! Events aligned job by job: what is equal, changed, moved, or on one side alone; and the registers that differ.
 
-use super::align::{Alignment, Step, align};
-use super::host_writes::Course;
-use super::spaces::{self, SpacePair};
-use super::{EventDiff, EventDifference, JobPair, MOST, RegisterDiff, key};
+use super::align::{Common, Step};
+use super::aligned::{Aligned, Become, Block};
+use super::anchors::align_long;
+use super::host_writes::Course as Courses;
+use super::moved::{self, Moved};
+use super::relocation::Relocations;
+use super::stream::{self, Item, Key, Names, Rule, Side, Stream};
+use super::{EventDiff, EventDifference, JobPair, MOST, OneSided, RegisterDiff};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, Recording};
-use crate::registers::{Half, ReadRule, Register, RegisterMap, Role, register_space};
-use std::collections::{BTreeMap, HashMap};
+use crate::recording::{EventKind, Recording};
+use crate::registers::{RegisterMap, Role};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
-type Item = (usize, Access);
-
-/// Events, registers, the number of jobs on each side, and the courses of jobs that were compared.
-type Compared = (EventDiff, Vec<RegisterDiff>, (u64, u64), Vec<Course>);
-
-/// The accesses between two submits: the course of the job that the first of them began.
-#[derive(Default)]
-struct Part {
-    items: Vec<Item>,
-    /// The first event behind the submit that began it.
-    begin: u64,
-    /// Slot and head of that job's chain, as last written before its submit.
-    head: (Option<u8>, u64),
-    /// Reads that a later one of the same wait stands for.
-    folded: u64,
-    /// Where the last access of each thread stands, while it is filled.
-    last: HashMap<u32, usize>,
+/// Everything that follows from the events of two recordings.
+pub(super) struct Compared {
+    pub events: EventDiff,
+    pub registers: Vec<RegisterDiff>,
+    /// Number of jobs on each side.
+    pub jobs: (u64, u64),
+    /// The courses of jobs that were compared.
+    pub courses: Vec<Courses>,
+    pub aligned: Aligned,
 }
 
-/// In the place of the event of a read that another one stands for.
-const FOLDED: usize = usize::MAX;
-
-impl Part {
-    /// Takes an access up. Of a status that a thread reads again and again its last read stands for all: how often it
-    /// takes is a matter of time and not of what was done. What other threads do meanwhile does not end the wait.
-    fn push(&mut self, event: usize, a: Access, thread: u32, waits: bool) {
-        let before = self.last.insert(thread, self.items.len());
-        let before = before.and_then(|at| self.items.get_mut(at)).filter(|_| waits);
-        if let Some(before) = before.filter(|b| key(&b.1) == key(&a)) {
-            before.0 = FOLDED;
-            self.folded += 1;
+impl Compared {
+    /// The same with the sides swapped.
+    fn swapped(self) -> Self {
+        Self {
+            events: self.events.swapped(),
+            registers: self.registers.into_iter().map(RegisterDiff::swapped).collect(),
+            jobs: (self.jobs.1, self.jobs.0),
+            courses: self.courses.into_iter().map(Courses::swapped).collect(),
+            aligned: self.aligned.swapped(),
         }
-        self.items.push((event, a));
-    }
-
-    /// Takes out what others stand for.
-    fn close(&mut self) {
-        self.items.retain(|i| i.0 != FOLDED);
-        self.last = HashMap::new();
     }
 }
 
-/// The accesses of a recording, cut after each submit: the first part is what comes before any job has begun.
-fn parts(recording: &Recording, map: Option<&RegisterMap>) -> Vec<Part> {
-    let mut parts = vec![Part::default()];
-    let mut heads: HashMap<u32, u64> = HashMap::new();
-    let space = register_space(recording, map);
-    for (event, a) in recording.events.accesses(0..recording.events.len()) {
-        let register = map
-            .filter(|_| a.space == space)
-            .and_then(|m| m.touched(a.offset, a.width));
-        let waits = !a.write && register.is_some_and(|r| r.replay.read == ReadRule::Until);
-        let thread = recording.events.thread.get(event).unwrap_or(0);
-        if let Some(last) = parts.last_mut() {
-            last.push(event, a, thread, waits);
+/// Compares the events of two recordings.
+pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<Compared, Cancelled> {
+    let map_of = |r: &Recording| RegisterMap::for_recording(r);
+    let map = map_of(a).or_else(|| map_of(b));
+    let (names_a, names_b) = Names::of(a, b);
+    let (seen_a, seen_b) = (stream::seen(a), stream::seen(b));
+    let mut both = [false; 3];
+    let mut one_sided = Vec::new();
+    for (((kind, x), y), both) in stream::SEEN_BY_SOME.into_iter().zip(seen_a).zip(seen_b).zip(&mut both) {
+        *both = x > 0 && y > 0;
+        if !*both && x + y > 0 {
+            one_sided.push(OneSided { kind, a: x, b: y });
         }
-        let Some(r) = register.filter(|_| a.write) else {
-            continue;
+    }
+    let side_a = Side::new(a, map, names_a, both);
+    let side_b = Side::new(b, map, names_b, both);
+    let (of_a, of_b) = rayon::join(|| stream::read(&side_a, progress), || stream::read(&side_b, progress));
+    let (of_a, of_b) = (of_a?, of_b?);
+    // Where several alignments are as good, which one is found depends on which side is first. It is always the same
+    // one that is, so that the answer does not depend on the order in which the recordings are given.
+    let mut found = if (&of_a.tokens, &of_a.events) <= (&of_b.tokens, &of_b.events) {
+        compare((&side_a, of_a), (&side_b, of_b), progress)?
+    } else {
+        compare((&side_b, of_b), (&side_a, of_a), progress)?.swapped()
+    };
+    found.events.one_sided = one_sided;
+    Ok(found)
+}
+
+/// Jobs that go together, by index.
+type CoursePair = (Option<usize>, Option<usize>);
+
+/// Which job goes with which. As many on both sides go together in order. Otherwise those that do exactly the same are
+/// found, in order; between two such pairs those with the same head; and between these they go together as far as there
+/// are any on both sides.
+fn pairs(a: &Stream, b: &Stream, progress: &Progress) -> Result<Vec<CoursePair>, Cancelled> {
+    let (n, m) = (a.courses.len(), b.courses.len());
+    if n == m {
+        return Ok((0..n).map(|i| (Some(i), Some(i))).collect());
+    }
+    let digest = |parts: &[u64]| -> u64 {
+        let fold = |d: u64, t: &u64| d.rotate_left(25).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ t;
+        parts.iter().fold(parts.len() as u64, fold)
+    };
+    // What comes before any job goes together, whatever it is.
+    let heads = |s: &Stream| -> Vec<u64> {
+        let of = s.courses.iter().skip(1);
+        of.map(|c| digest(&[u64::from(c.head.0.unwrap_or(u8::MAX)), c.head.1]))
+            .collect()
+    };
+    let whole = |s: &Stream, heads: &[u64]| -> Vec<u64> {
+        let of = s.courses.iter().skip(1).zip(heads);
+        of.map(|(c, head)| digest(&[*head, digest(s.tokens.get(c.tokens.clone()).unwrap_or_default())]))
+            .collect()
+    };
+    let (heads_a, heads_b) = (heads(a), heads(b));
+    let same = align_long(&whole(a, &heads_a), &whole(b, &heads_b), progress)?;
+    let mut out: Vec<CoursePair> = vec![(Some(0), Some(0))];
+    let end = Common {
+        a: heads_a.len(),
+        b: heads_b.len(),
+        len: 0,
+    };
+    let (mut from_a, mut from_b) = (0, 0);
+    for c in same.common.into_iter().chain([end]) {
+        let (of_a, of_b) = (heads_a.get(from_a..c.a), heads_b.get(from_b..c.b));
+        let (of_a, of_b) = (of_a.unwrap_or_default(), of_b.unwrap_or_default());
+        let between = align_long(of_a, of_b, progress)?;
+        let (mut alone_a, mut alone_b) = (Vec::new(), Vec::new());
+        let flush = |alone_a: &mut Vec<usize>, alone_b: &mut Vec<usize>, out: &mut Vec<CoursePair>| {
+            for n in 0..alone_a.len().max(alone_b.len()) {
+                out.push((alone_a.get(n).copied(), alone_b.get(n).copied()));
+            }
+            alone_a.clear();
+            alone_b.clear();
         };
-        match r.replay.role {
-            Some(Role::JobHead) => {
-                heads.insert(a.offset, a.value);
-            }
-            Some(Role::JobCommand) if a.value == 1 => parts.push(Part {
-                begin: event as u64 + 1,
-                head: (r.index, head(map, r, &heads)),
-                ..Part::default()
-            }),
-            _ => {}
-        }
-    }
-    parts.iter_mut().for_each(Part::close);
-    parts
-}
-
-/// What the head registers of a command's slot hold.
-fn head(map: Option<&RegisterMap>, command: &Register, written: &HashMap<u32, u64>) -> u64 {
-    let of = |offset: u32| written.get(&offset).copied().unwrap_or(0);
-    let low = map.and_then(|m| {
-        m.registers()
-            .find(|r| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block)
-    });
-    low.map_or(0, |r| match r.pair {
-        Some(Half::Low { high_offset }) => of(r.offset) | of(high_offset) << 32,
-        _ => of(r.offset),
-    })
-}
-
-/// Parts that go together, by index.
-type PartPair = (Option<usize>, Option<usize>);
-
-/// Which part goes with which. As many jobs on both sides go together in order. Otherwise jobs with the same head are
-/// found, in order, and those between two such pairs go together as far as there are any on both sides.
-fn pairs(a: &[Part], b: &[Part], progress: &Progress) -> Result<Vec<PartPair>, Cancelled> {
-    if a.len() == b.len() {
-        return Ok((0..a.len()).map(|i| (Some(i), Some(i))).collect());
-    }
-    let jobs = |parts: &[Part]| -> Vec<(Option<u8>, u64)> { parts.iter().skip(1).map(|p| p.head).collect() };
-    let (heads_a, heads_b) = (jobs(a), jobs(b));
-    let steps = symmetric(&heads_a, &heads_b, progress, |x, y| x == y, |x| *x)?.steps;
-    let mut out = vec![(Some(0), Some(0))];
-    for run in steps.chunk_by(|x, y| matches!(x, Step::Both(..)) == matches!(y, Step::Both(..))) {
-        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
-        for s in run {
-            match *s {
-                Step::Both(i, j) => out.push((Some(i + 1), Some(j + 1))),
-                Step::A(i) => of_a.push(i + 1),
-                Step::B(j) => of_b.push(j + 1),
+        for step in between.steps((of_a.len(), of_b.len())) {
+            match step {
+                Step::A(i) => alone_a.push(from_a + i + 1),
+                Step::B(j) => alone_b.push(from_b + j + 1),
+                Step::Both(i, j) => {
+                    flush(&mut alone_a, &mut alone_b, &mut out);
+                    out.push((Some(from_a + i + 1), Some(from_b + j + 1)));
+                }
             }
         }
-        for i in 0..of_a.len().max(of_b.len()) {
-            out.push((of_a.get(i).copied(), of_b.get(i).copied()));
-        }
+        flush(&mut alone_a, &mut alone_b, &mut out);
+        out.extend((0..c.len).map(|n| (Some(c.a + n + 1), Some(c.b + n + 1))));
+        (from_a, from_b) = (c.a + c.len, c.b + c.len);
     }
     Ok(out)
 }
 
-fn map_of(r: &Recording) -> Option<&'static RegisterMap> {
-    RegisterMap::for_recording(r)
-}
-
-pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<Compared, Cancelled> {
-    let map = map_of(a).or_else(|| map_of(b));
-    let (parts_a, parts_b) = (parts(a, map), parts(b, map));
-    let jobs = (parts_a.len() as u64 - 1, parts_b.len() as u64 - 1);
-    let space = register_space(a, map);
-    let tables = spaces::pairs(a, b);
-    let folded = |parts: &[Part]| parts.iter().map(|p| p.folded).sum();
-    let mut out = EventDiff {
-        folded: (folded(&parts_a), folded(&parts_b)),
-        ..EventDiff::default()
-    };
-    let mut registers: BTreeMap<u32, RegisterDiff> = BTreeMap::new();
-    let paired = pairs(&parts_a, &parts_b, progress)?;
+fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) -> Result<Compared, Cancelled> {
+    let paired = pairs(&a.1, &b.1, progress)?;
     progress.set_total(paired.len() as u64);
-    let course = |parts: &[Part], i: Option<usize>| {
-        let i = i.filter(|i| *i < parts.len())?;
-        let end = parts.get(i + 1).map_or(u64::MAX, |p| p.begin);
-        Some(parts.get(i)?.begin..end)
+    let mut work = Work {
+        relocations: Relocations::of(a.0.recording, b.0.recording),
+        a,
+        b,
+        blocks: Vec::new(),
+        jobs: Vec::new(),
+        cut_short: Vec::new(),
+        counts: EventDiff::default(),
     };
     let mut courses = Vec::with_capacity(paired.len());
     for (i, j) in paired {
@@ -157,156 +151,362 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
             a: number(i),
             b: number(j),
         };
-        courses.push(Course {
+        let course = |s: &Stream, i: Option<usize>| Some(s.courses.get(i?)?.begin..s.end(i?));
+        courses.push(Courses {
             job,
-            a: course(&parts_a, i),
-            b: course(&parts_b, j),
+            a: course(&work.a.1, i),
+            b: course(&work.b.1, j),
         });
-        let one = i.and_then(|i| parts_a.get(i)).map_or(&[][..], |p| p.items.as_slice());
-        let two = j.and_then(|j| parts_b.get(j)).map_or(&[][..], |p| p.items.as_slice());
-        let order = |x: &Item| (key(&x.1), x.1.value);
-        let mut found = symmetric(one, two, progress, |x, y| key(&x.1) == key(&y.1), order)?;
-        sort_what_is_alone(&mut found.steps, one, two);
-        if found.cut_short {
-            out.cut_short.push(job);
+        work.course(job, (i, j), progress)?;
+    }
+    let moved = work.find_moved();
+    let registers = work.tell(&moved, progress)?;
+    let Work { a, b, blocks, .. } = work;
+    let mut events = work.counts;
+    events.folded = (a.1.folded, b.1.folded);
+    events.cut_short = work.cut_short;
+    Ok(Compared {
+        events,
+        registers,
+        jobs: (a.1.courses.len() as u64 - 1, b.1.courses.len() as u64 - 1),
+        courses,
+        aligned: Aligned {
+            events_a: a.1.events,
+            events_b: b.1.events,
+            blocks,
+        },
+    })
+}
+
+/// Two streams, and what has been found of them.
+struct Work<'s, 'r> {
+    a: (&'s Side<'r>, Stream),
+    b: (&'s Side<'r>, Stream),
+    relocations: Relocations,
+    blocks: Vec<Block>,
+    /// Where the blocks of each pair of jobs begin.
+    jobs: Vec<(usize, JobPair)>,
+    cut_short: Vec<JobPair>,
+    counts: EventDiff,
+}
+
+/// The first register that an access touches, where it differs: by offset.
+type Registers = BTreeMap<u32, RegisterDiff>;
+
+impl Work<'_, '_> {
+    fn push(&mut self, what: Become, a: usize, b: usize, len: usize) {
+        if len == 0 {
+            return;
         }
-        for step in found.steps {
-            let (x, y) = match step {
-                Step::Both(i, j) => (one.get(i), two.get(j)),
-                Step::A(i) => (one.get(i), None),
-                Step::B(j) => (None, two.get(j)),
+        let (a, b, len) = (a as u32, b as u32, len as u32);
+        let block = Block { what, a, b, len };
+        let own = self.jobs.last().map_or(0, |j| j.0);
+        let fresh = self.blocks.len() <= own;
+        match self.blocks.last_mut().filter(|last| !fresh && last.what == what) {
+            Some(last) if (last.a + last.len_a(), last.b + last.len_b()) == (a, b) => last.len += len,
+            _ => self.blocks.push(block),
+        }
+    }
+
+    /// Aligns a pair of jobs.
+    fn course(&mut self, job: JobPair, pair: CoursePair, progress: &Progress) -> Result<(), Cancelled> {
+        let range = |s: &Stream, i: Option<usize>, end: usize| {
+            let found = i.and_then(|i| s.courses.get(i)).map(|c| c.tokens.clone());
+            found.unwrap_or(end..end)
+        };
+        // Where a side lacks the job its place is where the blocks so far end.
+        let ends = self
+            .blocks
+            .last()
+            .map_or((0, 0), |l| (l.a + l.len_a(), l.b + l.len_b()));
+        let of_a = range(&self.a.1, pair.0, ends.0 as usize);
+        let of_b = range(&self.b.1, pair.1, ends.1 as usize);
+        self.jobs.push((self.blocks.len(), job));
+        let found = {
+            let one = self.a.1.tokens.get(of_a.clone()).unwrap_or_default();
+            let two = self.b.1.tokens.get(of_b.clone()).unwrap_or_default();
+            align_long(one, two, progress)?
+        };
+        let mut cut_short = found.cut_short;
+        let end = Common {
+            a: of_a.len(),
+            b: of_b.len(),
+            len: 0,
+        };
+        let (mut from_a, mut from_b) = (of_a.start, of_b.start);
+        for c in found.common.into_iter().chain([end]) {
+            let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
+            cut_short |= self.gap(from_a..to_a, from_b..to_b, progress)?;
+            self.push(Become::Equal, to_a, to_b, c.len);
+            (from_a, from_b) = (to_a + c.len, to_b + c.len);
+        }
+        if cut_short {
+            self.cut_short.push(job);
+        }
+        Ok(())
+    }
+
+    /// What lies between two equal runs: the same accesses with other values, and what one side has alone.
+    fn gap(&mut self, of_a: Range<usize>, of_b: Range<usize>, progress: &Progress) -> Result<bool, Cancelled> {
+        if of_a.is_empty() || of_b.is_empty() {
+            self.push(Become::Deleted, of_a.start, of_b.start, of_a.len());
+            self.push(Become::Inserted, of_a.end, of_b.start, of_b.len());
+            return Ok(false);
+        }
+        let keys = |(side, stream): &(&Side<'_>, Stream), range: &Range<usize>| -> Vec<u64> {
+            let of = |t: usize| stream.event(t).and_then(|e| side.item(e));
+            range
+                .clone()
+                .map(|t| of(t).map_or(0, |i| stream::key_token(i.key)))
+                .collect()
+        };
+        let (keys_a, keys_b) = (keys(&self.a, &of_a), keys(&self.b, &of_b));
+        let found = align_long(&keys_a, &keys_b, progress)?;
+        let end = Common {
+            a: keys_a.len(),
+            b: keys_b.len(),
+            len: 0,
+        };
+        let (mut from_a, mut from_b) = (of_a.start, of_b.start);
+        for c in found.common.into_iter().chain([end]) {
+            let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
+            self.push(Become::Deleted, from_a, from_b, to_a - from_a);
+            self.push(Become::Inserted, to_a, from_b, to_b - from_b);
+            for n in 0..c.len {
+                // Aligned by what they access, two may turn out to be equal all the same.
+                let (i, j) = (to_a + n, to_b + n);
+                let equal = self.a.1.tokens.get(i) == self.b.1.tokens.get(j) || self.relocated(i, j);
+                self.push(if equal { Become::Equal } else { Become::Changed }, i, j, 1);
+            }
+            (from_a, from_b) = (to_a + c.len, to_b + c.len);
+        }
+        Ok(found.cut_short)
+    }
+
+    fn items(&self, i: usize, j: usize) -> Option<(Item, Item)> {
+        let of = |(side, stream): &(&Side<'_>, Stream), t: usize| side.item(stream.event(t)?);
+        Some((of(&self.a, i)?, of(&self.b, j)?))
+    }
+
+    /// Whether two accesses of an address register differ only by where things were put.
+    fn relocated(&mut self, i: usize, j: usize) -> bool {
+        let Some((x, y)) = self.items(i, j) else {
+            return false;
+        };
+        if x.key.kind == EventKind::Submit {
+            return self.relocations.relocated(None, (x.value, y.value));
+        }
+        let access = |(side, stream): &(&Side<'_>, Stream), t: usize| side.recording.events.access(stream.event(t)?);
+        let found = access(&self.a, i).and_then(|access| {
+            let part = self.a.0.part(&access)?;
+            (self.a.0.rule(&access) == Rule::Address && part.whole()).then_some(part.register.pair)
+        });
+        found.is_some_and(|half| self.relocations.relocated(half, (x.value, y.value)))
+    }
+
+    /// Finds what was moved, and cuts it out of what either side has alone.
+    fn find_moved(&mut self) -> Vec<Moved> {
+        let alone = |what: Become, of: fn(&Block) -> u32| -> Vec<Range<usize>> {
+            let blocks = self.blocks.iter().filter(|b| b.what == what);
+            blocks.map(|b| of(b) as usize..(of(b) + b.len) as usize).collect()
+        };
+        let (alone_a, alone_b) = (alone(Become::Deleted, |b| b.a), alone(Become::Inserted, |b| b.b));
+        let mut found = moved::moved(&self.a.1.tokens, &self.b.1.tokens, &alone_a, &alone_b);
+        found.sort_unstable();
+        if found.is_empty() {
+            return found;
+        }
+        let mut by_b = found.clone();
+        by_b.sort_unstable_by_key(|m| m.b);
+        let (mut of_a, mut of_b) = (found.iter().peekable(), by_b.iter().peekable());
+        let old = std::mem::take(&mut self.blocks);
+        let mut jobs = std::mem::take(&mut self.jobs).into_iter().peekable();
+        for (n, b) in old.into_iter().enumerate() {
+            while let Some((_, job)) = jobs.next_if(|(at, _)| *at <= n) {
+                self.jobs.push((self.blocks.len(), job));
+            }
+            // Pieces of a block: what was moved, and what is left between.
+            let (own, moves, to) = match b.what {
+                Become::Deleted => (b.a as usize, &mut of_a, Become::MovedFrom),
+                Become::Inserted => (b.b as usize, &mut of_b, Become::MovedTo),
+                _ => {
+                    self.blocks.push(b);
+                    continue;
+                }
             };
-            let Some((_, access)) = x.or(y) else { continue };
-            let map = map.filter(|_| access.space == space);
-            match (x, y) {
-                (Some((_, v)), Some((_, w))) if v.value == w.value => {
-                    out.same += 1;
-                    continue;
+            let place = |m: &Moved| if to == Become::MovedFrom { m.a } else { m.b };
+            let end = own + b.len as usize;
+            let mut at = own;
+            let cut = |blocks: &mut Vec<Block>, what: Become, from: usize, len: usize| {
+                let by = (from - own) as u32;
+                let (a, b_at) = match to {
+                    Become::MovedFrom => (b.a + by, b.b),
+                    _ => (b.a, b.b + by),
+                };
+                if len > 0 {
+                    blocks.push(Block {
+                        what,
+                        a,
+                        b: b_at,
+                        len: len as u32,
+                    });
                 }
-                (Some((_, v)), Some((_, w))) if moved(a, b, map, &tables, v, w) => {
-                    out.relocated += 1;
-                    continue;
-                }
-                (Some((_, v)), Some((_, w))) if each_its_own(map, v, w) => {
-                    out.uncompared += 1;
-                    continue;
-                }
-                (Some(v), Some(w)) => {
-                    out.changed += 1;
-                    if access.space == space {
-                        register(&mut registers, map, v, w);
+            };
+            while let Some(m) = moves.next_if(|m| place(m) < end) {
+                cut(&mut self.blocks, b.what, at, place(m) - at);
+                cut(&mut self.blocks, to, place(m), m.len);
+                at = place(m) + m.len;
+            }
+            cut(&mut self.blocks, b.what, at, end - at);
+        }
+        for (_, job) in jobs {
+            self.jobs.push((self.blocks.len(), job));
+        }
+        found
+    }
+
+    /// Counts and lists what was found, and the registers that differ.
+    fn tell(&mut self, moves: &[Moved], progress: &Progress) -> Result<Vec<RegisterDiff>, Cancelled> {
+        let mut registers = Registers::new();
+        let mut jobs = self.jobs.clone().into_iter().peekable();
+        let mut job = JobPair::default();
+        for n in 0..self.blocks.len() {
+            while let Some((_, next)) = jobs.next_if(|(at, _)| *at <= n) {
+                job = next;
+            }
+            let Some(block) = self.blocks.get(n).copied() else {
+                break;
+            };
+            progress.check()?;
+            match block.what {
+                Become::Equal => self.count_equal(&block),
+                Become::Changed => {
+                    self.counts.changed += u64::from(block.len);
+                    for k in 0..block.len as usize {
+                        let (i, j) = (block.a as usize + k, block.b as usize + k);
+                        self.note_register(&mut registers, Some(i), Some(j));
+                        self.list(job, Become::Changed, Some(i), Some(j), 1);
                     }
                 }
-                (Some(_), None) => out.only_a += 1,
-                _ => out.only_b += 1,
+                Become::Deleted | Become::Inserted => {
+                    let of_a = block.what == Become::Deleted;
+                    let count = if of_a {
+                        &mut self.counts.deleted
+                    } else {
+                        &mut self.counts.inserted
+                    };
+                    *count += u64::from(block.len);
+                    let side = |k: u32, own: bool, from: u32| own.then_some((from + k) as usize);
+                    for k in 0..block.len {
+                        self.note_register(&mut registers, side(k, of_a, block.a), side(k, !of_a, block.b));
+                    }
+                    let (i, j) = (side(0, of_a, block.a), side(0, !of_a, block.b));
+                    self.list(job, block.what, i, j, u64::from(block.len));
+                }
+                Become::MovedFrom => {
+                    self.counts.moved += u64::from(block.len);
+                    let there = moves.binary_search_by_key(&(block.a as usize), |m| m.a).ok();
+                    let to = there.and_then(|n| moves.get(n)).map(|m| m.b);
+                    self.list(job, Become::MovedFrom, Some(block.a as usize), to, u64::from(block.len));
+                }
+                // Told where it came from.
+                Become::MovedTo => {}
             }
-            if out.list.len() < MOST {
-                out.list.push(EventDifference {
-                    job,
-                    a: x.map(|x| x.0 as u64),
-                    b: y.map(|y| y.0 as u64),
-                    offset: access.offset,
-                    write: access.write,
-                    value_a: x.map(|x| x.1.value),
-                    value_b: y.map(|y| y.1.value),
-                });
+        }
+        Ok(registers.into_values().collect())
+    }
+
+    fn count_equal(&mut self, block: &Block) {
+        for k in 0..block.len {
+            let (i, j) = ((block.a + k) as usize, (block.b + k) as usize);
+            let (x, y) = (self.a.1.tokens.get(i), self.b.1.tokens.get(j));
+            if x == y && x.is_some_and(|t| stream::whole(*t)) {
+                self.counts.equal += 1;
+                continue;
+            }
+            let Some((one, two)) = self.items(i, j) else { continue };
+            if one.value == two.value {
+                self.counts.equal += 1;
+            } else if x != y || self.is_root(i) {
+                self.counts.relocated += 1;
+            } else {
+                self.counts.uncompared += 1;
             }
         }
     }
-    Ok((out, registers.into_values().collect(), jobs, courses))
-}
 
-/// Whether two accesses of a root register are of tables that go together and lie elsewhere.
-fn moved(
-    a: &Recording,
-    b: &Recording,
-    map: Option<&RegisterMap>,
-    tables: &[SpacePair],
-    v: &Access,
-    w: &Access,
-) -> bool {
-    map.and_then(|m| m.at(v.offset))
-        .filter(|r| r.replay.role == Some(Role::Root))
-        .is_some_and(|r| spaces::same_tables(a, b, tables, r, (v.value, w.value)))
-}
-
-/// Whether the values differ only where every run has its own: counters that run free, and the flush id that a driver
-/// reads and hands on with a job.
-fn each_its_own(map: Option<&RegisterMap>, v: &Access, w: &Access) -> bool {
-    let Some(part) = map.and_then(|m| m.covering(v.offset, v.width).next()) else {
-        return false;
-    };
-    let r = part.register;
-    match (v.write, r.replay.read) {
-        (true, _) => r.replay.role == Some(Role::FlushId),
-        (false, ReadRule::Any | ReadRule::Feeds) => true,
-        (false, ReadRule::Masked(bits)) => (part.bits(v.value) ^ part.bits(w.value)) & bits == 0,
-        (false, ReadRule::Equal | ReadRule::Until) => false,
+    fn is_root(&self, i: usize) -> bool {
+        let access = self.a.1.event(i).and_then(|e| self.a.0.recording.events.access(e));
+        let part = access.and_then(|a| self.a.0.part(&a));
+        part.is_some_and(|p| p.register.replay.role == Some(Role::Root))
     }
-}
 
-/// The alignment of two sequences, the same whichever comes first: of several shortest ones, that which is found from
-/// the one that is smaller by `order`.
-pub(super) fn symmetric<T, O: Ord>(
-    a: &[T],
-    b: &[T],
-    progress: &Progress,
-    same: impl Fn(&T, &T) -> bool,
-    order: impl Fn(&T) -> O,
-) -> Result<Alignment, Cancelled> {
-    if a.iter().map(&order).le(b.iter().map(&order)) {
-        return align(a, b, progress, same);
-    }
-    let mut found = align(b, a, progress, same)?;
-    for s in &mut found.steps {
-        *s = match *s {
-            Step::Both(i, j) => Step::Both(j, i),
-            Step::A(i) => Step::B(i),
-            Step::B(j) => Step::A(j),
+    fn list(&mut self, job: JobPair, what: Become, i: Option<usize>, j: Option<usize>, events: u64) {
+        if self.counts.list.len() >= MOST {
+            return;
+        }
+        let found = |(side, stream): &(&Side<'_>, Stream), t: Option<usize>| {
+            let event = stream.event(t?)?;
+            Some((event as u64, side.item(event)?))
         };
-    }
-    Ok(found)
-}
-
-/// Between two common steps the order of what either side has alone must not depend on the side.
-fn sort_what_is_alone(steps: &mut [Step], a: &[Item], b: &[Item]) {
-    let order = |x: &Item| (x.0, (key(&x.1), x.1.value));
-    let alone = |s: &Step| !matches!(s, Step::Both(..));
-    for run in steps.chunk_by_mut(|x, y| alone(x) && alone(y)) {
-        run.sort_by_key(|s| match s {
-            Step::A(i) => a.get(*i).map(order),
-            Step::B(j) => b.get(*j).map(order),
-            Step::Both(..) => None,
+        let (x, y) = (found(&self.a, i), found(&self.b, j));
+        let Some(key) = x.or(y).map(|(_, i)| i.key) else {
+            return;
+        };
+        let Key { kind, offset, .. } = key;
+        self.counts.list.push(EventDifference {
+            job,
+            what,
+            a: x.map(|x| x.0),
+            b: y.map(|y| y.0),
+            events,
+            kind,
+            offset,
+            value_a: x.map(|x| x.1.value),
+            value_b: y.map(|y| y.1.value),
         });
     }
-}
 
-fn register(registers: &mut BTreeMap<u32, RegisterDiff>, map: Option<&RegisterMap>, a: &Item, b: &Item) {
-    // Parts of a register are told as its parts, and bits of it in place.
-    let part = map.and_then(|m| m.covering(a.1.offset, a.1.width).next());
-    let offset = part.map_or(a.1.offset, |p| p.register.offset);
-    let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
-    let entry = registers.entry(offset).or_insert_with(|| {
-        let known = part.map(|p| p.register);
-        let mut fields = Vec::new();
-        if let Some(r) = known {
-            for field in &r.layout.fields {
-                let (x, y) = (field.extract(in_place(a.1.value)), field.extract(in_place(b.1.value)));
-                if x != y {
-                    fields.push((field.name.clone(), field.text(x), field.text(y)));
+    /// Notes that the histories of the register that an access touches part, or differ once more.
+    fn note_register(&self, registers: &mut Registers, i: Option<usize>, j: Option<usize>) {
+        let access = |(side, stream): &(&Side<'_>, Stream), t: Option<usize>| {
+            let event = stream.event(t?)?;
+            let access = side.recording.events.access(event)?;
+            side.is_register(&access).then_some((event as u64, access))
+        };
+        let (x, y) = (access(&self.a, i), access(&self.b, j));
+        let Some((_, one)) = x.or(y) else { return };
+        // Parts of a register are told as its parts, and bits of it in place.
+        let part = self.a.0.part(&one).or_else(|| self.b.0.part(&one));
+        let offset = part.map_or(one.offset, |p| p.register.offset);
+        let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
+        let entry = registers.entry(offset).or_insert_with(|| {
+            let known = part.map(|p| p.register);
+            let (v, w) = (x.map(|x| in_place(x.1.value)), y.map(|y| in_place(y.1.value)));
+            let mut fields = Vec::new();
+            if let (Some(r), true) = (known, v.is_some() && w.is_some()) {
+                for field in &r.layout.fields {
+                    let of = |value: Option<u64>| value.map(|v| field.extract(v));
+                    if of(v) != of(w) {
+                        let text = |value: Option<u64>| of(value).map(|v| field.text(v)).unwrap_or_default();
+                        fields.push((field.name.clone(), text(v), text(w)));
+                    }
                 }
             }
-        }
-        if fields.is_empty() {
-            fields.push(("value".into(), format!("{:#x}", a.1.value), format!("{:#x}", b.1.value)));
-        }
-        RegisterDiff {
-            name: known.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone()),
-            offset,
-            count: 0,
-            first: (a.0 as u64, b.0 as u64),
-            fields,
-        }
-    });
-    entry.count += 1;
+            if fields.is_empty() {
+                let text = |value: Option<(u64, crate::recording::Access)>| {
+                    value.map(|v| format!("{:#x}", v.1.value)).unwrap_or_default()
+                };
+                fields.push(("value".into(), text(x), text(y)));
+            }
+            RegisterDiff {
+                name: known.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone()),
+                offset,
+                count: 0,
+                first: (x.map(|x| x.0), y.map(|y| y.0)),
+                fields,
+            }
+        });
+        entry.count += 1;
+    }
 }

@@ -18,6 +18,17 @@ pub(super) struct Course {
     pub b: Option<Range<u64>>,
 }
 
+impl Course {
+    /// The same with the sides swapped.
+    pub fn swapped(self) -> Self {
+        Self {
+            job: self.job.swapped(),
+            a: self.b,
+            b: self.a,
+        }
+    }
+}
+
 /// Bytes of a difference that are told, the first ones.
 pub(super) const SHOWN: usize = 16;
 

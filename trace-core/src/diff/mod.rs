@@ -4,20 +4,25 @@
 //! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
 
 mod align;
+mod aligned;
+mod anchors;
 mod events;
 mod host_writes;
 mod mappings;
-mod others;
+mod moved;
 mod pages;
+mod relocation;
 mod spaces;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use align::{Step, align};
+pub use aligned::{Aligned, Become, Block, Which};
 
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, GpuVa, Recording};
+use crate::recording::{EventKind, GpuVa, Recording};
 use serde::{Deserialize, Serialize};
 
 /// Most differences that are listed; all are counted.
@@ -30,12 +35,6 @@ pub struct Diff {
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
-    /// Accesses of which the recorder saw the place and not the value.
-    #[serde(default)]
-    pub undecoded: OtherDiff,
-    /// Memory that was given to the device, wherever it lies.
-    #[serde(default)]
-    pub dma_maps: OtherDiff,
     /// What the CPU wrote between other events.
     #[serde(default)]
     pub host_writes: HostWriteDiff,
@@ -47,31 +46,48 @@ pub struct Diff {
     pub jobs: (u64, u64),
 }
 
-/// Accesses of two recordings, aligned job by job.
+/// Events of two recordings, aligned job by job: accesses, interrupts, submits, accesses without a value, memory that was
+/// given. Marks are notes and not compared; what the CPU wrote is compared by byte, see [`HostWriteDiff`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDiff {
-    /// Accesses that are the same on both sides.
-    pub same: u64,
-    /// Accesses of the same register in the same direction with different values.
+    /// Events that are the same on both sides.
+    pub equal: u64,
+    /// The same accesses with different values.
     pub changed: u64,
-    /// Accesses that only the first has.
-    pub only_a: u64,
-    /// Accesses that only the second has.
-    pub only_b: u64,
-    /// Writes that give each side's own page tables to the same address space: they differ by where the tables lie
-    /// and by nothing else, and count as neither the same nor changed.
+    /// Events that only the second has.
+    pub inserted: u64,
+    /// Events that only the first has.
+    pub deleted: u64,
+    /// Events of blocks that both have, in different places.
+    pub moved: u64,
+    /// Writes whose values differ only by where things were put, and by nothing else: page-table roots of address
+    /// spaces that go together, addresses in ranges that go together. They count as neither equal nor changed.
     pub relocated: u64,
     /// Accesses whose values every run has for itself, by the register map's replay class: counters that run free, the
-    /// bits that a mask leaves out, and flush ids. They count as neither the same nor changed.
+    /// bits that a mask leaves out, and flush ids. They count as neither equal nor changed.
     pub uncompared: u64,
     /// Reads of a status that was read again and again, in the first and in the second, for which the last one of the
     /// wait stands. Only that one is aligned and counted.
     pub folded: (u64, u64),
-    /// Pairs of jobs, of which each side may miss one, whose accesses differ by so much that the search for the
+    /// Pairs of jobs, of which each side may miss one, whose events differ by so much that the search for the
     /// shortest alignment was cut short: there may be an alignment with fewer differences.
     pub cut_short: Vec<JobPair>,
+    /// Kinds of events of which one side has none at all. They are not compared, for not every recorder sees them, and a
+    /// replay makes none of them.
+    pub one_sided: Vec<OneSided>,
     /// The first differences, at most [`MOST`], in the order of the events.
     pub list: Vec<EventDifference>,
+}
+
+/// A kind of events of which one side has none at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneSided {
+    /// The kind.
+    pub kind: EventKind,
+    /// How many the first has.
+    pub a: u64,
+    /// How many the second has.
+    pub b: u64,
 }
 
 /// Jobs that were compared: how many submits come before them on either side. 0 is what comes before any job.
@@ -89,52 +105,27 @@ impl JobPair {
     }
 }
 
-/// A place where the accesses differ.
+/// A place where the events differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDifference {
     /// Jobs in whose course it is.
     pub job: JobPair,
-    /// The event of the first recording, `None` where only the second has one.
+    /// What became of the events; what was moved is told where the first has it.
+    pub what: Become,
+    /// The first event of the first recording, `None` where only the second has it.
     pub a: Option<u64>,
-    /// The event of the second recording, `None` where only the first has one.
+    /// The first event of the second recording, `None` where only the first has it.
     pub b: Option<u64>,
-    /// What it accesses.
+    /// How many events one after another: more than one where one side has them alone, or elsewhere.
+    pub events: u64,
+    /// What the first of them is.
+    pub kind: EventKind,
+    /// What it accesses: byte offset in its space; of an interrupt the line, of a submit the slot.
     pub offset: u32,
-    /// Whether it writes.
-    pub write: bool,
-    /// Value in the first.
+    /// Value in the first; of an interrupt its status, of a submit the head of its chain.
     pub value_a: Option<u64>,
     /// Value in the second.
     pub value_b: Option<u64>,
-}
-
-/// Events of another kind than accesses, aligned from the first to the last.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OtherDiff {
-    /// Events that are the same on both sides.
-    pub same: u64,
-    /// Events that only the first has.
-    pub only_a: u64,
-    /// Events that only the second has.
-    pub only_b: u64,
-    /// Events of the first and of the second where the other has none at all: then they are not compared, for not every
-    /// recorder sees them, and a replay does none of them.
-    pub uncompared: (u64, u64),
-    /// Whether they differ by so much that the search for the shortest alignment was cut short.
-    pub cut_short: bool,
-    /// The first differences, at most [`MOST`], by their events.
-    pub list: Vec<OtherDifference>,
-}
-
-/// An event that only one side has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OtherDifference {
-    /// The event of the first recording.
-    pub a: Option<u64>,
-    /// The event of the second recording.
-    pub b: Option<u64>,
-    /// What it is, in words.
-    pub what: String,
 }
 
 /// What the CPU wrote, byte by byte in the course of the same job, by address space and GPU address as the tables stand
@@ -181,19 +172,62 @@ pub struct HostWriteDifference {
     pub bytes_b: Vec<u8>,
 }
 
-/// A register whose values differ.
+/// A register whose histories differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterDiff {
     /// Its name, or its offset where the map has none.
     pub name: String,
     /// Byte offset.
     pub offset: u32,
-    /// How many aligned accesses of it differ.
+    /// How many accesses of it differ, or are on one side alone.
     pub count: u64,
-    /// The first of them, as events of both sides.
-    pub first: (u64, u64),
-    /// Fields that differ in the first: name, then the decoded value on each side.
+    /// The first of them, where the histories part: the event of the first recording, and of the second. `None` where
+    /// that side has no such access.
+    pub first: (Option<u64>, Option<u64>),
+    /// Fields that differ in the first: name, then the decoded value on each side, empty where it has none. Where a
+    /// side has no such access, or no field is known, the whole value.
     pub fields: Vec<(String, String, String)>,
+}
+
+impl RegisterDiff {
+    /// The same with the sides swapped.
+    fn swapped(mut self) -> Self {
+        self.first = (self.first.1, self.first.0);
+        for f in &mut self.fields {
+            std::mem::swap(&mut f.1, &mut f.2);
+        }
+        self
+    }
+}
+
+impl EventDiff {
+    /// How many events differ.
+    #[must_use]
+    pub fn differ(&self) -> u64 {
+        self.changed + self.inserted + self.deleted + self.moved
+    }
+
+    /// The same with the sides swapped.
+    fn swapped(mut self) -> Self {
+        std::mem::swap(&mut self.inserted, &mut self.deleted);
+        self.folded = (self.folded.1, self.folded.0);
+        for kind in &mut self.one_sided {
+            std::mem::swap(&mut kind.a, &mut kind.b);
+        }
+        for j in &mut self.cut_short {
+            *j = j.swapped();
+        }
+        for d in &mut self.list {
+            d.job = d.job.swapped();
+            // What was moved is told once for both sides.
+            if d.what != Become::MovedFrom {
+                d.what = d.what.swapped();
+            }
+            std::mem::swap(&mut d.a, &mut d.b);
+            std::mem::swap(&mut d.value_a, &mut d.value_b);
+        }
+        self
+    }
 }
 
 /// What the page tables of both map at the end, address space by address space, as far as they can be followed. Counts
@@ -286,44 +320,20 @@ impl Diff {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let (e, m, p, h) = (&self.events, &self.mappings, &self.pages, &self.host_writes);
-        e.changed + e.only_a + e.only_b + p.changed + p.only_a + p.only_b == 0
+        e.differ() + p.changed + p.only_a + p.only_b == 0
             && h.changed + h.only_a + h.only_b == 0
             && m.changed + m.only_a + m.only_b == 0
-            && [&self.undecoded, &self.dma_maps]
-                .iter()
-                .all(|o| o.only_a + o.only_b == 0)
             && self.jobs.0 == self.jobs.1
     }
 
     /// The same comparison with the sides swapped.
     #[must_use]
     pub fn swapped(mut self) -> Self {
-        std::mem::swap(&mut self.events.only_a, &mut self.events.only_b);
+        self.events = self.events.swapped();
+        self.registers = self.registers.into_iter().map(RegisterDiff::swapped).collect();
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
         std::mem::swap(&mut self.mappings.only_a, &mut self.mappings.only_b);
         std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
-        std::mem::swap(&mut self.events.folded.0, &mut self.events.folded.1);
-        for j in &mut self.events.cut_short {
-            *j = j.swapped();
-        }
-        for d in &mut self.events.list {
-            d.job = d.job.swapped();
-            std::mem::swap(&mut d.a, &mut d.b);
-            std::mem::swap(&mut d.value_a, &mut d.value_b);
-        }
-        for r in &mut self.registers {
-            r.first = (r.first.1, r.first.0);
-            for f in &mut r.fields {
-                std::mem::swap(&mut f.1, &mut f.2);
-            }
-        }
-        for other in [&mut self.undecoded, &mut self.dma_maps] {
-            std::mem::swap(&mut other.only_a, &mut other.only_b);
-            other.uncompared = (other.uncompared.1, other.uncompared.0);
-            for d in &mut other.list {
-                std::mem::swap(&mut d.a, &mut d.b);
-            }
-        }
         std::mem::swap(&mut self.host_writes.only_a, &mut self.host_writes.only_b);
         for h in &mut self.host_writes.list {
             h.job = h.job.swapped();
@@ -352,25 +362,25 @@ pub fn diff(a: &Recording, b: &Recording) -> Diff {
 /// # Errors
 /// When the work was cancelled.
 pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
-    let (events, registers, jobs, courses) = events::diff(a, b, progress)?;
-    let undecoded = others::undecoded(a, b, progress)?;
-    let dma_maps = others::dma_maps(a, b, progress)?;
-    let host_writes = host_writes::diff(a, b, &courses, progress)?;
+    Ok(compare(a, b, progress)?.0)
+}
+
+/// Compares two recordings, and tells which event of one goes with which of the other.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn compare(a: &Recording, b: &Recording, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
+    let found = events::diff(a, b, progress)?;
+    let host_writes = host_writes::diff(a, b, &found.courses, progress)?;
     let mappings = mappings::diff(a, b, progress)?;
     let pages = pages::diff(a, b, progress)?;
-    Ok(Diff {
-        events,
-        registers,
-        undecoded,
-        dma_maps,
+    let diff = Diff {
+        events: found.events,
+        registers: found.registers,
         host_writes,
         mappings,
         pages,
-        jobs,
-    })
-}
-
-/// An access without its value: what is aligned.
-fn key(a: &Access) -> (u8, bool, u32, u8) {
-    (a.space, a.write, a.offset, a.width)
+        jobs: found.jobs,
+    };
+    Ok((diff, found.aligned))
 }

@@ -12,13 +12,15 @@ pub(super) struct SpacePair {
     pub b: Option<usize>,
 }
 
+/// The address spaces of a recording that have a number, as indices into its list.
+fn of_number(r: &Recording, number: u8) -> Vec<usize> {
+    let spaces = r.facts.address_spaces.iter().enumerate();
+    spaces.filter(|(_, s)| s.number == number).map(|(i, _)| i).collect()
+}
+
 /// Address spaces that go together: the first of a number with the first of that number, the second with the second.
 /// In the order of numbers.
 pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
-    let of = |r: &Recording, number: u8| -> Vec<usize> {
-        let spaces = r.facts.address_spaces.iter().enumerate();
-        spaces.filter(|(_, s)| s.number == number).map(|(i, _)| i).collect()
-    };
     let mut numbers: Vec<u8> = [a, b]
         .iter()
         .flat_map(|r| r.facts.address_spaces.iter().map(|s| s.number))
@@ -27,7 +29,7 @@ pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     numbers.dedup();
     let mut out = Vec::new();
     for number in numbers {
-        let (x, y) = (of(a, number), of(b, number));
+        let (x, y) = (of_number(a, number), of_number(b, number));
         for i in 0..x.len().max(y.len()) {
             out.push(SpacePair {
                 number,
@@ -39,6 +41,34 @@ pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     out
 }
 
+/// The roots of a recording's address spaces, each with what it is called on both sides.
+pub(super) struct Roots {
+    /// The number of the address space, and how many of that number come before it.
+    spaces: Vec<((u8, usize), AddressSpace)>,
+}
+
+/// The roots of a recording.
+pub(super) fn roots(r: &Recording) -> Roots {
+    let spaces = r.facts.address_spaces.iter().enumerate();
+    let named = spaces.map(|(i, s)| {
+        let before = of_number(r, s.number).iter().filter(|n| **n < i).count();
+        ((s.number, before), s.clone())
+    });
+    Roots {
+        spaces: named.collect(),
+    }
+}
+
+impl Roots {
+    /// What stands for the value of half a root register in both recordings: which address space's tables it is of.
+    /// `None` when it is of none.
+    pub fn number(&self, register: &Register, value: u64) -> Option<u64> {
+        let found = self.spaces.iter().find(|(_, s)| is_root(s, register, value));
+        // No value of a register has the highest bit and so few others.
+        found.map(|((number, before), _)| 1 << 63 | (*before as u64) << 8 | u64::from(*number))
+    }
+}
+
 /// Whether a value written to half a root register is that half of an address space's root.
 fn is_root(space: &AddressSpace, register: &Register, value: u64) -> bool {
     let root = space.root.0;
@@ -47,20 +77,4 @@ fn is_root(space: &AddressSpace, register: &Register, value: u64) -> bool {
         // The low bits are no part of the address; both formats mask them away.
         _ => root_from_register(space.format, value).0 == root & 0xffff_ffff,
     }
-}
-
-/// Whether the values that both sides wrote to half a root register are the roots of address spaces that go together.
-pub(super) fn same_tables(
-    a: &Recording,
-    b: &Recording,
-    pairs: &[SpacePair],
-    register: &Register,
-    values: (u64, u64),
-) -> bool {
-    let of = |r: &Recording, index: Option<usize>, value: u64| {
-        index
-            .and_then(|i| r.facts.address_spaces.get(i))
-            .is_some_and(|s| is_root(s, register, value))
-    };
-    pairs.iter().any(|p| of(a, p.a, values.0) && of(b, p.b, values.1))
 }

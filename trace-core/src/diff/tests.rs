@@ -1,7 +1,7 @@
 //! Recordings that differ in known places, compared from both sides.
 
 use super::*;
-use crate::recording::{EventsBuilder, FrameRole, MemoryBuilder};
+use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
 
 fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
     let mut b = EventsBuilder::new();
@@ -48,7 +48,7 @@ fn a_recording_does_not_differ_from_itself() {
     let r = recording(&BASE, &[(1, 1), (2, 0)]);
     let d = diff(&r, &r.clone());
     assert!(d.is_empty(), "{d:?}");
-    assert_eq!((d.events.same, d.pages.same, d.jobs), (7, 2, (2, 2)));
+    assert_eq!((d.events.equal, d.pages.same, d.jobs), (7, 2, (2, 2)));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_changed_value_is_told_by_field() {
     let b = recording(&changed, &[]);
     let d = diff(&a, &b);
     assert_eq!(
-        (d.events.same, d.events.changed, d.events.only_a, d.events.only_b),
+        (d.events.equal, d.events.changed, d.events.deleted, d.events.inserted),
         (6, 1, 0, 0)
     );
     let e = d.events.list[0];
@@ -85,7 +85,7 @@ fn accesses_more_or_fewer_shift_nothing_behind_them() {
     let b = recording(&more, &[]);
     let d = diff(&a, &b);
     assert_eq!(
-        (d.events.same, d.events.changed, d.events.only_a, d.events.only_b),
+        (d.events.equal, d.events.changed, d.events.deleted, d.events.inserted),
         (6, 0, 1, 2)
     );
     let both = |n| JobPair { a: Some(n), b: Some(n) };
@@ -94,8 +94,8 @@ fn accesses_more_or_fewer_shift_nothing_behind_them() {
         places,
         [
             (both(0), None, Some(0), 0),
-            (both(1), Some(3), None, 0x100c),
-            (both(1), None, Some(4), 0x1000)
+            (both(1), None, Some(4), 0x1000),
+            (both(1), Some(3), None, 0x100c)
         ]
     );
     assert_eq!(diff(&b, &a), d.clone().swapped());
@@ -106,7 +106,7 @@ fn accesses_more_or_fewer_shift_nothing_behind_them() {
 fn a_missing_job_is_told() {
     let (a, b) = (recording(&BASE, &[]), recording(&BASE[..4], &[]));
     let d = diff(&a, &b);
-    assert_eq!((d.jobs, d.events.only_a), ((2, 1), 3));
+    assert_eq!((d.jobs, d.events.deleted), ((2, 1), 3));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_job_missing_in_the_middle_shifts_none_behind_it() {
     assert_eq!(d.jobs, (4, 3));
     // The write of the head lies in the course of the job before: 0x82 on one side, 0xc3 on the other.
     assert_eq!(
-        (d.events.same, d.events.changed, d.events.only_a, d.events.only_b),
+        (d.events.equal, d.events.changed, d.events.deleted, d.events.inserted),
         (11, 1, 4, 0)
     );
     let missing: Vec<_> = d
@@ -150,9 +150,9 @@ fn a_job_missing_in_the_middle_shifts_none_behind_it() {
         .list
         .iter()
         .filter(|e| e.value_b.is_none())
-        .map(|e| e.job)
+        .map(|e| (e.job, e.events))
         .collect();
-    assert_eq!(missing, [JobPair { a: Some(2), b: None }; 4]);
+    assert_eq!(missing, [(JobPair { a: Some(2), b: None }, 4)]);
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
@@ -219,10 +219,18 @@ fn tables_that_lie_elsewhere_are_no_difference_and_pages_of_every_address_space_
 
 #[test]
 fn an_alignment_that_is_cut_short_is_told() {
-    let reads = |n: u32, of: u32| -> Vec<_> { (0..n).map(|i| (false, of + 4 * (i % 4), 0)).collect() };
-    let (a, b) = (recording(&reads(1500, 0), &[]), recording(&reads(1500, 0x2400), &[]));
+    // Two values in every order: all of it is on both sides, and nothing of it stands out.
+    let coins = |seed: u64| -> Vec<_> {
+        let mut state = seed;
+        let next = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (false, 0x2000 + 4 * (state >> 63) as u32, 0)
+        });
+        next.take(6000).collect()
+    };
+    let (a, b) = (recording(&coins(1), &[]), recording(&coins(2), &[]));
     let d = diff(&a, &b);
-    assert_eq!((d.events.only_a, d.events.only_b), (1500, 1500));
+    assert_eq!(d.events.deleted, d.events.inserted);
     assert_eq!(d.events.cut_short, [JobPair { a: Some(0), b: Some(0) }]);
     assert_eq!(diff(&b, &a), d.swapped());
 }
@@ -252,7 +260,7 @@ fn waits_flush_ids_and_counters_do_not_part_two_runs() {
     let (a, b) = (run(9, 0xff_fff3, 1), run(2, 7, 2));
     let d = diff(&a, &b);
     assert!(d.is_empty(), "{d:?}");
-    assert_eq!((d.events.same, d.events.uncompared, d.events.folded), (2, 3, (9, 2)));
+    assert_eq!((d.events.equal, d.events.uncompared, d.events.folded), (2, 3, (9, 2)));
     assert_eq!(diff(&b, &a), d.swapped());
     // A wait that ended on another value is one, and so is another command.
     let mut list = vec![(true, 0x2418, 5)];
@@ -479,4 +487,113 @@ fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
     );
     assert!(!d.is_empty());
     assert_eq!(diff(&b, &a), d.clone().swapped());
+}
+
+/// A recording of accesses without a value, and of memory that was given to the device.
+fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
+    let mut b = EventsBuilder::new();
+    for at in undecoded {
+        b.undecoded(0, 0, 0, UndecodedRow::of_instruction(*at, 0x00f3_48a5));
+    }
+    for (bus, bytes) in dma {
+        let row = DmaMapRow {
+            bus: *bus,
+            bytes: *bytes,
+            kind: DmaKind::Mapped as u32,
+            reserved: 0,
+        };
+        b.dma_map(0, 0, row);
+    }
+    Recording {
+        events: b.finish(),
+        ..Recording::default()
+    }
+}
+
+#[test]
+fn accesses_without_a_value_are_compared_by_their_place() {
+    let (a, b) = (beside_accesses(&[0, 8, 16], &[]), beside_accesses(&[0, 16, 24], &[]));
+    let d = diff(&a, &b);
+    assert_eq!((d.events.equal, d.events.deleted, d.events.inserted), (2, 1, 1));
+    let told: Vec<_> = d.events.list.iter().map(|e| (e.kind, e.a, e.b, e.offset)).collect();
+    let undecoded = EventKind::Undecoded;
+    assert_eq!(told, [(undecoded, Some(1), None, 8), (undecoded, None, Some(2), 24)]);
+    assert!(diff(&a, &a).is_empty());
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+#[test]
+fn memory_for_the_device_is_compared_by_its_size_and_not_by_its_place() {
+    let (a, b) = (
+        beside_accesses(&[], &[(0x1000, 64), (0x2000, 4096)]),
+        beside_accesses(&[], &[(0x8000, 64), (0x9000, 8192)]),
+    );
+    let d = diff(&a, &b);
+    assert_eq!((d.events.equal, d.events.changed), (1, 1));
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+#[test]
+fn kinds_that_one_side_never_saw_are_counted_and_no_difference() {
+    let (a, b) = (beside_accesses(&[0, 8], &[(0, 64)]), beside_accesses(&[], &[(0, 64)]));
+    let d = diff(&a, &b);
+    assert!(d.is_empty());
+    let one_sided = OneSided {
+        kind: EventKind::Undecoded,
+        a: 2,
+        b: 0,
+    };
+    assert_eq!(d.events.one_sided, [one_sided]);
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+/// Blocks that change places, an interrupt, and a value, told apart and found from either side.
+#[test]
+fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
+    let block = |of: u32| -> Vec<_> {
+        (0..6)
+            .map(|i| (true, 0x2000 + of * 0x40 + 4 * i, u64::from(i) + 7))
+            .collect()
+    };
+    let all = |order: &[u32]| -> Vec<_> { order.iter().flat_map(|n| block(*n)).collect() };
+    let a = recording(&all(&[0, 1, 2, 3, 4, 5, 6, 7]), &[]);
+    let b = recording(&all(&[0, 2, 3, 4, 5, 6, 1, 7]), &[]);
+    let d = diff(&a, &b);
+    let e = &d.events;
+    assert_eq!((e.equal, e.changed, e.deleted, e.inserted, e.moved), (42, 0, 0, 0, 6));
+    let first = e.list[0];
+    assert_eq!(
+        (first.what, first.a, first.b, first.events),
+        (Become::MovedFrom, Some(6), Some(36), 6)
+    );
+    assert_eq!(diff(&b, &a).swapped().events.moved, 6);
+    assert_eq!(diff(&b, &a), d.swapped());
+}
+
+/// Every event of one side is found on the other, differences by differences, from both sides.
+#[test]
+fn an_alignment_leads_from_one_recording_to_the_other() {
+    let a = recording(&BASE, &[]);
+    let mut more = BASE.to_vec();
+    more.insert(3, (true, 0x2000, 5));
+    more.insert(4, (true, 0x2004, 6));
+    more[6].2 ^= 0x40;
+    let b = recording(&more, &[]);
+    let (d, aligned) = compare(&a, &b, &Progress::new()).unwrap();
+    assert_eq!((d.events.inserted, d.events.changed), (2, 1));
+    let there: Vec<_> = (0..7).map(|e| aligned.other(Which::A, e)).collect();
+    assert_eq!(there, [0, 1, 2, 5, 6, 7, 8].map(Some));
+    let back: Vec<_> = (0..9).map(|e| aligned.other(Which::B, e)).collect();
+    assert_eq!(back, [0, 1, 2, 3, 3, 3, 4, 5, 6].map(Some));
+    assert_eq!(aligned.what(Which::B, 4), Some(Become::Inserted));
+    assert_eq!(aligned.what(Which::A, 4), Some(Become::Changed));
+    let next = aligned.next_difference(Which::A, 0).unwrap();
+    assert_eq!(
+        (next.what, next.len, aligned.event_b(next.b)),
+        (Become::Inserted, 2, Some(3))
+    );
+    let next = aligned.next_difference(Which::B, 3).unwrap();
+    assert_eq!((next.what, aligned.event_a(next.a)), (Become::Changed, Some(4)));
+    assert!(aligned.next_difference(Which::A, 4).is_none());
+    assert_eq!(aligned.previous_difference(Which::A, 6).unwrap().what, Become::Changed);
 }

@@ -179,7 +179,8 @@ impl Pairs<'_> {
     }
 
     fn search(&mut self, a: &[Placed], b: &[Placed]) -> Result<(), Cancelled> {
-        for step in crate::diff::align(a, b, self.progress, |x, y| x.1 == y.1)?.steps {
+        let found = crate::diff::align(a, b, self.progress, |x, y| x.1 == y.1)?;
+        for step in found.steps((a.len(), b.len())) {
             match step {
                 Step::Both(i, j) => {
                     if let (Some(event), Some(line)) = (a.get(i), b.get(j)) {

@@ -1,0 +1,369 @@
+//! Two long sequences aligned in near linear time: what stands out on both sides holds them together, and what lies
+//! between is searched for the fewest differences.
+//!
+//! The places that stand out are short stretches of elements that both sides have equally often, and rarely. They are
+//! looked for in ever shorter stretches, down to single elements; the longest series of them that rises on both sides
+//! is kept (patience). Elements that the other side has nowhere are set aside before a search, which costs it nothing:
+//! no alignment can use them. Two sequences that have nothing in common are therefore done at once.
+
+use super::align::{Alignment, BOUND, Common, align_within, prefix, suffix};
+use crate::progress::{Cancelled, Progress};
+use std::collections::HashSet;
+
+/// Lengths of the stretches that are looked at, one after another, and which of them: those whose digest has none of
+/// these bits set, so that both sides look at the same ones and the lists stay short.
+const LEVELS: [(usize, u64); 3] = [(32, 31), (8, 3), (1, 0)];
+
+/// A stretch that either side has more often than this says too little about which goes with which.
+const RARE: usize = 8;
+
+/// Below this many elements on both sides together the shortest alignment is searched for at once.
+const SMALL: usize = 256;
+
+/// How often what lies between two places is looked at again for single elements that stand out there.
+const DEPTH: u32 = 8;
+
+/// Above this many elements a search looks for fewer differences at once, so that all of it stays linear.
+const LONG: usize = 1 << 20;
+
+/// The bound of a search of long sequences.
+const LONG_BOUND: usize = 64;
+
+/// Above this many elements it is a map of bits that tells which ones the other side has: some are kept in vain.
+const MAPPED: usize = 1 << 16;
+
+/// Up to this many elements are looked through one by one.
+const FEW: usize = 16;
+
+/// How often either side is held against what is left of the other.
+const ROUNDS: usize = 4;
+
+/// Aligns two sequences. The elements are digests: equal where what they stand for is.
+///
+/// # Errors
+/// When the work was cancelled.
+pub(super) fn align_long(a: &[u64], b: &[u64], progress: &Progress) -> Result<Alignment, Cancelled> {
+    let mut work = Work {
+        a,
+        b,
+        progress,
+        out: Alignment::default(),
+    };
+    work.between((0, a.len()), (0, b.len()), 0)?;
+    Ok(work.out)
+}
+
+/// A range of a sequence: first element and end.
+type Range = (usize, usize);
+
+struct Work<'a> {
+    a: &'a [u64],
+    b: &'a [u64],
+    progress: &'a Progress,
+    out: Alignment,
+}
+
+impl Work<'_> {
+    fn push(&mut self, a: usize, b: usize, len: usize) {
+        self.out.push(Common { a, b, len });
+    }
+
+    /// Aligns what lies in two ranges. `round`: how many looks have been taken at what holds them.
+    fn between(&mut self, of_a: Range, of_b: Range, round: u32) -> Result<(), Cancelled> {
+        self.progress.check()?;
+        let same = |x: &u64, y: &u64| x == y;
+        let (all_a, all_b) = (self.a, self.b);
+        let (a, b) = (part(all_a, of_a), part(all_b, of_b));
+        let before = prefix(a, b, same);
+        self.push(of_a.0, of_b.0, before);
+        let behind = suffix(
+            a.get(before..).unwrap_or_default(),
+            b.get(before..).unwrap_or_default(),
+            same,
+        );
+        let inner_a = (of_a.0 + before, of_a.1 - behind);
+        let inner_b = (of_b.0 + before, of_b.1 - behind);
+        self.inner(inner_a, inner_b, round)?;
+        self.push(inner_a.1, inner_b.1, behind);
+        Ok(())
+    }
+
+    /// The same of ranges that neither begin nor end alike.
+    fn inner(&mut self, of_a: Range, of_b: Range, round: u32) -> Result<(), Cancelled> {
+        let (all_a, all_b) = (self.a, self.b);
+        let (a, b) = (part(all_a, of_a), part(all_b, of_b));
+        if a.is_empty() || b.is_empty() {
+            return Ok(());
+        }
+        let small = a.len() + b.len() <= SMALL;
+        let levels = LEVELS
+            .iter()
+            .enumerate()
+            .skip(round.min(LEVELS.len() as u32 - 1) as usize);
+        for (level, (length, mask)) in levels.filter(|_| !small && round < DEPTH) {
+            self.progress.check()?;
+            let held = rising(held(a, b, *length, *mask));
+            if held.is_empty() {
+                continue;
+            }
+            let (mut from_a, mut from_b) = (of_a.0, of_b.0);
+            for (i, j) in held {
+                let (i, j) = (i + of_a.0, j + of_b.0);
+                if i < from_a || j < from_b || all_a.get(i) != all_b.get(j) {
+                    continue;
+                }
+                // As far back and as far on as both are alike.
+                let same = |x: &u64, y: &u64| x == y;
+                let back = suffix(part(all_a, (from_a, i)), part(all_b, (from_b, j)), same);
+                let on = prefix(part(all_a, (i, of_a.1)), part(all_b, (j, of_b.1)), same);
+                self.between((from_a, i - back), (from_b, j - back), (level as u32).max(round) + 1)?;
+                self.push(i - back, j - back, back + on);
+                (from_a, from_b) = (i + on, j + on);
+            }
+            return self.between((from_a, of_a.1), (from_b, of_b.1), (level as u32).max(round) + 1);
+        }
+        self.search((of_a.0, a), (of_b.0, b))
+    }
+
+    /// The fewest differences, within a bound, of what nothing holds together. Each side: index of the first, elements.
+    fn search(&mut self, a: (usize, &[u64]), b: (usize, &[u64])) -> Result<(), Cancelled> {
+        let all = |of: &[u64]| -> Vec<(u32, u64)> { of.iter().enumerate().map(|(i, t)| (i as u32, *t)).collect() };
+        let (mut kept_a, mut kept_b) = (shared(all(a.1), &all(b.1)), all(b.1));
+        // What is kept in vain on one side keeps less in vain on the other, until what is left is looked at exactly.
+        for _ in 0..ROUNDS {
+            kept_b = shared(kept_b, &kept_a);
+            kept_a = shared(kept_a, &kept_b);
+            if kept_a.len().max(kept_b.len()) <= MAPPED {
+                break;
+            }
+        }
+        let bound = if kept_a.len() + kept_b.len() > LONG {
+            LONG_BOUND
+        } else {
+            BOUND
+        };
+        let found = align_within(&kept_a, &kept_b, bound, self.progress, |x, y| x.1 == y.1)?;
+        for c in found.common {
+            // Elements that were set aside may lie between two that follow one another here.
+            let (of_a, of_b) = (kept_a.get(c.a..c.a + c.len), kept_b.get(c.b..c.b + c.len));
+            for (x, y) in of_a.unwrap_or_default().iter().zip(of_b.unwrap_or_default()) {
+                self.push(a.0 + x.0 as usize, b.0 + y.0 as usize, 1);
+            }
+        }
+        self.out.cut_short |= found.cut_short;
+        Ok(())
+    }
+}
+
+fn part(of: &[u64], range: Range) -> &[u64] {
+    of.get(range.0..range.1).unwrap_or_default()
+}
+
+/// The elements of one side that the other side may have. Each is an index and the element.
+fn shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    if other.len() <= FEW {
+        of.retain(|(_, t)| other.iter().any(|o| o.1 == *t));
+        return of;
+    }
+    if other.len() <= MAPPED {
+        let there: HashSet<u64> = other.iter().map(|o| o.1).collect();
+        of.retain(|(_, t)| there.contains(t));
+        return of;
+    }
+    // Eight bits an element and more: an element that is not there is kept in one of eight cases at most.
+    let bits = (other.len() * 8).next_power_of_two();
+    let place = |t: u64| (t.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize & (bits - 1);
+    let mut there = vec![0u64; bits / 64];
+    for (_, t) in other {
+        if let Some(word) = there.get_mut(place(*t) / 64) {
+            *word |= 1 << (place(*t) % 64);
+        }
+    }
+    of.retain(|(_, t)| {
+        there
+            .get(place(*t) / 64)
+            .is_some_and(|w| w >> (place(*t) % 64) & 1 == 1)
+    });
+    of
+}
+
+/// The digests of all stretches of `length` elements of which both sides look at those that the mask leaves, with
+/// where they begin, by digest, then by place.
+fn stretches(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
+    const BASE: u64 = 0xd6e8_feb8_6659_fd93;
+    // What the first element of a stretch has become in its digest, to take it out again.
+    let first = (1..length).fold(1u64, |p, _| p.wrapping_mul(BASE));
+    let mut out = Vec::new();
+    let mut digest = 0u64;
+    for (i, t) in of.iter().enumerate() {
+        if let Some(gone) = i.checked_sub(length).and_then(|g| of.get(g)) {
+            digest = digest.wrapping_sub(gone.wrapping_mul(first));
+        }
+        digest = digest.wrapping_mul(BASE).wrapping_add(*t);
+        if i + 1 < length {
+            continue;
+        }
+        // The low bits of a sum of products are poor.
+        let mixed = (digest ^ digest >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = mixed ^ mixed >> 32;
+        if mixed & mask == 0 {
+            out.push((mixed, (i + 1 - length) as u32));
+        }
+    }
+    out.sort_unstable();
+    out
+}
+
+/// Places that go together: stretches that both sides have equally often and rarely, in their order.
+fn held(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(usize, usize)> {
+    let (of_a, of_b) = (stretches(a, length, mask), stretches(b, length, mask));
+    let mut of_b = of_b.chunk_by(|x, y| x.0 == y.0).peekable();
+    let mut out = Vec::new();
+    for run in of_a.chunk_by(|x, y| x.0 == y.0) {
+        let Some(digest) = run.first().map(|r| r.0) else {
+            continue;
+        };
+        while of_b.next_if(|r| r.first().is_some_and(|r| r.0 < digest)).is_some() {}
+        let Some(other) = of_b.next_if(|r| r.first().is_some_and(|r| r.0 == digest)) else {
+            continue;
+        };
+        if run.len() == other.len() && run.len() <= RARE {
+            out.extend(run.iter().zip(other).map(|(x, y)| (x.1 as usize, y.1 as usize)));
+        }
+    }
+    out.sort_unstable();
+    out
+}
+
+/// The longest series of pairs, sorted by the first, that rises in both.
+fn rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    // The pair that a series of each length ends at with the lowest second place, and the one before each pair.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    let second = |i: usize| pairs.get(i).map_or(0, |p| p.1);
+    for (i, (_, b)) in pairs.iter().enumerate() {
+        let at = ends.partition_point(|e| second(*e) < *b);
+        before.push(at.checked_sub(1).and_then(|l| ends.get(l).copied()));
+        match ends.get_mut(at) {
+            Some(end) => *end = i,
+            None => ends.push(i),
+        }
+    }
+    let mut out = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(i) = next {
+        out.extend(pairs.get(i).copied());
+        next = before.get(i).copied().flatten();
+    }
+    out.reverse();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::align::Step;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The number of common elements of an alignment, which must be whole, in order and true.
+    fn common(a: &[u64], b: &[u64], found: &Alignment) -> usize {
+        let (mut i, mut j, mut both) = (0, 0, 0);
+        for s in found.steps((a.len(), b.len())) {
+            match s {
+                Step::Both(x, y) => {
+                    assert_eq!((x, y), (i, j));
+                    assert_eq!(a[x], b[y]);
+                    (i, j, both) = (i + 1, j + 1, both + 1);
+                }
+                Step::A(_) => i += 1,
+                Step::B(_) => j += 1,
+            }
+        }
+        assert_eq!((i, j), (a.len(), b.len()));
+        both
+    }
+
+    /// A sequence in which nothing repeats, or, where `different` is small, much does.
+    fn sequence(length: usize, different: u64, seed: u64) -> Vec<u64> {
+        let mut state = seed;
+        let next = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state ^ state >> 31)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+                .rotate_left(32)
+                % different
+        });
+        next.take(length).collect()
+    }
+
+    fn aligned(a: &[u64], b: &[u64]) -> Alignment {
+        align_long(a, b, &Progress::new()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_long_alignment_is_whole_and_true(
+            different in 1u64..2000, n in 0usize..3000, m in 0usize..3000, seed in any::<u64>(), cut in 0usize..3000,
+        ) {
+            let a = sequence(n, different, seed);
+            let b = sequence(m, different, seed ^ 1);
+            common(&a, &b, &aligned(&a, &b));
+            // The same with something taken out of the middle and something else put in.
+            let mut c = a.clone();
+            let end = n.min(cut + 40);
+            c.splice(cut.min(end)..end, sequence(cut % 70, different, seed ^ 2));
+            let both = common(&a, &c, &aligned(&a, &c));
+            prop_assert!(both >= n - (end - cut.min(end)));
+        }
+    }
+
+    #[test]
+    fn one_difference_in_a_hundred_is_told_as_it_is() {
+        let a = sequence(400_000, u64::MAX, 7);
+        let mut b = a.clone();
+        for i in (50..b.len()).step_by(100) {
+            b[i] ^= 1;
+        }
+        // Some are gone and some are more.
+        b.drain(100_000..100_010);
+        b.splice(200_000..200_000, sequence(25, u64::MAX, 9));
+        let found = aligned(&a, &b);
+        // 4,000 values in all, of which some went with what is gone.
+        let gone = (100_000..100_010).filter(|i| i % 100 != 50).count();
+        assert_eq!(common(&a, &b, &found), 400_000 - 4_000 - gone);
+        assert!(!found.cut_short);
+    }
+
+    #[test]
+    fn what_repeats_without_end_is_aligned_within_a_bound() {
+        // A loop of 50 elements, 8,000 times, with one element in a thousand changed.
+        let round = sequence(50, u64::MAX, 3);
+        let a: Vec<u64> = round.iter().copied().cycle().take(400_000).collect();
+        let mut b = a.clone();
+        for (n, i) in (500..b.len()).step_by(1000).enumerate() {
+            b[i] = n as u64;
+        }
+        let found = aligned(&a, &b);
+        assert_eq!(common(&a, &b, &found), 400_000 - 400);
+    }
+
+    #[test]
+    fn what_has_nothing_in_common_is_done_at_once() {
+        let (a, b) = (sequence(300_000, u64::MAX, 1), sequence(200_000, u64::MAX, 2));
+        let found = aligned(&a, &b);
+        assert_eq!((found.common.len(), found.cut_short), (0, false));
+    }
+
+    #[test]
+    fn a_long_alignment_can_be_cancelled() {
+        let progress = Progress::new();
+        progress.cancel();
+        assert_eq!(align_long(&[1], &[2], &progress), Err(Cancelled));
+    }
+
+    #[test]
+    fn the_longest_rising_series_is_found() {
+        let pairs = vec![(0, 5), (1, 1), (2, 2), (3, 0), (4, 3), (5, 9), (6, 4)];
+        assert_eq!(rising(pairs), [(1, 1), (2, 2), (4, 3), (6, 4)]);
+    }
+}

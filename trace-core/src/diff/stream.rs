@@ -1,0 +1,490 @@
+//! What of a recording is aligned: its events as a stream of digests, without what every run has for itself, cut into
+//! the courses of its jobs.
+
+use super::spaces::{self, Roots};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, EventKind, Recording};
+use crate::registers::{Half, Part, ReadRule, Register, RegisterMap, Role, register_space};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Events passed between two looks at whether the work was cancelled.
+const CHECK_EVERY: usize = 1 << 16;
+
+/// An event without its value: events with the same one can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub kind: EventKind,
+    /// The space, as both recordings number it together; see [`Names`].
+    pub space: u8,
+    /// Width of an access in bytes; 0 of other kinds.
+    pub width: u8,
+    /// Byte offset in the space; of an interrupt its line, of a submit its slot, of memory given how it was.
+    pub offset: u32,
+}
+
+/// An event that is compared, and its value: of an interrupt its status, of a submit the head of its chain, of memory
+/// that was given its size, of an access without a value what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub key: Key,
+    pub value: u64,
+}
+
+/// What makes two values of a register the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// All of it.
+    Whole,
+    /// Nothing: every run has its own.
+    Nothing,
+    /// These bits of the access.
+    Bits(u64),
+    /// The address space whose tables lie there.
+    Root,
+    /// All of it, or that both sides' addresses go together wherever they occur.
+    Address,
+}
+
+/// The numbers of spaces of two recordings taken together, so that one that both have has one number.
+pub(super) struct Names {
+    numbers: Vec<u8>,
+}
+
+impl Names {
+    /// Of both, in an order that does not depend on which is first.
+    pub fn of(a: &Recording, b: &Recording) -> (Self, Self) {
+        let name = |s: &crate::recording::Space| (s.name.clone(), format!("{:?}", s.kind));
+        let mut all: Vec<_> = a.facts.spaces.iter().chain(&b.facts.spaces).map(name).collect();
+        all.sort_unstable();
+        all.dedup();
+        let of = |r: &Recording| Self {
+            numbers: r
+                .facts
+                .spaces
+                .iter()
+                .map(|s| u8::try_from(all.partition_point(|n| *n < name(s))).unwrap_or(u8::MAX))
+                .collect(),
+        };
+        (of(a), of(b))
+    }
+
+    fn number(&self, space: u8) -> u8 {
+        // A space that the recording does not list keeps a number of its own.
+        self.numbers.get(usize::from(space)).copied().unwrap_or(space)
+    }
+}
+
+/// Kinds that not every recorder sees and that a replay does not make: where one recording has none of a kind at all,
+/// those of the other are not compared.
+pub(super) const SEEN_BY_SOME: [EventKind; 3] = [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
+
+/// How many events of each of the kinds of [`SEEN_BY_SOME`] a recording has.
+pub(super) fn seen(recording: &Recording) -> [u64; 3] {
+    let mut counts = [0u64; 256];
+    let kinds = &recording.events.kind;
+    for kind in kinds.slices(0..kinds.len()).flatten() {
+        if let Some(n) = counts.get_mut(usize::from(*kind)) {
+            *n += 1;
+        }
+    }
+    SEEN_BY_SOME.map(|k| counts.get(usize::from(k as u8)).copied().unwrap_or(0))
+}
+
+/// One side of a comparison: a recording and what is known of its registers.
+pub(super) struct Side<'a> {
+    pub recording: &'a Recording,
+    pub map: Option<&'a RegisterMap>,
+    names: Names,
+    registers: u8,
+    roots: Roots,
+    /// Which of [`SEEN_BY_SOME`] both sides have.
+    compared: [bool; 3],
+}
+
+impl<'a> Side<'a> {
+    pub fn new(recording: &'a Recording, map: Option<&'a RegisterMap>, names: Names, compared: [bool; 3]) -> Self {
+        Self {
+            compared,
+            registers: register_space(recording, map),
+            roots: spaces::roots(recording),
+            recording,
+            map,
+            names,
+        }
+    }
+
+    /// The registers that an access touches.
+    pub fn part(&self, access: &Access) -> Option<Part<'a>> {
+        let map = self.map.filter(|_| access.space == self.registers)?;
+        map.covering(access.offset, access.width).next()
+    }
+
+    /// Whether an access is one of the device's registers.
+    pub fn is_register(&self, access: &Access) -> bool {
+        access.space == self.registers
+    }
+
+    /// The item that an event is, if it is compared: marks are notes, and what the CPU wrote is compared by byte.
+    pub fn item(&self, event: usize) -> Option<Item> {
+        let events = &self.recording.events;
+        match events.kind(event)? {
+            EventKind::Read | EventKind::Write => Some(self.of_access(&events.access(event)?)),
+            kind => self.of_other(event, kind),
+        }
+    }
+
+    fn of_access(&self, a: &Access) -> Item {
+        let kind = if a.write { EventKind::Write } else { EventKind::Read };
+        Item {
+            key: Key {
+                kind,
+                space: self.names.number(a.space),
+                width: a.width,
+                offset: a.offset,
+            },
+            value: a.value,
+        }
+    }
+
+    fn of_other(&self, event: usize, kind: EventKind) -> Option<Item> {
+        let events = &self.recording.events;
+        let optional = SEEN_BY_SOME.iter().zip(&self.compared);
+        if optional.into_iter().any(|(k, both)| *k == kind && !both) {
+            return None;
+        }
+        let (space, offset, value) = match kind {
+            EventKind::Interrupt => events.interrupt(event).map(|i| (0, i.line, u64::from(i.status)))?,
+            EventKind::Submit => {
+                let row = events.payload.get(event).and_then(|p| events.submits.get(p as usize))?;
+                (0, row.slot, row.head_va)
+            }
+            EventKind::Undecoded => {
+                let row = events.undecoded(event)?;
+                let space = events.space.get(event).map_or(0, |s| self.names.number(s));
+                (space, row.offset, u64::from(row.code))
+            }
+            // Where memory lies is every run's own; how much it is and how it was given is not.
+            EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
+            EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
+        };
+        Some(Item {
+            key: Key {
+                kind,
+                space,
+                width: 0,
+                offset,
+            },
+            value,
+        })
+    }
+
+    /// What makes two values the same at an access.
+    pub fn rule(&self, access: &Access) -> Rule {
+        self.part(access).map_or(Rule::Whole, |p| rule(&p, access.write))
+    }
+}
+
+fn rule(part: &Part<'_>, write: bool) -> Rule {
+    let r = part.register;
+    match (write, r.replay.read, r.replay.role) {
+        (_, _, Some(Role::Root)) => Rule::Root,
+        (true, _, Some(Role::FlushId)) | (false, ReadRule::Any | ReadRule::Feeds, _) => Rule::Nothing,
+        (
+            _,
+            _,
+            Some(
+                Role::JobHead
+                | Role::JobCurrent
+                | Role::JobTail
+                | Role::LockAddr
+                | Role::FaultAddress
+                | Role::GpuFaultAddress
+                | Role::PerfBase
+                | Role::BusAddress,
+            ),
+        ) => Rule::Address,
+        (false, ReadRule::Masked(bits), _) => {
+            // The register's bits, where they stand in the access.
+            let own = bits.checked_shr(u32::from(part.byte) * 8).unwrap_or(0);
+            Rule::Bits(own.checked_shl(u32::from(part.at) * 8).unwrap_or(0))
+        }
+        _ => Rule::Whole,
+    }
+}
+
+/// What an access is to the comparison, the same for all accesses there.
+#[derive(Clone, Copy)]
+struct Class {
+    rule: Rule,
+    waits: bool,
+    job: Option<JobRegister>,
+}
+
+#[derive(Clone, Copy)]
+enum JobRegister {
+    Head,
+    /// With the slot and where the head stands: offsets of the low half and of the high one.
+    Command(Option<u8>, Option<(u32, Option<u32>)>),
+}
+
+/// A job's course: what comes between its submit and the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Course {
+    /// Its tokens.
+    pub tokens: Range<usize>,
+    /// The first event behind the submit that began it.
+    pub begin: u64,
+    /// Slot and head of the job's chain, as last written before its submit.
+    pub head: (Option<u8>, u64),
+}
+
+/// The events of a recording as digests.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    /// A digest of each event that is compared. The lowest bit says whether it stands for the whole value.
+    pub tokens: Vec<u64>,
+    /// The event of each token.
+    pub events: Vec<u32>,
+    /// Cut after each submit: the first is what comes before any job has begun.
+    pub courses: Vec<Course>,
+    /// Reads that a later one of the same wait stands for.
+    pub folded: u64,
+}
+
+impl Stream {
+    /// One past the last event of a course.
+    pub fn end(&self, course: usize) -> u64 {
+        self.courses.get(course + 1).map_or(u64::MAX, |c| c.begin)
+    }
+
+    /// The event that a token stands for.
+    pub fn event(&self, token: usize) -> Option<usize> {
+        self.events.get(token).map(|e| *e as usize)
+    }
+}
+
+/// Whether two equal tokens stand for equal values.
+pub(super) fn whole(token: u64) -> bool {
+    token & 1 == 1
+}
+
+/// Digests mixed with what goes into them.
+fn mix(digest: u64, with: u64) -> u64 {
+    let m = u128::from(digest ^ with) * 0x9e37_79b9_7f4a_7c15;
+    (m as u64 ^ (m >> 64) as u64).wrapping_add(0xf39c_c060_5ced_c835)
+}
+
+/// A digest of what an event is without its value.
+pub(super) fn key_token(key: Key) -> u64 {
+    token(key, Rule::Nothing, 0)
+}
+
+fn token(key: Key, rule: Rule, value: u64) -> u64 {
+    let head = u64::from(key.offset) << 32
+        | u64::from(key.kind as u8) << 16
+        | u64::from(key.space) << 8
+        | u64::from(key.width);
+    let digest = mix(mix(0x243f_6a88_85a3_08d3, head), value) & !1;
+    digest | u64::from(matches!(rule, Rule::Whole | Rule::Address))
+}
+
+/// Reads the events of a recording as a stream.
+pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cancelled> {
+    let events = &side.recording.events;
+    let mut out = Stream {
+        courses: vec![Course::default()],
+        ..Stream::default()
+    };
+    out.tokens.reserve(events.len());
+    out.events.reserve(events.len());
+    let mut classes = Classes::new(side);
+    let mut heads: HashMap<u32, u64> = HashMap::new();
+    let mut waits = Waits::default();
+    let mut accesses = events.accesses(0..events.len()).peekable();
+    let mut threads = events.thread.iter();
+    for (event, kind) in events.kind.iter().enumerate() {
+        let thread = threads.next().unwrap_or(0);
+        if event % CHECK_EVERY == 0 {
+            progress.check()?;
+        }
+        let at = u32::try_from(event).unwrap_or(u32::MAX);
+        let found = EventKind::from_raw(kind);
+        let Some((_, a)) = accesses.next_if(|(e, _)| *e == event) else {
+            if let Some(item) = found.and_then(|k| side.of_other(event, k)) {
+                out.tokens.push(token(item.key, Rule::Whole, item.value));
+                out.events.push(at);
+                if item.key.kind == EventKind::Submit {
+                    let slot = u8::try_from(item.key.offset).ok();
+                    waits.begin_course(&mut out, event, (slot, item.value));
+                }
+            }
+            continue;
+        };
+        let class = classes.of(&a);
+        let item = side.of_access(&a);
+        let value = match class.rule {
+            Rule::Whole | Rule::Address => a.value,
+            Rule::Nothing => 0,
+            Rule::Bits(bits) => a.value & bits,
+            Rule::Root => side
+                .part(&a)
+                .and_then(|p| side.roots.number(p.register, a.value))
+                .unwrap_or(a.value),
+        };
+        waits.push(
+            &mut out,
+            (at, token(item.key, class.rule, value)),
+            item.key,
+            thread,
+            class.waits,
+        );
+        match class.job.filter(|_| a.write) {
+            Some(JobRegister::Head) => {
+                heads.insert(a.offset, a.value);
+            }
+            Some(JobRegister::Command(slot, head)) if a.value == 1 => {
+                let of = |offset: u32| heads.get(&offset).copied().unwrap_or(0);
+                let head = head.map_or(0, |(low, high)| of(low) | high.map_or(0, |h| of(h) << 32));
+                waits.begin_course(&mut out, event, (slot, head));
+            }
+            _ => {}
+        }
+    }
+    waits.close(&mut out);
+    Ok(out)
+}
+
+/// Waits that are folded: of a status that a thread reads again and again its last read stands for all, since how often
+/// it takes is a matter of time and not of what was done. What other threads do meanwhile does not end the wait.
+#[derive(Default)]
+struct Waits {
+    /// The last access of each thread in this course: its token, and what it accesses.
+    last: HashMap<u32, (usize, Key)>,
+    /// Tokens of this course that others stand for, rising.
+    folded: Vec<usize>,
+}
+
+impl Waits {
+    fn push(&mut self, out: &mut Stream, row: (u32, u64), key: Key, thread: u32, waits: bool) {
+        let before = self.last.insert(thread, (out.tokens.len(), key));
+        if let Some((token, _)) = before.filter(|(_, k)| waits && *k == key) {
+            self.folded.push(token);
+        }
+        out.events.push(row.0);
+        out.tokens.push(row.1);
+    }
+
+    /// Ends a course and begins the next one behind an event.
+    fn begin_course(&mut self, out: &mut Stream, event: usize, head: (Option<u8>, u64)) {
+        self.close(out);
+        out.courses.push(Course {
+            tokens: out.tokens.len()..out.tokens.len(),
+            begin: event as u64 + 1,
+            head,
+        });
+    }
+
+    /// Takes out what others stand for.
+    fn close(&mut self, out: &mut Stream) {
+        let start = out.courses.last().map_or(0, |c| c.tokens.start);
+        if let Some(first) = self.folded.iter().min().copied() {
+            self.folded.sort_unstable();
+            let mut gone = self.folded.iter().peekable();
+            let mut to = first;
+            for from in first..out.tokens.len() {
+                if gone.next_if(|g| **g == from).is_some() {
+                    continue;
+                }
+                out.tokens.swap(to, from);
+                out.events.swap(to, from);
+                to += 1;
+            }
+            out.tokens.truncate(to);
+            out.events.truncate(to);
+            out.folded += self.folded.len() as u64;
+        }
+        self.folded.clear();
+        self.last.clear();
+        let end = out.tokens.len();
+        if let Some(c) = out.courses.last_mut() {
+            c.tokens = start..end;
+        }
+    }
+}
+
+/// Classes by place: looked up in the map once for each of the places that a driver uses again and again.
+struct Classes<'s, 'a> {
+    side: &'s Side<'a>,
+    /// By a digest of the place: the place, one more than 0, and its class.
+    kept: Vec<(u64, Class)>,
+}
+
+impl<'s, 'a> Classes<'s, 'a> {
+    const PLACES: usize = 1 << 12;
+
+    fn new(side: &'s Side<'a>) -> Self {
+        let none = Class {
+            rule: Rule::Whole,
+            waits: false,
+            job: None,
+        };
+        Self {
+            side,
+            kept: vec![(0, none); Self::PLACES],
+        }
+    }
+
+    fn of(&mut self, a: &Access) -> Class {
+        let plain = Class {
+            rule: Rule::Whole,
+            waits: false,
+            job: None,
+        };
+        if self.side.map.is_none() || a.space != self.side.registers {
+            return plain;
+        }
+        let place = 1 + (u64::from(a.offset) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
+        let slot = mix(place, 0) as usize % Self::PLACES;
+        match self.kept.get_mut(slot) {
+            Some((known, class)) if *known == place => *class,
+            Some(kept) => {
+                *kept = (place, look_up(self.side, a));
+                kept.1
+            }
+            None => plain,
+        }
+    }
+}
+
+fn look_up(side: &Side<'_>, a: &Access) -> Class {
+    let Some(part) = side.part(a) else {
+        return Class {
+            rule: Rule::Whole,
+            waits: false,
+            job: None,
+        };
+    };
+    let r = part.register;
+    let job = match r.replay.role {
+        Some(Role::JobHead) => Some(JobRegister::Head),
+        Some(Role::JobCommand) => Some(JobRegister::Command(r.index, side.map.and_then(|m| head_of(m, r)))),
+        _ => None,
+    };
+    Class {
+        rule: rule(&part, a.write),
+        waits: !a.write && r.replay.read == ReadRule::Until,
+        job,
+    }
+}
+
+/// Where the head registers of a command's slot are.
+fn head_of(map: &RegisterMap, command: &Register) -> Option<(u32, Option<u32>)> {
+    let of_slot =
+        |r: &&Register| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block;
+    let low = map.registers().find(of_slot)?;
+    Some(match low.pair {
+        Some(Half::Low { high_offset }) => (low.offset, Some(high_offset)),
+        _ => (low.offset, None),
+    })
+}
