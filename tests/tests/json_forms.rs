@@ -379,13 +379,15 @@ fn diff() {
         &diff["mappings"]["list"],
         "address_space:n va:h pages:n rights_a:s? rights_b:s? attribute_a:n? attribute_b:n? entry_a:h? entry_b:h?",
     );
+    // Two jobs where the other has one.
+    let parted = json(&["diff", &sample("vecadd.kine"), &sample("chain2.kine")], 1);
     each(
-        &diff["events"]["list"],
+        &parted["events"]["list"],
         "job:o what:s a_event:n? b_event:n? events:n kind:s offset:h register:s? a:h? b:h?",
     );
-    form(&diff["first_difference"], "a_event:n? b_event:n? what:s");
+    form(&parted["first_difference"], "a_event:n? b_event:n? what:s");
     each(
-        &diff["registers"],
+        &parted["registers"],
         "register:s offset:h count:n a_event:n? b_event:n? field:s a:s? b:s?",
     );
     each(
