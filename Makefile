@@ -9,7 +9,7 @@ help:
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, page_tables, screen, per_action, compute, trace, size, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
-	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB DRIVERS=yes)"
+	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes)"
 	@echo "make fuzz                    TARGET=NAME SECONDS=N: fuzz one byte reader (no TARGET: each in turn)"
 	@echo "make clean-target            remove everything that was built"
 	@echo "make clean-fuzz              remove what fuzzing built and found"
@@ -35,7 +35,7 @@ test-mesa:
 	@scripts/test-mesa.sh
 
 board:
-	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" DRIVERS="$(DRIVERS)" scripts/board.sh
+	@ARCH="$(ARCH)" DEVICES="$(DEVICES)" PORT="$(PORT)" MEM="$(MEM)" IOMMU="$(IOMMU)" DRIVERS="$(DRIVERS)" scripts/board.sh
 
 fuzz:
 	@scripts/fuzz.sh "$(TARGET)" "$(SECONDS)"

@@ -5,6 +5,7 @@
 #   DEVICES  QEMU's devices, separated by spaces (default: ati-vga,model=rv100 virtio-gpu-pci edu)
 #   PORT     this machine's port that leads to the agent (default: 7117); other machines cannot reach it
 #   MEM      the board's memory in megabytes (default: 256; it boots with less, and a long replay wants more)
+#   IOMMU    yes: the devices lie behind one, as they do on most machines (Intel's, or Arm's SMMUv3)
 #   DRIVERS  yes: the stock Linux drivers of the devices are there, for who records them
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,12 +27,17 @@ if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v t="$taken" '{ n = split
 fi
 scripts/board/images.sh "$arch"
 
+case ${IOMMU:-} in '' | no) IOMMU="" ;; yes) ;; *) die "IOMMU=$IOMMU: expected yes or no" ;; esac
 devices=${DEVICES:-$default_devices}
+# QEMU's virtio devices go round an IOMMU unless they are told otherwise.
+if [ "$IOMMU" = yes ] && [ -z "${DEVICES:-}" ]; then
+    devices=$(echo "$devices" | sed 's/virtio-gpu-pci/&,iommu_platform=on/')
+fi
 set --
 for device in $devices; do set -- "$@" -device "$device"; done
-say "starting $arch with Linux $(cat "$images/version"), ${mem} MB, and: $devices"
+say "starting $arch with Linux $(cat "$images/version"), ${mem} MB${IOMMU:+, an IOMMU}, and: $devices"
 say "when it says that pairing is open, type elsewhere:  kinescope pair 127.0.0.1:$port box"
 say "it shows a code, and so does the board, here: compare them and answer y on both ends"
 say "then:  kinescope boards     Ctrl-C ends the board"
-export MEM="$mem" NET="hostfwd=tcp:127.0.0.1:$port-:7117" APPEND="board.port=$port quiet"
+export IOMMU MEM="$mem" NET="hostfwd=tcp:127.0.0.1:$port-:7117" APPEND="board.port=$port quiet"
 exec scripts/board/qemu.sh "$arch" "$@" -chardev stdio,id=serial,signal=on -serial chardev:serial

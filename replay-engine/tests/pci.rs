@@ -112,6 +112,7 @@ impl Machine {
             take,
             memory: 0,
             among: 1,
+            address_bits: None,
             guard: None,
         };
         PciBoard::open(&self.host(), &Name::parse(name).unwrap(), &options)

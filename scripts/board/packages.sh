@@ -11,9 +11,9 @@ arch=${1:-}
 machine "$arch"
 
 # What the board stands on, and the stock drivers of its devices, for who records them.
-modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio uio_pci_generic"
+modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio uio_pci_generic vfio_pci vfio_iommu_type1"
 drivers="radeonfb aty128fb radeon bochs virtio-gpu igb"
-want="4 $modules $drivers"
+want="5 $modules $drivers"
 if [ "$(cat "$images/made" 2>/dev/null)" = "$want" ]; then exit 0; fi
 
 # shellcheck disable=SC2046,SC2086 # lists of words

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Becomes QEMU with a board in a box that is prepared. What is special comes by the environment:
 #   MEM (megabytes), NET (options of the user-mode network), HUGEPAGES (of 2 MB, for DMA), APPEND (kernel arguments),
-#   DRIVERS=yes (stock drivers of the devices are there, to be recorded); and options of QEMU as arguments.
+#   DRIVERS=yes (stock drivers of the devices are there, to be recorded), IOMMU=yes (an IOMMU stands in front of the
+#   devices); and options of QEMU as arguments.
 # Use: scripts/board/qemu.sh x86_64|arm64 [QEMU-OPTION...]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,12 +12,21 @@ arch=${1:-}
 machine "$arch"
 shift
 [ "${DRIVERS:-}" != yes ] || initramfs=$initramfs_with_drivers
+# The mask of its addresses is no fact that edu tells.
+edu=""
+case "$*" in *edu,*dma_mask=0xffffffffffff*) edu="board.edu_bits=48" ;; esac
 # One emulated core without threads of its own: the same order of everything on every run.
-case $arch in
-    x86_64) set -- -machine pc -cpu qemu64,+rdrand -vga none "$@" ;;
-    arm64) set -- -machine virt -cpu cortex-a57 "$@" ;;
+front=""
+case $arch${IOMMU:+-$IOMMU} in
+    x86_64-yes)
+        set -- -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on -cpu qemu64,+rdrand -vga none "$@"
+        front="intel_iommu=on"
+        ;;
+    arm64-yes) set -- -machine virt,iommu=smmuv3 -cpu cortex-a57 "$@" ;;
+    x86_64*) set -- -machine pc -cpu qemu64,+rdrand -vga none "$@" ;;
+    arm64*) set -- -machine virt -cpu cortex-a57 "$@" ;;
 esac
 exec "$qemu" -accel tcg,thread=single -smp 1 -m "${MEM:-256}" -display none -no-reboot -nodefaults -no-user-config \
     -kernel "$images/kernel" -initrd "$initramfs" \
-    -append "console=$console loglevel=4 panic=-1 hugepages=${HUGEPAGES:-4} ${APPEND:-}" \
+    -append "console=$console loglevel=4 panic=-1 hugepages=${HUGEPAGES:-4} $front $edu ${APPEND:-}" \
     -netdev "user,id=net${NET:+,$NET}" -device virtio-net-pci,netdev=net,romfile= "$@"

@@ -58,6 +58,7 @@ pub struct Setup {
     hugepages: u32,
     agent: bool,
     drivers: bool,
+    iommu: bool,
 }
 
 impl Setup {
@@ -73,11 +74,12 @@ impl Setup {
             hugepages: 4,
             agent: true,
             drivers: false,
+            iommu: false,
         }
     }
 
-    /// Adds a device of QEMU's, such as `ati-vga,model=rv100`. The first one is PCI function `0000:00:03.0` on x86,
-    /// `0000:00:02.0` on arm64, and so on; its id, for the monitor, is `board0`, and so on.
+    /// Adds a device of QEMU's, such as `ati-vga,model=rv100`. [`Board::function`] tells where it is; its id, for the
+    /// monitor, is `board0`, and so on.
     #[must_use]
     pub fn device(mut self, device: &str) -> Self {
         self.devices.push(format!("{device},id=board{}", self.devices.len()));
@@ -117,6 +119,13 @@ impl Setup {
     #[must_use]
     pub fn with_drivers(mut self) -> Self {
         self.drivers = true;
+        self
+    }
+
+    /// With an IOMMU in front of the devices. Those of virtio's go round it, unless they have `iommu_platform=on`.
+    #[must_use]
+    pub fn with_iommu(mut self) -> Self {
+        self.iommu = true;
         self
     }
 
@@ -166,6 +175,7 @@ pub struct Board {
     monitor: Mutex<Monitor>,
     commands: Mutex<Commands>,
     port: u16,
+    first: u8,
     folder: TempDir,
     started: Instant,
     /// Seconds from the start of QEMU until the board's first program was through with its own work.
@@ -229,6 +239,7 @@ impl Board {
             .env("MEM", setup.memory.to_string())
             .env("HUGEPAGES", setup.hugepages.to_string())
             .env("DRIVERS", if setup.drivers { "yes" } else { "no" })
+            .env("IOMMU", if setup.iommu { "yes" } else { "no" })
             .env("NET", "hostfwd=tcp:127.0.0.1:0-:7117")
             .env("APPEND", format!("board.share=1{agent}{}", setup.kernel))
             .stdin(Stdio::piped())
@@ -285,6 +296,11 @@ impl Board {
                 next: 1,
             }),
             port,
+            // The machines' own functions come first, then the network.
+            first: match (setup.arch, setup.iommu) {
+                (Arch::X86_64, false) => 3,
+                _ => 2,
+            },
             folder,
             started,
             boot_seconds: 0.0,
@@ -320,6 +336,12 @@ impl Board {
                 Err(RecvTimeoutError::Disconnected) => panic!("the board ended before '{start}': {seen:#?}"),
             }
         }
+    }
+
+    /// The PCI address of a device that was added, by its number: `0000:00:03.0`.
+    #[must_use]
+    pub fn function(&self, number: u8) -> String {
+        format!("0000:00:{:02x}.0", self.first + number)
     }
 
     /// The agent's address on this machine.

@@ -65,12 +65,37 @@ pub struct Serve {
     /// Most mebibytes of memory for plans that each piece of hardware gets
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub memory: u32,
+    /// How many bits the addresses of a PCI function have, where its register map tells another number or none
+    #[arg(long, value_name = "DEVICE=BITS")]
+    pub address_bits: Vec<AddressBits>,
     /// Also let one unknown client pair, asking here
     #[arg(long)]
     pub pair: bool,
     /// Most mebibytes of pages kept between replays
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub cache: usize,
+}
+
+/// How many bits the addresses of a device have that it reads and writes memory at by itself.
+#[derive(Clone, Debug)]
+pub struct AddressBits {
+    /// The device, as `--device` has it.
+    pub device: String,
+    /// 24 to 64.
+    pub bits: u8,
+}
+
+impl std::str::FromStr for AddressBits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (device, bits) = text.rsplit_once('=').ok_or("expected DEVICE=BITS, pci:1234:11e8=28")?;
+        let bits = bits.parse().ok().filter(|b| (24..=64).contains(b));
+        Ok(Self {
+            device: device.to_owned(),
+            bits: bits.ok_or("expected 24 to 64 bits")?,
+        })
+    }
 }
 
 /// Options of `record`.

@@ -1,5 +1,6 @@
 //! The table of devices that this agent can own, by the names that `--device` takes.
 
+use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
 use replay_engine::device::guard::{self, Guard};
@@ -23,6 +24,8 @@ pub struct Hardware {
     pub take: bool,
     /// Most bytes of memory for plans, each device.
     pub memory: u64,
+    /// How many bits the addresses of devices have, by the names that the devices are opened by.
+    bits: Vec<AddressBits>,
     /// Devices of this machine that are still to be opened.
     left: Cell<u64>,
     guard: OnceCell<Guard>,
@@ -30,15 +33,29 @@ pub struct Hardware {
 
 impl Hardware {
     /// `take`: whether a device may be taken from its driver; `memory`: most bytes of memory for plans, each device.
-    /// `names` are the devices that will be opened: those of this machine share what memory it has free.
-    pub fn new(take: bool, memory: u64, names: &[String]) -> Self {
+    /// `bits`: what is known of devices' addresses better than by their maps. `names` are the devices that will be opened:
+    /// those of this machine share what memory it has free.
+    ///
+    /// # Errors
+    /// When bits are told of a device that will not be opened, or is no PCI function.
+    pub fn new(take: bool, memory: u64, bits: &[AddressBits], names: &[String]) -> Result<Self> {
+        if let Some(other) = bits
+            .iter()
+            .find(|b| !b.device.starts_with("pci:") || !names.contains(&b.device))
+        {
+            bail!(
+                "--address-bits tells of `{}`, which is no PCI function that --device names",
+                other.device
+            );
+        }
         let of_machine = names.iter().filter(|n| n.starts_with("pci:")).count();
-        Self {
+        Ok(Self {
             take,
             memory,
+            bits: bits.to_vec(),
             left: Cell::new(of_machine as u64),
             guard: OnceCell::new(),
-        }
+        })
     }
 
     /// One guard for all devices, started for the first of them.
@@ -59,13 +76,14 @@ impl Hardware {
         })
     }
 
-    fn of_pci(&self) -> Result<pci::Options> {
+    fn of_pci(&self, name: &str) -> Result<pci::Options> {
         let among = self.left.get().max(1);
         self.left.set(among - 1);
         Ok(pci::Options {
             take: self.take,
             memory: self.memory,
             among,
+            address_bits: self.bits.iter().find(|b| b.device == name).map(|b| b.bits),
             guard: Some(self.guard()?),
         })
     }
@@ -86,7 +104,7 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     }
     if let Some(function) = name.strip_prefix("pci:") {
         let function = pci::Name::parse(function)?;
-        return Ok(PciBoard::factory(&Host::this(), &function, &hardware.of_pci()?)?);
+        return Ok(PciBoard::factory(&Host::this(), &function, &hardware.of_pci(name)?)?);
     }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
@@ -117,7 +135,9 @@ pub fn of_this_machine() -> Vec<String> {
     let functions = pci::functions(&host);
     let memory = free_memory(&host);
     let able = functions.iter().filter(|f| !f.is_bridge());
-    let mut lines: Vec<String> = able.map(|f| format!("pci:{}\t{}", f.address, f.told(memory))).collect();
+    let mut lines: Vec<String> = able
+        .map(|f| format!("pci:{}\t{}", f.address, f.told(&host, memory)))
+        .collect();
     // A board's tree describes hundreds of devices; those that no map knows have no plans either.
     let devices = platform::described(&host);
     let known = devices.iter().filter(|d| d.is_known());

@@ -59,7 +59,7 @@ fn say(line: &str) -> Result<()> {
 }
 
 fn list_devices() -> Result<()> {
-    let hardware = devices::Hardware::new(false, 0, &[]);
+    let hardware = devices::Hardware::new(false, 0, &[], &[])?;
     for name in devices::names() {
         let board = devices::factory(&name, &hardware)?()?;
         let info = board.info();

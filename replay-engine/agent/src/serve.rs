@@ -29,7 +29,8 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     } else {
         options.device.clone()
     };
-    let hardware = devices::Hardware::new(options.take, u64::from(options.memory) << 20, &names);
+    let memory = u64::from(options.memory) << 20;
+    let hardware = devices::Hardware::new(options.take, memory, &options.address_bits, &names)?;
     let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
     let factories: Vec<(String, Result<Factory, String>)> = names.iter().map(|n| (n.clone(), opened(n))).collect();
     let cache_bytes = options.cache.saturating_mul(1 << 20);

@@ -56,9 +56,8 @@ impl Mapping {
         Self::anonymous(HUGE, MapFlags::HUGETLB | MapFlags::HUGE_2MB | MapFlags::POPULATE)
     }
 
-    /// Memory of `bytes` bytes, zero, for tests.
-    #[cfg(test)]
-    pub fn plain(bytes: u64) -> io::Result<Self> {
+    /// Memory of `bytes` bytes, zero, all of it there.
+    pub fn memory(bytes: u64) -> io::Result<Self> {
         Self::anonymous(bytes, MapFlags::POPULATE)
     }
 

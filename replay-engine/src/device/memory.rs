@@ -3,6 +3,7 @@
 
 use super::host::Host;
 use super::mapped::{HUGE, Mapping, order};
+use super::vfio::Reached;
 use super::{Arena, BoardError};
 use std::collections::BTreeSet;
 use std::io;
@@ -23,9 +24,19 @@ pub fn free(host: &Host) -> u64 {
     free.unwrap_or(0).saturating_mul(HUGE)
 }
 
+/// Bytes of memory that a machine can spare now; none where its kernel does not tell.
+pub(super) fn available(host: &Host) -> u64 {
+    let told = host.text("proc/meminfo").unwrap_or_default();
+    let line = told.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
 /// Memory for plans.
 #[derive(Debug)]
 pub(super) struct Memory {
+    /// That the device reaches it, where an IOMMU keeps it from all other memory; ends before the memory does.
+    _reached: Option<Reached>,
     base: u64,
     /// Bytes of each piece but the last.
     piece: u64,
@@ -41,10 +52,11 @@ pub(super) struct Memory {
 }
 
 /// The longest run of pages that lie one behind the other, of the places of pages in any order; below 4 GiB where one
-/// is there. Gives indices, in the order of their places.
-pub(super) fn longest_run(places: &[u64], page: u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..places.len()).collect();
+/// is there, and all of it below `limit`. Gives indices, in the order of their places.
+pub(super) fn longest_run(places: &[u64], page: u64, limit: u64) -> Vec<usize> {
     let at = |i: usize| places.get(i).copied().unwrap_or(u64::MAX);
+    let low = |i: &usize| at(*i).checked_add(page).is_some_and(|end| end <= limit);
+    let mut order: Vec<usize> = (0..places.len()).filter(low).collect();
     order.sort_by_key(|i| at(*i));
     let runs = order.chunk_by(|a, b| {
         // A run that begins below 4 GiB ends there.
@@ -60,6 +72,7 @@ impl Memory {
     /// None.
     pub fn none() -> Self {
         Self {
+            _reached: None,
             base: 0,
             piece: HUGE,
             pieces: Vec::new(),
@@ -81,9 +94,25 @@ impl Memory {
         }
     }
 
-    /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most. `Err` says, for
-    /// a person, why there are none.
-    pub fn huge(host: &Host, most: u64, among: u64) -> Result<Self, String> {
+    /// Memory that an IOMMU lets the device reach.
+    pub fn behind(reached: Reached, mapping: Mapping) -> Self {
+        let base = reached.at;
+        Self {
+            _reached: Some(reached),
+            ..Self::at(base, mapping)
+        }
+    }
+
+    /// The memory, and what there is of it in words for a person.
+    pub fn told(self) -> (Self, String) {
+        let arena = self.arena();
+        let told = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
+        (self, told)
+    }
+
+    /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most, below `limit`
+    /// where the device's addresses go no further. `Err` says, for a person, why there are none.
+    pub fn huge(host: &Host, most: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
         let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
         let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
         let wanted = (most / HUGE).min(free / among.max(1)).min(1 << 20);
@@ -110,7 +139,15 @@ impl Memory {
                 "where huge pages lie on the bus cannot be told (/proc/self/pagemap: {e}); the agent needs to be root"
             )
         })?;
-        let run = longest_run(&places, HUGE);
+        let run = longest_run(&places, HUGE, limit.unwrap_or(u64::MAX));
+        if let (true, false, Some(limit)) = (run.is_empty(), places.is_empty(), limit) {
+            return Err(format!(
+                "the device's addresses have {} bits, and none of the {} huge pages that are free lies below {limit:#x}; \
+                 behind an IOMMU that would not matter",
+                limit.trailing_zeros(),
+                places.len()
+            ));
+        }
         let base = run.first().and_then(|i| places.get(*i)).copied();
         let Some(base) = base else {
             let why = refused.map_or_else(|| "none was given".to_owned(), |e| e.to_string());
@@ -286,17 +323,20 @@ mod tests {
     fn the_longest_run_below_4_gib_is_taken_in_the_order_of_its_places() {
         let page = |n: u64| n * HUGE;
         assert_eq!(
-            longest_run(&[page(7), page(3), page(5), page(4), page(9)], HUGE),
+            longest_run(&[page(7), page(3), page(5), page(4), page(9)], HUGE, u64::MAX),
             [1, 3, 2]
         );
         let high: Vec<u64> = (0..4).map(|n| LOW + page(n)).collect();
         let mut places = high.clone();
         places.push(page(9));
-        assert_eq!(longest_run(&places, HUGE), [4]);
-        assert_eq!(longest_run(&high, HUGE), [0, 1, 2, 3]);
-        assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE), [0]);
-        assert_eq!(longest_run(&[u64::MAX, 0], HUGE), [1]);
-        assert!(longest_run(&[], HUGE).is_empty());
+        assert_eq!(longest_run(&places, HUGE, u64::MAX), [4]);
+        assert_eq!(longest_run(&high, HUGE, u64::MAX), [0, 1, 2, 3]);
+        assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE, u64::MAX), [0]);
+        // All of a page has to be below the limit.
+        assert_eq!(longest_run(&[page(1), page(2), page(3)], HUGE, page(3)), [0, 1]);
+        assert!(longest_run(&[page(1)], HUGE, page(2) - 1).is_empty());
+        assert_eq!(longest_run(&[u64::MAX, 0], HUGE, u64::MAX), [1]);
+        assert!(longest_run(&[], HUGE, u64::MAX).is_empty());
     }
 
     #[test]
@@ -321,7 +361,7 @@ mod tests {
 
     #[test]
     fn memory_is_read_and_written_within_it_and_cleared() {
-        let mut m = Memory::at(0x10_0000, Mapping::plain(4 * PAGE_SIZE as u64).unwrap());
+        let mut m = Memory::at(0x10_0000, Mapping::memory(4 * PAGE_SIZE as u64).unwrap());
         assert_eq!((m.arena().base, m.arena().pages), (PhysAddr(0x10_0000), 4));
         m.write(0x1008, 8, 0x1122_3344_5566_7788).unwrap();
         m.store(PhysAddr(0x10_2ffc), &[1, 2, 3, 4]).unwrap();

@@ -8,9 +8,11 @@ pub mod pci;
 pub mod platform;
 pub mod qemu;
 mod ticks;
+mod vfio;
 mod windows;
 
 pub use memory::free as free_memory;
+pub use vfio::VfioError;
 
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
@@ -258,6 +260,12 @@ pub trait Board: replay_core::Device + Send {
     /// When the device or the way to it failed.
     fn set_bus_mastering(&mut self, _on: bool) -> Result<(), BoardError> {
         Ok(())
+    }
+
+    /// Accesses of the device to memory that is not the plan's, which an IOMMU kept from it while it last mastered the
+    /// bus, in words for a person. A plan that was proved makes none.
+    fn refused_accesses(&mut self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Why the device's interrupts cannot be had here, in words for a person: a plan that waits for one is not run then.

@@ -9,6 +9,7 @@ mod dma;
 mod effects;
 mod error;
 mod events;
+mod front;
 mod memory;
 mod pages;
 mod relocate;
@@ -69,6 +70,8 @@ pub enum RewriteKind {
     Address,
     /// Accesses are left out: they are not the device's, or the recording lacks their data.
     LeftOut,
+    /// A feature is taken that the device needs taken where an IOMMU stands in front of it.
+    Feature,
 }
 
 /// One difference between a recording and its plan.
@@ -369,7 +372,7 @@ impl Plan {
 
 impl RewriteKind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Root,
         Self::FlushId,
         Self::JobStatus,
@@ -380,6 +383,7 @@ impl RewriteKind {
         Self::Output,
         Self::Address,
         Self::LeftOut,
+        Self::Feature,
     ];
 
     /// The kind's name in JSON, text and tables.
@@ -396,6 +400,7 @@ impl RewriteKind {
             Self::Output => "output",
             Self::Address => "address",
             Self::LeftOut => "left-out",
+            Self::Feature => "feature",
         }
     }
 }

@@ -6,6 +6,7 @@ use super::bus::Trouble;
 use super::compile::{Compiled, Edits, find, title};
 use super::dma::{Dma, Placed};
 use super::effects::{Effect, Expectation};
+use super::front::Front;
 use super::touch::{Demand, Touch, Untouched};
 use super::{
     BodyBuilder, CompileError, CompileOptions, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind,
@@ -40,6 +41,7 @@ struct Translation<'a> {
     windows: Vec<Option<&'a Window>>,
     untouched: Untouched,
     actions: Vec<Action>,
+    front: Front<'a>,
     /// Memory that the device reads and writes by itself.
     dma: Option<Dma<'a>>,
     reads: ReadClasses,
@@ -75,6 +77,7 @@ pub(super) fn compile(
         windows: windows(recording, target),
         untouched: Untouched::default(),
         actions: Vec::new(),
+        front: Front::of(map, target),
         dma: Dma::of(recording, map, target.arena, options.budgets.poll_ns)?,
         reads: ReadClasses::default(),
         interrupts: 0,
@@ -298,6 +301,15 @@ impl<'a> Translation<'a> {
                 });
             }
             self.untouched.write(&touch);
+            let mut a = a;
+            if let Some((value, detail)) = self.front.write(a.offset, a.value) {
+                a.value = value;
+                self.rewrites.push(Rewrite {
+                    kind: RewriteKind::Feature,
+                    event: Some(event),
+                    detail,
+                });
+            }
             return self.plain(at, window.number, a, Demand::Bits(0), false);
         }
         let before = self.untouched.reason(&touch).is_some();

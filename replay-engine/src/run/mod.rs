@@ -165,6 +165,14 @@ pub fn run_with(
     let left = read.and_then(|()| leave(plan, pages, board, changed, &mut recorder, screen, &mut outcome));
     let left =
         left.and_then(|()| stopped.map_err(|e| format!("the device could not be stopped from mastering the bus: {e}")));
+    let stray = board.refused_accesses();
+    let left = match (left, stray.is_empty()) {
+        (Ok(()), false) => Err(format!(
+            "the device went for memory that is not the plan's, and the IOMMU kept it from there: {}",
+            stray.join("; ")
+        )),
+        (left, _) => left,
+    };
     if let Err(e) = left {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);

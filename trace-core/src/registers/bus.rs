@@ -66,6 +66,8 @@ pub struct QueueEngine {
     pub feature: u32,
     /// Features that may be taken: none of them changes where addresses stand.
     pub features: u64,
+    /// The feature that has to be taken where an IOMMU stands in front of the device; 0 where there is none such.
+    pub behind_iommu: u64,
     /// Offset of the register that chooses the queue that the registers below are of.
     pub select: u32,
     /// Offset of the register with the number of entries.
@@ -188,6 +190,7 @@ pub(super) fn bus_master(map: &RegisterMap, at: &At<'_>, raw: &RawBusMaster) -> 
             feature_select,
             feature,
             features,
+            behind_iommu,
             select,
             size,
             most_entries,
@@ -215,6 +218,7 @@ pub(super) fn bus_master(map: &RegisterMap, at: &At<'_>, raw: &RawBusMaster) -> 
                 feature_select: plain(feature_select)?,
                 feature: plain(feature)?,
                 features: features.sum::<Result<u64, _>>()?,
+                behind_iommu: behind_iommu.map_or(Ok(0), bit)?,
                 select: plain(select)?,
                 size: plain(size)?,
                 most_entries: *most_entries,

@@ -15,6 +15,7 @@ pub struct RegisterMap {
     pub(super) window_bytes: u64,
     pub(super) space: String,
     pub(super) framebuffers: Vec<String>,
+    pub(super) address_bits: Option<u8>,
     /// Bit of each width in bytes that accesses may have; 0: any.
     pub(super) widths: u16,
     pub(super) gpus: Vec<Gpu>,
@@ -198,6 +199,13 @@ impl RegisterMap {
     #[must_use]
     pub fn space(&self) -> &str {
         &self.space
+    }
+
+    /// How many bits an address has that the device reads or writes memory at by itself, 24 to 64; `None` where the map
+    /// does not tell.
+    #[must_use]
+    pub fn address_bits(&self) -> Option<u8> {
+        self.address_bits
     }
 
     /// Names of the spaces that are framebuffer memory: `bar0`.

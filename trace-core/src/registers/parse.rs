@@ -137,6 +137,10 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
             _ => return Err(at.err(format!("accesses of {w} bytes; 1, 2, 4 and 8 are possible"))),
         };
     }
+    map.address_bits = m.address_bits;
+    if let Some(bits) = m.address_bits.filter(|b| !(24..=64).contains(b)) {
+        return Err(at.err(format!("addresses of {bits} bits; 24 to 64 are possible")));
+    }
     map.devices = m
         .device
         .iter()

@@ -32,6 +32,7 @@ pub(super) struct RawMap {
     pub framebuffer: Vec<String>,
     #[serde(default)]
     pub widths: Vec<u8>,
+    pub address_bits: Option<u8>,
     #[serde(default = "every_bit")]
     pub id_mask: u32,
     #[serde(default)]
@@ -87,6 +88,7 @@ pub(super) enum RawBusMaster {
         feature_select: String,
         feature: String,
         features: Vec<u8>,
+        behind_iommu: Option<u8>,
         select: String,
         size: String,
         most_entries: u16,

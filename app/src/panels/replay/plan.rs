@@ -24,6 +24,7 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
         RewriteKind::Output => "output copied out at the end",
         RewriteKind::Address => "address → the board's",
         RewriteKind::LeftOut => "accesses left out",
+        RewriteKind::Feature => "feature taken for the IOMMU",
     }
 }
 

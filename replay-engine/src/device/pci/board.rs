@@ -1,21 +1,19 @@
 //! A PCI function as a board.
 
 use super::config::{Config, command};
-use super::driver::{self, UIO};
 use super::error::PciError;
 use super::function::Function;
 use super::interrupts::Interrupts;
 use super::name::Name;
-use crate::device::guard::{Guard, Taken};
+use super::opened::{Opened, decoding};
+use super::way::Way;
+use crate::device::guard::Guard;
 use crate::device::host::Host;
-use crate::device::mapped::Mapping;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
-use crate::device::windows::{Found, numbers};
-use crate::device::{Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
+use crate::device::vfio::{Log, Vfio};
+use crate::device::{Board, BoardError, Containment, DeviceInfo, JobReport, space};
 use replay_core::{Device, DeviceError, WaitResult};
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trace_core::PhysAddr;
@@ -38,20 +36,23 @@ pub struct Options {
     pub memory: u64,
     /// How many devices, this one among them, the machine's free memory is still for.
     pub among: u64,
+    /// How many bits of an address the function has, where the person knows better than the register map.
+    pub address_bits: Option<u8>,
     /// Who makes the function quiet when this process ends.
     pub guard: Option<Guard>,
 }
 
-/// How accesses reach a window.
-#[derive(Debug)]
-enum Way {
-    Memory(Mapping),
-    Ports { file: File, bytes: u64 },
+impl Options {
+    /// One past the highest address that a function reaches; `None` where nothing is known of it.
+    pub(super) fn limit(&self, map: Option<&RegisterMap>) -> Option<u64> {
+        let bits = self.address_bits.or_else(|| map?.address_bits())?;
+        1u64.checked_shl(bits.into())
+    }
 }
 
 /// A PCI function of this machine.
 ///
-/// [`Board::reset`] uses the kernel's reset of the function where it has one. Where it has none, the known state is: no
+/// [`Board::reset`] uses the kernel's reset of the function, or VFIO's, where it has one. Where it has none, the known state is: no
 /// bus mastering, its interrupt masked, its windows decoded, memory for plans zero; registers and memory of the
 /// function's own stay as they are.
 pub struct PciBoard {
@@ -64,6 +65,11 @@ pub struct PciBoard {
     /// By their numbers in plans.
     ways: Vec<Option<Way>>,
     memory: Memory,
+    /// Where it is had through VFIO.
+    vfio: Option<Arc<Vfio>>,
+    /// What the kernel tells since bus mastering went on, and told of the last time.
+    log: Option<Log>,
+    refused: Vec<String>,
     display: Option<LiveDisplay>,
     ticks: Ticks,
     trouble: Option<String>,
@@ -86,84 +92,39 @@ impl PciBoard {
         if found.is_bridge() {
             return Err(PciError::Bridge { address });
         }
-        let failed = |source| PciError::Host { address, source };
-        let mut taken = Taken::default();
-        // The guard knows before anything is changed, so that nothing is left behind whatever happens here.
-        let watch = |taken: &Taken| {
-            let watched = options.guard.as_ref().map(|g| g.watch_function(address, taken));
-            watched.unwrap_or(Ok(())).map_err(PciError::Guard)
-        };
-        if let Some(from) = driver::may_take(&found, options.take)? {
-            taken.from = Some(from.clone());
-            watch(&taken)?;
-            driver::unbind(host, address, &from)?;
-        }
-        let folder = address.folder();
-        if found.driver.is_none() || taken.from.is_some() {
-            taken.bound = Some(UIO.to_owned());
-            watch(&taken)?;
-            // Without the driver, or with a function that has no interrupt, its status tells of interrupts.
-            if !driver::bind(host, address, UIO).unwrap_or(false) {
-                taken.bound = None;
-            }
-        }
-        if host.number(format!("{folder}/enable")).map_err(failed)? == 0 {
-            taken.enabled = true;
-            watch(&taken)?;
-            host.write(format!("{folder}/enable"), "1").map_err(failed)?;
-        }
-        watch(&taken)?;
-        let config = Config::new(address, host.open(format!("{folder}/config"), true).map_err(failed)?, 0);
-        config.answers()?;
-        config.quiet()?;
-        // Enabled by the kernel, a function has addresses.
-        let function = Function::read(host, address)?;
-        let has = |ports: bool| function.pci.bars.iter().any(|b| b.ports == ports);
-        let decoding = if has(true) { command::PORTS } else { 0 } | if has(false) { command::MEMORY } else { 0 };
-        config.command(decoding, 0)?;
-        let hardware = Hardware::Pci(function.pci.clone());
+        let opened = Opened::open(host, &found, options)?;
+        let hardware = Hardware::Pci(opened.function.pci.clone());
         let map = RegisterMap::for_hardware(&hardware);
-        let (windows, ways) = windows(host, &function, map)?;
-        let (memory, told) = match Memory::huge(host, options.memory, options.among) {
-            Ok(memory) => {
-                let arena = memory.arena();
-                let told = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
-                (memory, told)
-            }
-            Err(why) => (Memory::none(), format!("no memory for DMA: {why}")),
-        };
-        let interrupts = Interrupts::open(host, address)?;
         let known = map.and_then(|m| m.hardware_name(&hardware)).map(str::to_owned);
         let what = known.clone().unwrap_or_else(|| "PCI function".to_owned());
         let info = DeviceInfo {
             name: format!("pci:{name}"),
-            description: format!(
-                "{what} ({}) at {address}; {}; {told}",
-                function.ids(),
-                interrupts.told()
-            ),
+            description: format!("{what} ({}) at {address}; {}", found.ids(), opened.told),
             gpu_id: 0,
-            gpu_name: known.unwrap_or_else(|| function.ids()),
+            gpu_name: known.unwrap_or_else(|| found.ids()),
             register_map: map.map_or_else(String::new, |m| m.name().to_owned()),
-            containment: Containment::None,
+            containment: opened.containment,
             hardware: Some(hardware.clone()),
-            windows,
-            arena: memory.arena(),
+            windows: opened.windows,
+            arena: opened.memory.arena(),
             virtual_time: false,
             computes: false,
         };
         let registers = info.windows.iter().find(|w| w.number == space::REGISTERS);
         let display = LiveDisplay::new(&hardware).filter(|d| registers.is_some_and(|w| w.name == d.registers()));
-        let header = config.header()?;
+        let header = opened.config.header()?;
         Ok(Self {
             host: host.clone(),
-            function,
+            function: opened.function,
             info,
-            config,
+            config: opened.config,
             header,
-            interrupts,
-            ways,
-            memory,
+            interrupts: opened.interrupts,
+            ways: opened.ways,
+            memory: opened.memory,
+            vfio: opened.vfio,
+            log: None,
+            refused: Vec::new(),
             display,
             ticks: Ticks::new(),
             trouble: None,
@@ -195,7 +156,7 @@ impl PciBoard {
             return DeviceError::NoSpace;
         };
         let inside = offset.checked_add(width.into()).is_some_and(|end| end <= bytes);
-        let ports = matches!(self.ways.get(usize::from(number)), Some(Some(Way::Ports { .. })));
+        let ports = matches!(self.ways.get(usize::from(number)), Some(Some(Way::File(_))));
         match matches!((width, ports), (1 | 2 | 4, _) | (8, false)) && inside {
             true => DeviceError::Misaligned,
             false => DeviceError::OutOfRange,
@@ -208,87 +169,6 @@ impl PciBoard {
     }
 }
 
-/// The function's windows, and how each is reached.
-fn windows(
-    host: &Host,
-    function: &Function,
-    map: Option<&RegisterMap>,
-) -> Result<(Vec<Window>, Vec<Option<Way>>), PciError> {
-    let address = function.address;
-    let bars: Vec<_> = function.pci.bars.iter().filter(|b| b.base != 0).collect();
-    let names: Vec<String> = bars.iter().map(|b| b.space_name()).collect();
-    let found: Vec<Found<'_>> = bars
-        .iter()
-        .zip(&names)
-        .map(|(b, name)| Found {
-            name,
-            bytes: b.bytes,
-            ports: b.ports,
-            // What the map does not call a framebuffer is none; without a map, what the function says of itself counts.
-            plain: match map {
-                Some(map) => map.framebuffers().contains(name),
-                None => b.prefetchable,
-            },
-        })
-        .collect();
-    let numbers = numbers(&found, map).ok_or(PciError::NoWindow { address })?;
-    let mut windows = Vec::new();
-    let mut ways: Vec<Option<Way>> = Vec::new();
-    for ((bar, found), number) in bars.iter().zip(&found).zip(numbers) {
-        let path = format!("{}/resource{}", address.folder(), bar.number);
-        let file = host
-            .open(path, true)
-            .map_err(|source| PciError::Host { address, source })?;
-        let way = if bar.ports {
-            let bytes = bar.bytes;
-            Way::Ports { file, bytes }
-        } else {
-            // The kernel maps whole pages; a window that begins inside one does so in the mapping, too.
-            let mapped = Mapping::of(&file, bar.base % trace_core::PAGE_SIZE as u64, bar.bytes);
-            Way::Memory(mapped.map_err(|source| PciError::Map {
-                address,
-                bar: bar.number,
-                source,
-            })?)
-        };
-        let at = usize::from(number);
-        if ways.len() <= at {
-            ways.resize_with(at + 1, || None);
-        }
-        if let Some(place) = ways.get_mut(at) {
-            *place = Some(way);
-        }
-        windows.push(Window {
-            number,
-            name: found.name.to_owned(),
-            kind: found.kind(),
-            bytes: bar.bytes,
-        });
-    }
-    windows.sort_by_key(|w| w.number);
-    Ok((windows, ways))
-}
-
-/// Reads a port; `None` where it is not one of the window's.
-fn port_in(file: &File, bytes: u64, offset: u64, width: u8) -> Option<std::io::Result<u64>> {
-    let mut value = [0; 8];
-    let to = value.get_mut(..port(bytes, offset, width)?)?;
-    Some(file.read_exact_at(to, offset).map(|()| u64::from_le_bytes(value)))
-}
-
-fn port_out(file: &File, bytes: u64, offset: u64, width: u8, value: u64) -> Option<std::io::Result<()>> {
-    let value = value.to_le_bytes();
-    let from = value.get(..port(bytes, offset, width)?)?;
-    Some(file.write_all_at(from, offset))
-}
-
-/// Bytes of an access to a port that is aligned and in its window.
-fn port(bytes: u64, offset: u64, width: u8) -> Option<usize> {
-    let end = offset.checked_add(width.into())?;
-    let sound = matches!(width, 1 | 2 | 4) && end <= bytes && offset.is_multiple_of(width.into());
-    sound.then_some(width.into())
-}
-
 impl Device for PciBoard {
     #[inline]
     fn read(&mut self, number: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
@@ -299,7 +179,7 @@ impl Device for PciBoard {
         self.memory.settle();
         let value = match self.ways.get(usize::from(number)) {
             Some(Some(Way::Memory(mapping))) => mapping.read(offset, width),
-            Some(Some(Way::Ports { file, bytes })) => match port_in(file, *bytes, offset, width) {
+            Some(Some(Way::File(calls))) => match calls.read(offset, width) {
                 Some(Err(source)) => {
                     let address = self.function.address;
                     return self.gone(&PciError::Config {
@@ -324,7 +204,7 @@ impl Device for PciBoard {
         self.memory.settle();
         let done = match self.ways.get(usize::from(number)) {
             Some(Some(Way::Memory(mapping))) => mapping.write(offset, width, value),
-            Some(Some(Way::Ports { file, bytes })) => match port_out(file, *bytes, offset, width, value) {
+            Some(Some(Way::File(calls))) => match calls.write(offset, width, value) {
                 Some(Err(source)) => {
                     let address = self.function.address;
                     return self.gone(&PciError::Config {
@@ -379,17 +259,32 @@ impl Board for PciBoard {
 
     fn reset(&mut self) -> Result<(), BoardError> {
         self.trouble = None;
+        self.refused.clear();
         self.config.answers()?;
         self.config.quiet()?;
-        if self.function.resets {
-            let address = self.function.address;
-            let path = format!("{}/reset", address.folder());
-            self.host
-                .write(path, "1")
-                .map_err(|source| PciError::Host { address, source })?;
-            self.config.answers()?;
+        let address = self.function.address;
+        match &self.vfio {
+            // VFIO keeps the windows over a reset by itself.
+            Some(vfio) => {
+                let failed = |source| PciError::Vfio { address, source };
+                if vfio.resets().map_err(failed)? {
+                    vfio.reset().map_err(failed)?;
+                    self.config.answers()?;
+                }
+                self.config.quiet()?;
+                self.config.command(decoding(&self.function), 0)?;
+            }
+            None => {
+                if self.function.resets {
+                    let path = format!("{}/reset", address.folder());
+                    self.host
+                        .write(path, "1")
+                        .map_err(|source| PciError::Host { address, source })?;
+                    self.config.answers()?;
+                }
+                self.config.restore(&self.header)?;
+            }
         }
-        self.config.restore(&self.header)?;
         self.memory.clear()?;
         self.ticks.look();
         Ok(())
@@ -442,11 +337,19 @@ impl Board for PciBoard {
         self.memory.order();
         if on {
             self.memory.reached();
+            let name = self.function.address.to_string();
+            let contained = self.info.containment == Containment::Iommu;
+            self.log = contained.then(|| Log::from_now(&self.host, &name)).flatten();
             self.config.command(command::MASTER, 0)?;
         } else {
             self.config.command(0, command::MASTER)?;
+            self.refused = self.log.take().map(|mut log| log.refused()).unwrap_or_default();
         }
         Ok(())
+    }
+
+    fn refused_accesses(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refused)
     }
 
     fn trouble(&self) -> Option<String> {

@@ -25,6 +25,9 @@ pub(super) mod command {
     pub const NO_INTERRUPT: u16 = 1 << 10;
 }
 
+/// Status register: the function has a list of capabilities, which begins where this register says.
+const CAPABILITIES: u16 = 1 << 4;
+const FIRST_CAPABILITY: u8 = 0x34;
 /// Status register: the function asks for its interrupt, whether the line is kept quiet or not.
 const INTERRUPT: u16 = 1 << 3;
 
@@ -41,6 +44,11 @@ impl Config {
     /// The one in a file, which begins there at `at`.
     pub fn new(address: Address, file: File, at: u64) -> Self {
         Self { address, file, at }
+    }
+
+    /// The function's.
+    pub fn address(&self) -> Address {
+        self.address
     }
 
     fn failed(&self, offset: u64) -> impl FnOnce(std::io::Error) -> PciError {
@@ -64,6 +72,41 @@ impl Config {
         self.file
             .write_all_at(&value.to_le_bytes(), self.at + offset)
             .map_err(self.failed(offset))
+    }
+
+    /// Bytes of it; `None` beyond its first 256, which every function has.
+    pub fn bytes<const N: usize>(&self, offset: u8) -> Result<Option<[u8; N]>, PciError> {
+        if usize::from(offset) + N > 256 {
+            return Ok(None);
+        }
+        let mut bytes = [0; N];
+        let read = self.file.read_exact_at(&mut bytes, self.at + u64::from(offset));
+        read.map_err(self.failed(offset.into()))?;
+        Ok(Some(bytes))
+    }
+
+    /// Where capabilities of a kind begin.
+    pub fn capabilities(&self, kind: u8) -> Result<Vec<u8>, PciError> {
+        let mut found = Vec::new();
+        if self.read(STATUS)? & CAPABILITIES == 0 {
+            return Ok(found);
+        }
+        let mut next = self.bytes::<1>(FIRST_CAPABILITY)?.map_or(0, |[at]| at);
+        // No more of them fit; a list that is longer leads round in a circle.
+        for _ in 0..48 {
+            let at = next & !3;
+            if at < HEADER as u8 {
+                break;
+            }
+            let Some([what, then]) = self.bytes::<2>(at)? else {
+                break;
+            };
+            if what == kind {
+                found.push(at);
+            }
+            next = then;
+        }
+        Ok(found)
     }
 
     /// Sets and clears bits of the command register.
@@ -156,6 +199,24 @@ mod tests {
         let now = c.header().unwrap();
         assert_eq!(now[0x10..0x28], bytes[0x10..0x28]);
         assert_eq!(now[4..6], bytes[4..6]);
+    }
+
+    #[test]
+    fn capabilities_are_found_and_a_list_that_leads_round_ends() {
+        let mut bytes = [0; 256];
+        bytes[6] = 0x10;
+        bytes[0x34] = 0x40;
+        bytes[0x40..0x42].copy_from_slice(&[9, 0x50]);
+        bytes[0x50..0x52].copy_from_slice(&[5, 0x61]);
+        bytes[0x60..0x62].copy_from_slice(&[9, 0]);
+        let c = config(&bytes);
+        assert_eq!(c.capabilities(9).unwrap(), [0x40, 0x60]);
+        assert_eq!(c.bytes::<2>(0x50).unwrap(), Some([5, 0x61]));
+        assert_eq!(c.bytes::<12>(0xf8).unwrap(), None);
+        bytes[0x61] = 0x40;
+        assert_eq!(config(&bytes).capabilities(5).unwrap().len(), 16);
+        bytes[6] = 0;
+        assert!(config(&bytes).capabilities(9).unwrap().is_empty());
     }
 
     #[test]

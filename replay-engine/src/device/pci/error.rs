@@ -3,6 +3,7 @@
 use super::name::Address;
 use crate::device::BoardError;
 use crate::device::host::HostError;
+use crate::device::vfio::VfioError;
 use std::io;
 
 /// Why a PCI function cannot be had, or is gone.
@@ -80,6 +81,25 @@ pub enum PciError {
         bar: u8,
         /// What the operating system said.
         source: io::Error,
+    },
+    /// VFIO does not give it.
+    #[error("{address} through VFIO: {source}")]
+    Vfio {
+        /// The function.
+        address: Address,
+        /// What went wrong.
+        source: VfioError,
+    },
+    /// It was bound to VFIO's driver, and cannot be driven through it.
+    #[error(
+        "{address} is bound to vfio-pci and cannot be driven through it: {why}; unbind it (echo {address} > \
+         /sys/bus/pci/drivers/vfio-pci/unbind) to have it driven without containment"
+    )]
+    Bound {
+        /// The function.
+        address: Address,
+        /// Why.
+        why: String,
     },
     /// Configuration space cannot be reached.
     #[error("configuration space of {address} at {offset:#x}: {source}")]

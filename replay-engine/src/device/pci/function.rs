@@ -2,7 +2,9 @@
 
 use super::error::PciError;
 use super::name::{Address, Name};
+use super::opened::contained;
 use crate::device::host::{Host, HostError, number};
+use crate::device::vfio::Group;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 use trace_core::registers::RegisterMap;
 
@@ -61,8 +63,8 @@ pub struct Function {
     pub pci: PciFunction,
     /// The kernel's driver that has it.
     pub driver: Option<String>,
-    /// The group of functions that an IOMMU can keep apart from the others.
-    pub group: Option<String>,
+    /// The group of functions that an IOMMU keeps apart from the others; `None` where no IOMMU stands in front of it.
+    pub group: Option<Group>,
     /// Whether the kernel can reset it.
     pub resets: bool,
 }
@@ -102,7 +104,7 @@ impl Function {
                 bars: bars.collect(),
             },
             driver: host.link(format!("{folder}/driver")),
-            group: host.link(format!("{folder}/iommu_group")),
+            group: Group::of(host, &folder, &address.to_string()),
             resets: host.has(format!("{folder}/reset")),
         })
     }
@@ -144,20 +146,29 @@ impl Function {
     }
 
     /// In words for a person: what it is, who has it, what a plan would find. `memory`: bytes that the machine has free for
-    /// plans.
+    /// plans without an IOMMU.
     #[must_use]
-    pub fn told(&self, memory: u64) -> String {
+    pub fn told(&self, host: &Host, memory: u64) -> String {
         let hardware = Hardware::Pci(self.pci.clone());
         let map = RegisterMap::for_hardware(&hardware);
         let name = map.and_then(|m| m.hardware_name(&hardware)).unwrap_or("PCI function");
         let driver = self.driver.as_deref().unwrap_or("none");
         let map = map.map_or("none", RegisterMap::name);
-        let memory = match memory >> 20 {
-            0 => "no memory for DMA".to_owned(),
-            mib => format!("up to {mib} MiB of memory"),
+        let (by, memory) = match (contained(host, self), memory >> 20) {
+            (Ok(group), _) => (
+                format!("an IOMMU (group {})", group.number),
+                "memory as asked for".to_owned(),
+            ),
+            (Err(why), mib) => (
+                why.map_or_else(|| "nothing".to_owned(), |why| format!("nothing: {why}")),
+                match mib {
+                    0 => "no memory for DMA".to_owned(),
+                    mib => format!("up to {mib} MiB of memory"),
+                },
+            ),
         };
         format!(
-            "{name} ({}), driver {driver}, register map {map}, contained by nothing, {memory}",
+            "{name} ({}), driver {driver}, register map {map}, contained by {by}, {memory}",
             self.ids()
         )
     }

@@ -4,11 +4,13 @@ use super::config::{Config, command};
 use super::error::PciError;
 use super::name::Address;
 use crate::device::host::Host;
+use crate::device::vfio::{Vfio, VfioError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Between two looks at configuration space.
@@ -19,6 +21,8 @@ const STEP: Duration = Duration::from_micros(100);
 pub(super) enum Interrupts {
     /// By a file that can be read when it came. The kernel masks the line at each one, in the command register.
     File(File),
+    /// By an event that VFIO counts. The kernel masks the line at each one.
+    Event(Arc<Vfio>, File),
     /// By looking at the status register, again and again. It tells of the interrupt while the line is masked.
     Status,
 }
@@ -46,10 +50,17 @@ impl Interrupts {
         Ok(Self::File(file))
     }
 
+    /// Those of a function that VFIO gives; by its status where it has no line.
+    pub fn carried(vfio: &Arc<Vfio>) -> Result<Self, VfioError> {
+        let event = vfio.interrupt()?;
+        Ok(event.map_or(Self::Status, |e| Self::Event(Arc::clone(vfio), e.into())))
+    }
+
     /// In words for a person.
     pub fn told(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by uio_pci_generic",
+            Self::Event(..) => "interrupts by VFIO",
             Self::Status => "interrupts by looking at its status",
         }
     }
@@ -72,6 +83,16 @@ impl Interrupts {
                 let came = matches!((&*file).read(&mut count), Ok(4));
                 // One that was up before the line was unmasked may not have been carried here.
                 Ok(came || config.asks()?)
+            }
+            Self::Event(vfio, file) => {
+                let mut count = [0; 8];
+                while matches!((&*file).read(&mut count), Ok(8)) {}
+                config.command(0, command::NO_INTERRUPT)?;
+                let address = config.address();
+                // One that is up is counted anew.
+                vfio.unmask().map_err(|source| PciError::Vfio { address, source })?;
+                readable(file, limit);
+                Ok(matches!((&*file).read(&mut count), Ok(8)))
             }
             Self::Status => {
                 let start = Instant::now();

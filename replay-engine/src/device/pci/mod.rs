@@ -1,7 +1,8 @@
 //! A PCI function of the agent's Linux machine, through what the kernel shows of it in `/sys`.
 //!
 //! The device's name is `pci:ADDRESS` or `pci:VENDOR:DEVICE`: `pci:0000:00:03.0`, `pci:1002:5159`. Its windows are
-//! mapped, so that an access is one load or store; nothing of the kernel's has the function meanwhile. The function
+//! mapped, so that an access is one load or store; nothing of the kernel's has the function meanwhile. Where an IOMMU
+//! can keep it apart, it is had through VFIO ([`super::vfio`]) and reaches the memory of its plans alone. The function
 //! masters no bus but while a plan runs that was proved, and [`super::guard`] sees to it that it stops when the agent ends,
 //! however it ends.
 
@@ -12,6 +13,9 @@ mod error;
 mod function;
 mod interrupts;
 mod name;
+mod opened;
+mod virtio;
+mod way;
 
 pub use board::{Options, PciBoard};
 pub(super) use driver::leave;

@@ -1,0 +1,372 @@
+//! Boards in a box with an IOMMU in front of their devices: the agent drives them through it without a question, they
+//! reach the memory of their plans alone, what they try beyond is told, and an agent that is killed leaves nothing open.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use trace_core::progress::Progress;
+use trace_core::screen::Picture;
+use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::{recordings, root};
+
+/// Memory of the x86-64 board that its kernel leaves alone, within the 28 bits that edu reaches.
+const SPARE: u64 = 0x800_0000;
+const KEPT: &str = "iomem=relaxed memmap=2M$0x8000000";
+
+fn on(board: &Board, number: u8) -> String {
+    format!("agent:box/pci:{}", board.function(number))
+}
+
+/// The command register of a function.
+fn command(board: &Board, number: u8) -> u16 {
+    let address = board.function(number);
+    let read = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tu2");
+    board.done(&read).trim().parse().unwrap()
+}
+
+/// Bit 2: whether the device masters the bus.
+fn masters(board: &Board, number: u8) -> bool {
+    command(board, number) & 4 != 0
+}
+
+/// The kernel's driver of a function.
+fn driver(board: &Board, number: u8) -> String {
+    let address = board.function(number);
+    let link = format!("basename $(readlink /sys/bus/pci/devices/{address}/driver || echo none)");
+    board.done(&link).trim().to_owned()
+}
+
+/// What the client is told of a device.
+fn told(board: &Board, number: u8) -> Value {
+    let boards = board.kinescope(&["boards", "--json"]).json();
+    let name = on(board, number);
+    let found = boards.as_array().unwrap().iter().find(|b| b["board"] == name.as_str());
+    found.unwrap_or_else(|| panic!("no {name} in {boards}")).clone()
+}
+
+/// Replays a file without a word about containment.
+fn replays(board: &Board, number: u8, file: &Path, code: i32) -> Value {
+    let device = on(board, number);
+    let ended = board.kinescope(&["replay", file.to_str().unwrap(), "--on", &device, "--json"]);
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    assert!(!masters(board, number), "bus mastering is left on");
+    let told = ended.json();
+    println!(
+        "{} on {device}: {} of {} reads, {} interrupts",
+        file.display(),
+        told["reads_matched"],
+        told["reads_compared"],
+        told["interrupts"]
+    );
+    assert_eq!(told["reads_compared"], told["reads_matched"]);
+    told
+}
+
+fn sample(name: &str) -> PathBuf {
+    root().join("sample-traces").join(name)
+}
+
+/// The plan of edu with DMA gives its outcome, by interrupts.
+fn edu_plays(board: &Board, number: u8) {
+    let told = replays(board, number, &sample("edu.plan.txt"), 0);
+    assert_eq!(
+        (told["outcome"].as_str(), told["interrupts"].as_u64()),
+        (Some("match"), Some(5))
+    );
+}
+
+/// The recording of virtio-gpu draws its picture.
+fn virtio_draws(board: &Board, number: u8) {
+    // The agent has no way to read what this device shows, and so cannot say that it shows it: QEMU can.
+    let file = sample("qemu/virtio-gpu.kine");
+    let told = replays(board, number, &file, 1);
+    let effects = told["effects"].as_array().unwrap().iter();
+    let missed: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();
+    assert_eq!(missed.len(), 1, "{missed:?}");
+    assert_eq!(missed[0]["got"], "the device has no screen");
+    let recording = trace_core::import::open(&file, &Progress::new()).unwrap();
+    let drawn = recording.expected_screen().unwrap().unwrap();
+    let shown = board.screendump(number.into());
+    assert!(shown == drawn, "the picture that QEMU shows is another one");
+}
+
+#[test]
+fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
+    // No huge pages: memory comes from the IOMMU.
+    let setup = Setup::new(Arch::X86_64).with_iommu().hugepages(0);
+    let setup = setup
+        .device("edu")
+        .device("virtio-gpu-pci,vectors=0,iommu_platform=on")
+        .device("ati-vga,model=rv100")
+        .device("virtio-gpu-pci,vectors=0");
+    let Some(board) = setup.boot() else { return };
+    board.pair();
+    for number in 0..3 {
+        let told = told(&board, number);
+        println!("{told}");
+        assert_eq!(told["containment"], "iommu", "{told}");
+        assert_eq!(driver(&board, number), "vfio-pci");
+    }
+    edu_plays(&board, 0);
+    virtio_draws(&board, 1);
+    // A second time, and after other devices: the first run leaves nothing behind that a second one trips over.
+    edu_plays(&board, 0);
+    // One that does not keep to the IOMMU is told as what it is.
+    let round = told(&board, 3);
+    let words = round["description"].as_str().unwrap();
+    assert_eq!(round["containment"], "none", "{round}");
+    assert!(
+        words.contains("goes round it") && words.contains("VIRTIO_F_ACCESS_PLATFORM"),
+        "{words}"
+    );
+    assert_eq!(driver(&board, 3), "uio_pci_generic");
+    let file = sample("qemu/virtio-gpu.kine");
+    let line = ["replay", file.to_str().unwrap(), "--on", &on(&board, 3), "--json"];
+    board.kinescope(&line).assert_refused("nothing contains the device");
+    rv100_shows_its_picture(&board, 2);
+}
+
+fn rv100_shows_its_picture(board: &Board, number: u8) {
+    let Some(recordings) = recordings() else { return };
+    let folder = TempDir::new().unwrap();
+    let packed = recordings.join("mmiotrace/rv100-radeonfb.ppm.gz");
+    let plain = std::process::Command::new("gzip")
+        .arg("-dc")
+        .arg(packed)
+        .output()
+        .unwrap();
+    let expected = folder.path().join("expected.ppm");
+    std::fs::write(&expected, &plain.stdout).unwrap();
+    let log = recordings.join("mmiotrace/rv100-radeonfb.txt.gz");
+    let ended = board.kinescope(&[
+        "replay",
+        log.to_str().unwrap(),
+        "--on",
+        &on(board, number),
+        "--expect-screen",
+        expected.to_str().unwrap(),
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let json = ended.json();
+    assert_eq!(
+        (json["outcome"].as_str(), json["screen"]["differing_pixels"].as_u64()),
+        (Some("match"), Some(0))
+    );
+    println!(
+        "rv100-radeonfb behind an IOMMU: {} reads of {}, {:.2} s on the device's clock",
+        json["reads_matched"],
+        json["reads_compared"],
+        json["device_ns"].as_f64().unwrap() / 1e9
+    );
+    let picture = Picture::from_ppm(&plain.stdout).unwrap();
+    assert!(board.screendump(number.into()) == picture, "as QEMU itself shows it");
+}
+
+#[test]
+fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
+    // With the 28 bits of an address that it has by itself, where the board's own memory begins beyond them.
+    let setup = Setup::new(Arch::Arm64).with_iommu().hugepages(0);
+    let setup = setup.device("edu").device("virtio-gpu-pci,vectors=0,iommu_platform=on");
+    let Some(board) = setup.boot() else { return };
+    board.pair();
+    for number in 0..2 {
+        let told = told(&board, number);
+        assert_eq!(told["containment"], "iommu", "{told}");
+    }
+    edu_plays(&board, 0);
+    virtio_draws(&board, 1);
+}
+
+#[test]
+fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_says_so() {
+    let Some(board) = Setup::new(Arch::Arm64).device("edu").boot() else {
+        return;
+    };
+    board.pair();
+    let told = told(&board, 0);
+    let words = told["description"].as_str().unwrap();
+    assert!(
+        words.contains("no memory for DMA") && words.contains("28 bits") && words.contains("0x10000000"),
+        "{words}"
+    );
+    let file = sample("edu.plan.txt");
+    let line = [
+        "replay",
+        file.to_str().unwrap(),
+        "--on",
+        &on(&board, 0),
+        "--without-containment",
+    ];
+    let refused = board.kinescope(&line);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("memory"), "{refused:?}");
+    assert!(!masters(&board, 0));
+}
+
+/// A plan for edu that masters the bus and does nothing for so long.
+fn idle(folder: &Path, milliseconds: u64) -> PathBuf {
+    let text = format!(
+        "kinescope plan 4\n\
+         title \"edu: bus mastering and nothing else\"\n\
+         gpu 0x0 map \"edu\"\n\
+         arena 0x2000000 pages 16384 used 1\n\
+         hardware \"{{\\\"bus\\\":\\\"pci\\\",\\\"address\\\":\\\"\\\",\\\"vendor\\\":4660,\\\"device\\\":4584,\\\"bars\\\":[]}}\"\n\
+         bus-mastering\n\
+         window 0 \"bar0\" registers bytes 1048576\n\
+         page arena+0x0 data \"ones\"\n\
+         content \"ones\" 0x000 01\n\
+         body\n\
+         1 equal 0 0x0 4 0x10000ed\n\
+         2 pause {}\n\
+         3 equal 0 0x0 4 0x10000ed\n",
+        milliseconds * 1_000_000
+    );
+    let file = folder.join(format!("idle-{milliseconds}.plan.txt"));
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// A shell's words that wait until edu masters the bus.
+fn until_it_masters(board: &Board, number: u8) -> String {
+    let config = format!("/sys/bus/pci/devices/{}/config", board.function(number));
+    format!(
+        "n=0; while [ $n -lt 400 ]; do case $(dd if={config} bs=1 skip=4 count=1 2>/dev/null | od -An -tu1) in \
+         *6|*7) break ;; esac; n=$((n+1)); done; [ $n -lt 400 ]"
+    )
+}
+
+/// A shell's words that have edu copy 4 bytes of its own to an address, past every plan and agent.
+fn copies_to(board: &Board, number: u8, address: u64) -> String {
+    let windows = board.done(&format!("cat /sys/bus/pci/devices/{}/resource", board.function(number)));
+    let base = windows.split(' ').next().unwrap().trim_start_matches("0x");
+    let base = u64::from_str_radix(base, 16).unwrap();
+    assert_ne!(base, 0, "{windows}");
+    let mut text = Vec::new();
+    for (register, value) in [(0x80, 0x4_0000), (0x88, address), (0x90, 4), (0x98, 3)] {
+        text.push(format!("devmem {:#x} 64 {value:#x}", base + register));
+    }
+    text.push("sleep 0.4".to_owned());
+    text.join(" && ")
+}
+
+/// The 4 bytes of the board's memory that nothing of the kernel's has.
+fn spare(board: &Board) -> String {
+    board.done(&format!("devmem {SPARE:#x} 32")).trim().to_lowercase()
+}
+
+#[test]
+fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told() {
+    // Without an IOMMU the same accesses write: what is tried is what it seems.
+    let folder = TempDir::new().unwrap();
+    let mark = format!("devmem {SPARE:#x} 32 0x11223344");
+    let Some(board) = Setup::new(Arch::X86_64).device("edu").kernel(KEPT).boot() else {
+        return;
+    };
+    board.pair();
+    let wild = |board: &Board, extra: &[&str]| {
+        board.done(&mark);
+        let inject = format!("{} && {}", until_it_masters(board, 0), copies_to(board, 0, SPARE));
+        let injecting = board.start_command(&inject);
+        let file = idle(folder.path(), 4000);
+        let device = on(board, 0);
+        let line = ["replay", file.to_str().unwrap(), "--on", &device, "--json"];
+        let ended = board.kinescope(&[&line[..], extra].concat());
+        let injected = board.end_of(&injecting, Duration::from_secs(60));
+        assert_eq!(injected.code, Some(0), "{injected:?}");
+        assert!(!masters(board, 0));
+        ended
+    };
+    let ended = wild(&board, &["--without-containment"]);
+    assert_eq!(
+        (ended.code, spare(&board).as_str()),
+        (Some(0), "0x00000000"),
+        "{ended:?}"
+    );
+    drop(board);
+
+    let setup = Setup::new(Arch::X86_64).with_iommu().device("edu").kernel(KEPT);
+    let Some(board) = setup.boot() else { return };
+    board.pair();
+    let ended = wild(&board, &[]);
+    assert_eq!(spare(&board), "0x11223344", "the device wrote past the IOMMU");
+    let log = board.done("dmesg | grep -i 'fault addr' || true");
+    println!("{log}");
+    assert!(log.contains("fault addr 0x8000000"), "{log}");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let told = ended.json();
+    let why = told["failure"].as_str().unwrap();
+    assert!(
+        why.contains("memory that is not the plan's") && why.contains("fault addr 0x8000000"),
+        "{why}"
+    );
+    // And its own memory it reaches, after all that.
+    edu_plays(&board, 0);
+}
+
+#[test]
+fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_driver_back() {
+    let setup = Setup::new(Arch::X86_64).with_iommu().with_drivers();
+    let setup = setup.device("edu").device("bochs-display").without_agent();
+    let Some(board) = setup.boot() else { return };
+    let bochs = board.function(1);
+    board.done(&format!(
+        "modprobe bochs; echo {bochs} > /sys/bus/pci/drivers/bochs-drm/bind || true; sleep 0.5"
+    ));
+    assert_eq!(driver(&board, 1), "bochs-drm");
+    let edu = board.function(0);
+    let serve = format!(
+        "kinescope-agent --keys /keys serve --listen 0.0.0.0:7117 --pair --take --device pci:{edu} --device pci:{bochs} \
+         </dev/console >/dev/console 2>&1"
+    );
+    let serving = board.start_command(&serve);
+    board.wait_for("pairing is open", Duration::from_secs(60));
+    board.pair();
+    assert_eq!(
+        (driver(&board, 0), driver(&board, 1)),
+        ("vfio-pci".into(), "vfio-pci".into())
+    );
+    let folder = TempDir::new().unwrap();
+    let file = idle(folder.path(), 20_000);
+    let kill = format!(
+        "{} && kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)",
+        until_it_masters(&board, 0)
+    );
+    let started = Instant::now();
+    let killing = board.start_command(&kill);
+    let ended = board.kinescope(&["replay", file.to_str().unwrap(), "--on", &on(&board, 0), "--json"]);
+    assert_eq!(
+        ended.code,
+        Some(2),
+        "the client is told that the agent is gone: {ended:?}"
+    );
+    let killed = board.end_of(&killing, Duration::from_secs(60));
+    assert_eq!(killed.code, Some(0), "{killed:?}");
+    let gone = board.end_of(&serving, Duration::from_secs(60));
+    assert_ne!(gone.code, Some(0), "{gone:?}");
+    println!(
+        "killed {:.1} s after the run was asked for",
+        started.elapsed().as_secs_f64()
+    );
+    // The guard has its work to do still.
+    board.done("n=0; while pidof kinescope-agent >/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done");
+    for number in 0..2 {
+        assert!(!masters(&board, number), "{number}");
+        let address = board.function(number);
+        let choice = board.done(&format!("cat /sys/bus/pci/devices/{address}/driver_override"));
+        assert_eq!(choice.trim(), "(null)");
+    }
+    assert_eq!(
+        (driver(&board, 0), driver(&board, 1)),
+        ("none".into(), "bochs-drm".into())
+    );
+}
