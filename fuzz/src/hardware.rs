@@ -4,6 +4,7 @@ use replay_engine::device::guard;
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, Resource};
 use replay_engine::device::platform::{self, Node, Tree};
+use replay_engine::device::vfio;
 
 /// Properties of a made-up node, in the order in which an input's parts are theirs.
 const PROPERTIES: [&str; 7] = [
@@ -17,13 +18,13 @@ const PROPERTIES: [&str; 7] = [
 ];
 
 /// The first byte says what the rest is: the windows of a PCI function, lines to the guard, the text after `pci:`, that
-/// after `platform:`, properties of a device tree.
+/// after `platform:`, properties of a device tree, what VFIO tells of an IOMMU, lines of the kernel's log.
 pub fn hardware(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
     };
     let text = String::from_utf8_lossy(rest);
-    match kind % 5 {
+    match kind % 7 {
         0 => match Resource::parse(&text) {
             Some(list) => {
                 assert!(list.len() <= 6, "{} windows", list.len());
@@ -49,7 +50,21 @@ pub fn hardware(data: &[u8]) -> bool {
             }
             Err(_) => false,
         },
-        _ => tree(rest),
+        4 => tree(rest),
+        5 => match vfio::ranges(rest) {
+            Some(ranges) => {
+                assert!(ranges.iter().all(|(first, last)| first <= last), "{ranges:x?}");
+                assert!(ranges.len() <= 1 + rest.len() / 16, "{} ranges", ranges.len());
+                true
+            }
+            None => false,
+        },
+        _ => {
+            let records: Vec<String> = rest.split(|b| *b == 0).map(vfio::refused::text).collect();
+            let told = vfio::refused::told(&records, "0000:00:02.0");
+            assert!(told.len() <= records.len());
+            !told.is_empty()
+        }
     }
 }
 

@@ -103,6 +103,26 @@ impl Machine {
         .unwrap();
     }
 
+    /// Puts an IOMMU in front of functions, which are one group to it.
+    fn group(&self, number: u32, kind: &str, functions: &[&str]) {
+        let group = format!("sys/kernel/iommu_groups/{number}");
+        self.write(&format!("{group}/type"), kind.as_bytes());
+        fs::create_dir_all(self.at(&format!("{group}/devices"))).unwrap();
+        for address in functions {
+            let folder = format!("sys/bus/pci/devices/{address}");
+            symlink(
+                format!("../../../../../{folder}"),
+                self.at(&format!("{group}/devices/{address}")),
+            )
+            .unwrap();
+            symlink(
+                format!("../../../../{group}"),
+                self.at(&format!("{folder}/iommu_group")),
+            )
+            .unwrap();
+        }
+    }
+
     fn command(&self, folder: &str) -> u16 {
         word(&self.at(&format!("{folder}/config")), 4)
     }
@@ -356,6 +376,100 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
 }
 
 #[test]
+fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason_is_told() {
+    let machine = Machine::new();
+    let folder = machine.add(RV100, 0x1002, 0x5159);
+    let other = machine.add("0000:00:04.0", 0x1234, 0x11e8);
+    let function = || Function::named(&machine.host(), &Name::parse("1002:5159").unwrap()).unwrap();
+    let told = || function().told(&machine.host(), 0);
+    assert!(
+        function().group.is_none() && told().contains("contained by nothing, no memory"),
+        "{}",
+        told()
+    );
+    machine.group(7, "DMA\n", &[RV100, "0000:00:04.0"]);
+    let group = function().group.unwrap();
+    assert_eq!((group.number, group.others.len(), group.is_identity()), (7, 1, false));
+    assert!(
+        told().contains("contained by nothing: an IOMMU is in front of it") && told().contains("modprobe vfio-pci")
+    );
+    for file in ["bind", "unbind"] {
+        machine.write(&format!("sys/bus/pci/drivers/vfio-pci/{file}"), b"");
+    }
+    assert!(told().contains("contained by an IOMMU (group 7)"), "{}", told());
+    // Another function of the group has a driver: the group cannot be given to a program.
+    machine.bind(&other, "radeonfb");
+    let why = "cannot keep it apart from 0000:00:04.0, which the driver `radeonfb` has (group 7)";
+    assert!(told().contains(why), "{}", told());
+    let info = machine.open(RV100, false).unwrap().info();
+    assert_eq!(info.containment, Containment::None);
+    assert!(
+        info.description.contains(why) && info.description.contains("memory that only VFIO could let it reach"),
+        "{}",
+        info.description
+    );
+    assert_eq!(machine.text("sys/bus/pci/drivers/vfio-pci/bind"), "");
+    for harmless in ["vfio-pci", "pci-stub", "pcieport"] {
+        fs::remove_file(machine.at(&format!("{other}/driver"))).unwrap();
+        machine.bind(&other, harmless);
+        assert!(told().contains("contained by an IOMMU"), "{harmless}: {}", told());
+    }
+    // VFIO without an IOMMU is no containment.
+    machine.write("sys/kernel/iommu_groups/7/name", b"vfio-noiommu\n");
+    assert!(
+        function().group.is_none() && told().contains("contained by nothing, no memory"),
+        "{}",
+        told()
+    );
+    fs::remove_file(machine.at("sys/kernel/iommu_groups/7/name")).unwrap();
+    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is told.
+    let info = machine.open(RV100, false).unwrap().info();
+    assert_eq!(info.containment, Containment::None);
+    assert!(
+        info.description.contains("through VFIO: opening /dev/vfio/vfio"),
+        "{}",
+        info.description
+    );
+    assert_eq!(machine.text("sys/bus/pci/drivers/vfio-pci/bind"), RV100);
+    assert_eq!(machine.text("sys/bus/pci/drivers/vfio-pci/unbind"), RV100);
+    assert!(
+        machine
+            .text(&format!("{folder}/driver_override"))
+            .starts_with("uio_pci_generic")
+    );
+    // One that somebody bound to VFIO is not driven past it.
+    machine.bind(&folder, "vfio-pci");
+    let e = machine.open(RV100, false).unwrap_err();
+    assert!(
+        matches!(e, PciError::Bound { .. }) && e.to_string().contains("vfio-pci/unbind"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_virtio_device_is_not_taken_for_contained_before_it_says_so() {
+    let machine = Machine::new();
+    let folder = machine.add("0000:00:05.0", 0x1af4, 0x1050);
+    machine.group(7, "DMA\n", &["0000:00:05.0"]);
+    let told = || machine.open("1af4:1050", false).unwrap().info().description;
+    let kept = "keeps the function from memory";
+    // Without a capability that tells where its features are, nothing is believed.
+    assert!(!told().contains(kept), "{}", told());
+    let config = machine.at(&format!("{folder}/config"));
+    put(&config, 6, &[0x10]);
+    put(&config, 0x34, &[0x40]);
+    // Common configuration, in bar 2 from 0x100 on; and one that leads nowhere before it.
+    put(&config, 0x40, &[9, 0x50, 16, 1, 5, 0, 0, 0, 0, 0, 0, 0]);
+    put(&config, 0x50, &[9, 0, 16, 1, 2, 0, 0, 0, 0, 1, 0, 0]);
+    let registers = machine.at(&format!("{folder}/resource2"));
+    put(&registers, 0x100, &[0xff; 4]);
+    assert!(!told().contains(kept), "{}", told());
+    assert_eq!(word(&registers, 0x100), 0, "the choice of features is as after a reset");
+    put(&registers, 0x104, &[2]);
+    assert!(told().contains(kept), "{}", told());
+}
+
+#[test]
 fn the_guard_makes_functions_quiet_and_gives_them_back_when_the_agent_is_gone() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
@@ -395,6 +509,7 @@ fn an_edu_of_this_machine_interrupts_and_copies_memory() {
         take: false,
         memory: 2 << 20,
         among: 1,
+        address_bits: None,
         guard: None,
     };
     let mut board = PciBoard::open(&host, &name, &options).unwrap();

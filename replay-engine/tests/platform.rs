@@ -139,6 +139,43 @@ fn devices_are_found_with_the_processors_addresses() {
 }
 
 #[test]
+fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promised() {
+    let m = Machine::new();
+    let gpu = "/soc/gpu@1d000000";
+    m.property(gpu, "iommus", &cells(&[9, 0x40]));
+    m.property("/iommu@9050000", "phandle", &cells(&[9]));
+    m.property("/iommu@9050000", "compatible", b"arm,smmu-v3\0");
+    let told = |m: &Machine| described(&m.host())[1].told();
+    let bare = told(&m);
+    assert!(bare.contains("(arm,smmu-v3, not set up by this kernel)"), "{bare}");
+    let board = m.open("arm,mali-bifrost", false).unwrap();
+    let info = board.info();
+    assert!(
+        info.arena.pages > 0,
+        "an IOMMU that nobody set up is taken for one that lets through"
+    );
+    assert!(info.description.contains("arm,smmu-v3"), "{}", info.description);
+    drop(board);
+    // The kernel has set it up for its drivers.
+    let device = "sys/bus/platform/devices/2d000000.gpu";
+    fs::create_dir_all(m.at(device)).unwrap();
+    let group = "sys/kernel/iommu_groups/3";
+    fs::create_dir_all(m.at(&format!("{group}/devices/2d000000.gpu"))).unwrap();
+    std::os::unix::fs::symlink(
+        "../../../../kernel/iommu_groups/3",
+        m.at(&format!("{device}/iommu_group")),
+    )
+    .unwrap();
+    for (kind, pages) in [("DMA\n", 0), ("identity\n", (32 << 20) / PAGE_SIZE as u64)] {
+        fs::write(m.at(&format!("{group}/type")), kind).unwrap();
+        assert!(told(&m).contains(&format!("group 3, {}", kind.trim())), "{}", told(&m));
+        m.put(MALI + 0x20, &0x100u32.to_le_bytes());
+        let info = m.open("arm,mali-bifrost", false).unwrap().info();
+        assert_eq!(info.arena.pages, pages, "{kind}: {}", info.description);
+    }
+}
+
+#[test]
 fn a_tree_that_makes_no_sense_is_left_out_in_parts() {
     let m = Machine::new();
     let gpu = "/soc/gpu@1d000000";

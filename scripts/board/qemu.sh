@@ -14,7 +14,10 @@ shift
 [ "${DRIVERS:-}" != yes ] || initramfs=$initramfs_with_drivers
 # The mask of its addresses is no fact that edu tells.
 edu=""
-case "$*" in *edu,*dma_mask=0xffffffffffff*) edu="board.edu_bits=48" ;; esac
+case "$* " in
+    *edu,*dma_mask=0xffffffffffff[!0-9a-f]*) edu="board.edu_bits=48" ;;
+    *edu,*dma_mask=0xffffffff[!0-9a-f]*) edu="board.edu_bits=32" ;;
+esac
 # One emulated core without threads of its own: the same order of everything on every run.
 front=""
 case $arch${IOMMU:+-$IOMMU} in

@@ -34,6 +34,41 @@ fn tree() -> Vec<u8> {
     bytes
 }
 
+/// VFIO's answer with two ranges of addresses behind another capability.
+fn ranges() -> Vec<u8> {
+    let words = [
+        0,
+        2,
+        0x1000,
+        0,
+        24,
+        0,
+        0x0001_0007,
+        36,
+        0,
+        0x0001_0001,
+        0,
+        2,
+        0,
+        0,
+        0,
+        0xfedf_ffff,
+        0,
+        0xfef0_0000,
+        0,
+        0xffff_ffff,
+        0xff,
+    ];
+    let mut bytes = vec![5];
+    bytes.extend(words.iter().flat_map(|w: &u32| w.to_le_bytes()));
+    bytes
+}
+
+const LOG: &[u8] =
+    b"\x063,402,3;DMAR: [DMA Write NO_PASID] Request device [00:02.0] fault addr 0x8000000 [fault reason \
+    0x05] PTE Write access is not set\n\x003,405,6;arm-smmu-v3 9050000.smmuv3: event 0x10 received:\n\x00\
+    3,406,7;arm-smmu-v3 9050000.smmuv3: \t0x0000001000000010\n";
+
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     for (file, bytes) in [
@@ -44,6 +79,8 @@ pub fn add(add: Add<'_>) {
         ("node", b"\x039010000.pl031"),
         ("compatible", b"\x03arm,pl031"),
         ("tree", &tree()),
+        ("ranges", &ranges()),
+        ("log", LOG),
     ] {
         add("hardware", file, bytes.to_vec());
     }

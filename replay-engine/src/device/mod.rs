@@ -8,11 +8,10 @@ pub mod pci;
 pub mod platform;
 pub mod qemu;
 mod ticks;
-mod vfio;
+pub mod vfio;
 mod windows;
 
 pub use memory::free as free_memory;
-pub use vfio::VfioError;
 
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;

@@ -201,6 +201,9 @@ pub(super) fn bus_master(map: &RegisterMap, at: &At<'_>, raw: &RawBusMaster) -> 
             never,
             command,
         } => {
+            if let Some(n) = behind_iommu.filter(|n| bit(*n).is_ok() && !features.contains(n)) {
+                return Err(at.err(format!("feature {n} behind an IOMMU is none that may be taken")));
+            }
             let features = features.iter().map(|n| bit(*n));
             let mut commands: Vec<BusCommand> = command.iter().map(of_raw).collect();
             commands.sort_by_key(|c| c.number);

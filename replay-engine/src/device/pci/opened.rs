@@ -249,9 +249,9 @@ impl Opened {
         let function = Function::read(host, address)?;
         Self::settle(&config, &function)?;
         let (windows, ways) = windows(Source::Files(host), &function, map)?;
-        let round = virtio::goes_round(&function, &config, &windows, &ways)?;
         // What the kernel set up for its own drivers maps nothing of this program's.
-        let kept = function.group.as_ref().is_some_and(|g| !g.is_identity()) && !round;
+        let translated = function.group.as_ref().is_some_and(|g| !g.is_identity());
+        let kept = translated && !virtio::goes_round(&function, &config, &windows, &ways)?;
         let memory = match kept {
             true => Err("the IOMMU keeps the function from memory that only VFIO could let it reach".to_owned()),
             false => Memory::huge(host, options.memory, options.among, limit),

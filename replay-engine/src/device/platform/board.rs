@@ -4,7 +4,7 @@ use super::driver;
 use super::error::PlatformError;
 use super::interrupts::{Interrupts, status_registers};
 use super::name::Name;
-use super::node::Described;
+use super::node::{Described, Iommu};
 use crate::device::guard::Guard;
 use crate::device::host::Host;
 use crate::device::mapped::Mapping;
@@ -158,11 +158,8 @@ impl PlatformBoard {
             _ if !list.is_empty() => Interrupts::Status(list),
             _ => Interrupts::None,
         };
-        let iommu = if of.iommu {
-            "; an IOMMU is in front of it, which nothing here sets up"
-        } else {
-            ""
-        };
+        let iommu = of.iommu.as_ref();
+        let iommu = iommu.map_or_else(String::new, |i| format!("; {}", i.told()));
         board.info.description = format!(
             "{} at {:#x}; {way}; {}; {told}{iommu}",
             board.info.gpu_name,
@@ -309,6 +306,9 @@ fn memory(host: &Host, of: &Described, most: u64) -> (Memory, String) {
     let Some((base, bytes)) = of.memory else {
         return none("its node in the device tree names no memory-region".to_owned());
     };
+    if of.iommu.as_ref().is_some_and(Iommu::translates) {
+        return none("the IOMMU in front of it keeps it from memory at its physical address".to_owned());
+    }
     let bytes = bytes.min(most) / PAGE_SIZE as u64 * PAGE_SIZE as u64;
     if bytes == 0 || base % PAGE_SIZE as u64 != 0 {
         return none("its memory-region has no whole pages, or none was asked for".to_owned());

@@ -16,7 +16,7 @@ pub use board::{Options, PlatformBoard};
 pub(super) use driver::leave;
 pub use error::PlatformError;
 pub use name::Name;
-pub use node::{Described, described};
+pub use node::{Described, Iommu, described};
 pub use tree::{Node, Tree};
 
 /// The forms of the names of device-tree devices, for lists.

@@ -4,6 +4,7 @@ use super::error::PlatformError;
 use super::name::Name;
 use super::tree::{Node, Tree};
 use crate::device::host::Host;
+use crate::device::vfio::Group;
 use trace_core::recording::{Hardware, PlatformDevice, PlatformWindow};
 use trace_core::registers::RegisterMap;
 
@@ -18,8 +19,39 @@ pub struct Described {
     pub bus: Option<(String, Option<String>)>,
     /// Memory that the machine keeps for it: physical address and bytes.
     pub memory: Option<(u64, u64)>,
-    /// Whether the tree says that an IOMMU stands in front of it.
-    pub iommu: bool,
+    /// The IOMMU that the tree says stands in front of it.
+    pub iommu: Option<Iommu>,
+}
+
+/// An IOMMU in front of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Iommu {
+    /// What it is, in the tree's words: `arm,smmu-v3`.
+    pub what: String,
+    /// The kernel's group of the device, where the kernel has set the IOMMU up for it.
+    pub group: Option<Group>,
+}
+
+impl Iommu {
+    /// Whether the kernel has set it up so that the device reaches what drivers have mapped and nothing else: no address
+    /// of memory means that memory there.
+    #[must_use]
+    pub fn translates(&self) -> bool {
+        self.group.as_ref().is_some_and(|g| !g.is_identity())
+    }
+
+    /// In words for a person: what it is, and why it is no containment.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let set_up = match &self.group {
+            Some(group) => format!("group {}, {}", group.number, group.kind),
+            None => "not set up by this kernel".to_owned(),
+        };
+        format!(
+            "an IOMMU is in front of it ({}, {set_up}), which is used for PCI functions alone",
+            self.what
+        )
+    }
 }
 
 /// Buses of the kernel's that devices of the device tree are on.
@@ -54,9 +86,15 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
             irqs: tree.interrupts(node),
         },
         bus: bus.map(|bus| ((*bus).to_owned(), host.link(format!("{}/driver", folder(bus))))),
-        name,
         memory: memory.and_then(|m| tree.windows(m).first().copied()),
-        iommu: node.has("iommus"),
+        iommu: node.has("iommus").then(|| Iommu {
+            what: tree
+                .linked(node, "iommus")
+                .and_then(|n| n.texts("compatible").into_iter().next())
+                .unwrap_or_else(|| "of an unknown kind".to_owned()),
+            group: bus.and_then(|bus| Group::of(host, &folder(bus), &name)),
+        }),
+        name,
     })
 }
 
@@ -137,6 +175,10 @@ impl Described {
             Some((base, bytes)) => format!("{} MiB of memory kept for it at {base:#x}", bytes >> 20),
             None => "no memory for DMA".to_owned(),
         };
-        format!("{what}, driver {driver}, register map {map}, contained by {by}, {memory}")
+        let iommu = self
+            .iommu
+            .as_ref()
+            .map_or_else(String::new, |i| format!("; {}", i.told()));
+        format!("{what}, driver {driver}, register map {map}, contained by {by}, {memory}{iommu}")
     }
 }

@@ -29,7 +29,8 @@ pub struct Group {
 
 impl Group {
     /// The group of a device by its folder and its name; `None` where no IOMMU stands in front of it.
-    pub fn of(host: &Host, folder: &str, name: &str) -> Option<Self> {
+    #[must_use]
+    pub(in crate::device) fn of(host: &Host, folder: &str, name: &str) -> Option<Self> {
         let number = host.link(format!("{folder}/iommu_group"))?;
         let number: u32 = number.parse().ok()?;
         let files = format!("sys/kernel/iommu_groups/{number}");
@@ -49,12 +50,14 @@ impl Group {
     }
 
     /// The device whose driver keeps the group from being given to a program.
+    #[must_use]
     pub fn held_by(&self) -> Option<&Sharer> {
         let holds = |s: &&Sharer| s.driver.as_deref().is_some_and(|d| !HARMLESS.contains(&d));
         self.others.iter().find(holds)
     }
 
     /// Whether addresses of the bus are those of memory, as they are without an IOMMU.
+    #[must_use]
     pub fn is_identity(&self) -> bool {
         self.kind == "identity"
     }

@@ -159,22 +159,16 @@ impl Container {
             let mut answer = vec![0u64; bytes.div_ceil(8)];
             let told = (answer.len() * 8) as u32;
             if let Some(first) = answer.first_mut() {
+                // Its size, and no flags.
                 *first = u64::from_ne_bytes(pair(told, 0));
             }
-            // SAFETY: the form begins the buffer and tells its whole size, which the kernel does not go beyond; a buffer
-            // of words of 64 bits is aligned as the form is.
-            let asked = match answer.as_mut_slice() {
-                [] => return Err(odd(doing, "no room")),
-                [first, ..] => unsafe {
-                    ioctl(
-                        &self.0,
-                        Call {
-                            opcode: IOMMU_GET_INFO,
-                            argument: std::ptr::from_mut(first).cast(),
-                        },
-                    )
-                },
+            let call = Call {
+                opcode: IOMMU_GET_INFO,
+                argument: answer.as_mut_ptr().cast(),
             };
+            // SAFETY: the form begins the buffer and tells its whole size, which the kernel does not go beyond; a buffer
+            // of words of 64 bits is aligned as the form is, and it is at least as large.
+            let asked = unsafe { ioctl(&self.0, call) };
             asked.map_err(failed(doing))?;
             let answer: Vec<u8> = answer.iter().flat_map(|w| w.to_ne_bytes()).collect();
             let wanted = word(&answer, 0).unwrap_or(0) as usize;
@@ -235,7 +229,8 @@ fn long(of: &[u8], at: usize) -> Option<u64> {
 
 /// The ranges in an answer of the kernel's: its head (size, flags, page sizes, place of the first capability), then
 /// capabilities, each with its number, its version and the place of the next. `None` for one of another form.
-pub(super) fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
+#[must_use]
+pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
     let all = Some(vec![(0, u64::MAX)]);
     if word(answer, 4)? & form::VFIO_IOMMU_INFO_CAPS == 0 {
         return all;

@@ -7,9 +7,9 @@
 mod device;
 mod group;
 mod kernel;
-mod refused;
+pub mod refused;
 
 pub(super) use device::{Reached, Vfio};
-pub use group::Group;
-pub use kernel::VfioError;
+pub use group::{Group, Sharer};
+pub use kernel::{VfioError, ranges};
 pub(super) use refused::Log;

@@ -55,8 +55,9 @@ impl Log {
     }
 }
 
-/// A record's text: numbers stand before the first semicolon, and further lines are of other things.
-fn text(record: &[u8]) -> String {
+/// A record's text, in a line: numbers stand before the first semicolon, and further lines are of other things.
+#[must_use]
+pub fn text(record: &[u8]) -> String {
     let text = String::from_utf8_lossy(record);
     let text = text.split_once(';').map_or("", |(_, text)| text);
     text.lines().next().unwrap_or_default().to_owned()
@@ -67,7 +68,8 @@ fn text(record: &[u8]) -> String {
 /// Intel's and AMD's name the function, with or without its domain. An Arm SMMUv3 tells an event as words of 64 bits, a
 /// record each; the upper half of the first is the number of the stream, which is bus, device and function on machines
 /// that map them one to one. On others nothing is told here.
-fn told(records: &[String], name: &str) -> Vec<String> {
+#[must_use]
+pub fn told(records: &[String], name: &str) -> Vec<String> {
     let short = name.split_once(':').map_or(name, |(_, rest)| rest);
     let stream = stream(short);
     let mut event = false;

@@ -224,6 +224,12 @@ fn maps_tell_where_a_device_takes_addresses_from() {
 }
 
 #[test]
+fn a_map_tells_how_far_its_device_reaches_where_that_is_known() {
+    let bits = |name: &str| RegisterMap::by_name(name).unwrap().address_bits();
+    assert_eq!((bits("edu"), bits("virtio-gpu"), bits("rv100")), (Some(28), None, None));
+}
+
+#[test]
 fn an_address_that_is_not_typed_leaves_no_bus_mastering() {
     let typed = "replay = true\nrole = \"bus-address\"\nzero = \"none\"\ndoc = \"Address on the bus of the ring that the driver";
     let map = changed(
@@ -263,6 +269,34 @@ fn an_engine_that_cannot_be_is_refused() {
         ("edu", "dma.toml", "start = 0", "begin = 0", "begin"),
         ("edu", "dma.toml", "engine = \"copy\"", "engine = \"magic\"", "magic"),
         ("edu", "dma.toml", "local = [0x40000, 0x41000]", "", "the same `local`"),
+        (
+            "edu",
+            "map.toml",
+            "address_bits = 28",
+            "address_bits = 23",
+            "addresses of 23 bits",
+        ),
+        (
+            "edu",
+            "map.toml",
+            "address_bits = 28",
+            "address_bits = 65",
+            "addresses of 65 bits",
+        ),
+        (
+            "virtio-gpu",
+            "common.toml",
+            "behind-iommu = 33",
+            "behind-iommu = 64",
+            "bit 64",
+        ),
+        (
+            "virtio-gpu",
+            "common.toml",
+            "behind-iommu = 33",
+            "behind-iommu = 34",
+            "feature 34 behind an IOMMU is none that may be taken",
+        ),
         (
             "virtio-gpu",
             "common.toml",
