@@ -414,6 +414,21 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
         machine.bind(&other, harmless);
         assert!(told().contains("contained by an IOMMU"), "{harmless}: {}", told());
     }
+    // Where the kernel finds an IOMMU when a driver takes the function, nobody knows before.
+    fs::remove_file(machine.at(&format!("{folder}/iommu_group"))).unwrap();
+    assert!(told().contains("contained by nothing, no memory"), "{}", told());
+    machine.write("sys/class/iommu/smmu3.0x9050000/uevent", b"");
+    assert!(told().contains("if one is found in front of it"), "{}", told());
+    machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"N\n");
+    assert!(told().contains("if one is found in front of it"), "{}", told());
+    // VFIO would take anything then.
+    machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"Y\n");
+    assert!(told().contains("contained by nothing, no memory"), "{}", told());
+    symlink(
+        "../../../../sys/kernel/iommu_groups/7",
+        machine.at(&format!("{folder}/iommu_group")),
+    )
+    .unwrap();
     // VFIO without an IOMMU is no containment.
     machine.write("sys/kernel/iommu_groups/7/name", b"vfio-noiommu\n");
     assert!(

@@ -25,7 +25,9 @@ case $arch${IOMMU:+-$IOMMU} in
         set -- -machine q35,kernel-irqchip=split -device intel-iommu,intremap=on -cpu qemu64,+rdrand -vga none "$@"
         front="intel_iommu=on"
         ;;
-    arm64-yes) set -- -machine virt,iommu=smmuv3 -cpu cortex-a57 "$@" ;;
+    # Interrupts that are messages go through the controller's own tables, as the kernel wants it of a machine whose
+    # devices are given to programs.
+    arm64-yes) set -- -machine virt,gic-version=3,its=on,iommu=smmuv3 -cpu cortex-a57 "$@" ;;
     x86_64*) set -- -machine pc -cpu qemu64,+rdrand -vga none "$@" ;;
     arm64*) set -- -machine virt -cpu cortex-a57 "$@" ;;
 esac

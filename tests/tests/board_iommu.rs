@@ -318,22 +318,18 @@ fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_d
     let setup = Setup::new(Arch::X86_64).with_iommu().with_drivers();
     let setup = setup.device("edu").device("bochs-display").without_agent();
     let Some(board) = setup.boot() else { return };
-    eprintln!("STEP 0");
     let bochs = board.function(1);
     board.done(&format!(
         "modprobe bochs; echo {bochs} > /sys/bus/pci/drivers/bochs-drm/bind || true; sleep 0.5"
     ));
-    eprintln!("STEP 1");
     assert_eq!(driver(&board, 1), "bochs-drm");
     let edu = board.function(0);
     let serve = format!(
         "kinescope-agent --keys /keys serve --listen 0.0.0.0:7117 --pair --take --device pci:{edu} --device pci:{bochs} \
          </dev/console >/dev/console 2>&1"
     );
-    eprintln!("STEP 2");
     let serving = board.start_command(&serve);
     board.wait_for("pairing is open", Duration::from_secs(60));
-    eprintln!("STEP 3");
     board.pair();
     assert_eq!(
         (driver(&board, 0), driver(&board, 1)),
@@ -346,16 +342,13 @@ fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_d
         until_it_masters(&board, 0)
     );
     let started = Instant::now();
-    eprintln!("STEP 4");
     let killing = board.start_command(&kill);
     let ended = board.kinescope(&["replay", file.to_str().unwrap(), "--on", &on(&board, 0), "--json"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let lost = ended.json()["failure"].as_str().unwrap().to_owned();
     assert!(lost.contains("connection to the agent was lost"), "{lost}");
-    eprintln!("STEP 5");
     let killed = board.end_of(&killing, Duration::from_secs(60));
     assert_eq!(killed.code, Some(0), "{killed:?}");
-    eprintln!("STEP 6");
     let gone = board.end_of(&serving, Duration::from_secs(60));
     assert_ne!(gone.code, Some(0), "{gone:?}");
     println!(

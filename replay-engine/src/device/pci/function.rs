@@ -2,7 +2,7 @@
 
 use super::error::PciError;
 use super::name::{Address, Name};
-use super::opened::contained;
+use super::opened::{contained, may_be_hidden};
 use crate::device::host::{Host, HostError, number};
 use crate::device::vfio::Group;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
@@ -158,6 +158,10 @@ impl Function {
             (Ok(group), _) => (
                 format!("an IOMMU (group {})", group.number),
                 "memory as asked for".to_owned(),
+            ),
+            (Err(None), _) if may_be_hidden(host) => (
+                "an IOMMU if one is found in front of it when it is opened".to_owned(),
+                "memory as asked for then".to_owned(),
             ),
             (Err(why), mib) => (
                 why.map_or_else(|| "nothing".to_owned(), |why| format!("nothing: {why}")),

@@ -119,6 +119,16 @@ pub(super) fn contained<'f>(host: &Host, function: &'f Function) -> Result<&'f G
     Ok(group)
 }
 
+/// Whether the kernel may find an IOMMU in front of a function only when a driver takes it, as it does where firmware
+/// describes the machine by a device tree. Where VFIO is let take functions without one, it is not tried.
+pub(super) fn may_be_hidden(host: &Host) -> bool {
+    // The file is there where the kernel is built for that.
+    let without = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    !host.list("sys/class/iommu").is_empty()
+        && host.has(format!("sys/bus/pci/drivers/{VFIO}"))
+        && !without.is_ok_and(|w| w == "Y")
+}
+
 impl Opened {
     /// Takes a function, and opens it the best way there is.
     pub fn open(host: &Host, found: &Function, options: &Options) -> Result<Self, PciError> {
@@ -148,22 +158,46 @@ impl Opened {
         limit: Option<u64>,
     ) -> Result<Self, Not> {
         let (host, address) = (claim.host, found.address);
+        let mut found = found.clone();
+        let for_programs = |d: &str| [UIO, VFIO].contains(&d);
+        let mut ours = false;
+        if found.group.is_none() && may_be_hidden(host) && !found.driver.as_deref().is_some_and(for_programs) {
+            let odd = |e| {
+                Not::Because(format!(
+                    "this machine's IOMMU is not in front of it, as VFIO has it ({e})"
+                ))
+            };
+            ours = claim.bind(VFIO).map_err(odd)?;
+            found.group = Function::read(host, address)?.group;
+        }
+        let opened = Self::of_contained(claim, &found, &mut ours, map, options, limit);
+        if opened.is_err() && ours {
+            claim.taken.bound = None;
+            driver::unbind(host, address, VFIO)?;
+        }
+        opened
+    }
+
+    /// Opens a function that VFIO may take; tells in `ours` whether it was bound to VFIO's driver here.
+    fn of_contained(
+        claim: &mut Claim<'_>,
+        found: &Function,
+        ours: &mut bool,
+        map: Option<&RegisterMap>,
+        options: &Options,
+        limit: Option<u64>,
+    ) -> Result<Self, Not> {
+        let host = claim.host;
         let group = contained(host, found).map_err(|why| why.map_or(Not::NoIommu, Not::Because))?;
         if found.driver.as_deref() == Some(UIO) {
             return Err(Not::Because(format!(
                 "an IOMMU is in front of it, but it is bound to {UIO} and not to {VFIO}"
             )));
         }
-        let ours = found.driver.as_deref() != Some(VFIO);
-        if ours {
-            claim.bind(VFIO)?;
+        if !*ours && found.driver.as_deref() != Some(VFIO) {
+            *ours = claim.bind(VFIO)?;
         }
-        let opened = Self::of_group(host, found, group, map, options, limit);
-        if opened.is_err() && ours {
-            claim.taken.bound = None;
-            driver::unbind(host, address, VFIO)?;
-        }
-        opened
+        Self::of_group(host, found, group, map, options, limit)
     }
 
     /// Opens a function that is bound to VFIO's driver.
@@ -262,9 +296,11 @@ impl Opened {
         };
         let interrupts = Interrupts::open(host, address)?;
         let why = match not {
-            Not::NoIommu => String::new(),
-            Not::Because(why) => format!("contained by nothing: {why}; "),
+            // The kernel may have found one meanwhile.
+            Not::NoIommu => contained(host, &function).err().flatten(),
+            Not::Because(why) => Some(why.clone()),
         };
+        let why = why.map_or_else(String::new, |why| format!("contained by nothing: {why}; "));
         Ok(Self {
             told: format!("{why}{}; {told}", interrupts.told()),
             function,
