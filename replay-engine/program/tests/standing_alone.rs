@@ -250,8 +250,23 @@ fn built_in_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
     exe
 }
 
-/// The same for the crate, with this workspace's cargo.
-fn built_in_rust(program: &Program, folder: &Path) -> PathBuf {
+const ARM64: &str = "aarch64-unknown-linux-gnu";
+
+/// The Rust compiler that has the standard library for arm64: this toolchain's, or Debian's, which boards in a box bring.
+fn rust_for_arm64() -> Option<PathBuf> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let told = Command::new(&rustc).args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8(told.stdout).ok()?.trim());
+    if sysroot.join("lib/rustlib").join(ARM64).join("lib").is_dir() {
+        return Some(rustc.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let boards = std::env::var_os("KINESCOPE_BOARD_DIR").map_or_else(|| root.join(".board"), PathBuf::from);
+    Some(boards.join("rust-arm64/rustc")).filter(|p| p.exists())
+}
+
+/// The same for the crate, with this workspace's cargo; for arm64 with that compiler.
+fn built_in_rust(program: &Program, folder: &Path, arm64: Option<&Path>) -> PathBuf {
     let main = folder.join("main");
     std::fs::create_dir_all(main.join("src")).unwrap();
     let manifest = "[package]\nname = \"main\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
@@ -290,8 +305,19 @@ fn built_in_rust(program: &Program, folder: &Path) -> PathBuf {
         .current_dir(&main)
         .args(["build", "--offline", "--quiet"])
         .env("CARGO_TARGET_DIR", main.join("target"));
-    succeed(build.env_remove("RUSTFLAGS"));
-    main.join("target/debug/main")
+    build.env_remove("RUSTFLAGS");
+    let Some(rustc) = arm64 else {
+        succeed(&mut build);
+        return main.join("target/debug/main");
+    };
+    // Static: the emulator has no libraries of that machine.
+    build
+        .args(["--target", ARM64])
+        .env("RUSTC", rustc)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    succeed(&mut build);
+    main.join("target").join(ARM64).join("debug/main")
 }
 
 fn start(exe: &Path, runner: Option<&str>) -> Child {
@@ -346,7 +372,8 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
     let mut machines = vec![(built_in_c(&program, &at, "cc"), None, "C")];
-    if !there("aarch64-linux-gnu-gcc") || !there("qemu-aarch64") {
+    let arm64 = there("aarch64-linux-gnu-gcc") && there("qemu-aarch64");
+    if !arm64 {
         println!("skipped: {file} for arm64 (no aarch64-linux-gnu-gcc or no qemu-aarch64)");
     } else {
         machines.push((
@@ -356,7 +383,14 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
         ));
     }
     if rust {
-        machines.push((built_in_rust(&program, &at), None, "Rust"));
+        machines.push((built_in_rust(&program, &at, None), None, "Rust"));
+        match rust_for_arm64().filter(|_| arm64) {
+            Some(rustc) => {
+                let exe = built_in_rust(&program, &at, Some(&rustc));
+                machines.push((exe, Some("qemu-aarch64"), "Rust, arm64"));
+            }
+            None => println!("skipped: {file} in Rust for arm64 (no standard library for {ARM64}, or as above)"),
+        }
     }
     for round in 0..3 {
         let given: BTreeMap<String, Vec<u8>> = match round {
@@ -461,7 +495,7 @@ fn a_device_that_fails_ends_both_programs_in_the_same_way() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
-    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at));
+    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at, None));
     let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
     for (wrong, status) in [(Wrong::Silent, 2), (Wrong::Register(0), 1), (Wrong::Memory(0x3000), 3)] {
         let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
