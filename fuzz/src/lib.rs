@@ -50,6 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("journal", files::journal),
     ("key_store", messages::key_store),
     ("npy", files::npy_file),
+    ("outcome", messages::outcome),
     ("page_tables", machine::page_tables),
     ("plan_bytes", plans::plan_bytes),
     ("plan_text", plans::plan_text),

@@ -2,6 +2,8 @@
 
 use crate::in_folder;
 use replay_engine::client::boards::{self, Named};
+use replay_engine::plan::Plan;
+use replay_engine::run::{Arrived, Left};
 use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
@@ -53,6 +55,46 @@ pub fn wire(data: &[u8]) -> bool {
     }
 }
 
+/// What an agent sends of a run: the length of what is small (four bytes), that, the length of the events, these, page
+/// images to the end. A recording that comes of it is one that can be written and read.
+pub fn outcome(data: &[u8]) -> bool {
+    let piece = |data: &[u8]| -> Option<(Vec<u8>, usize)> {
+        let length = u32::from_le_bytes(*data.first_chunk::<4>()?) as usize;
+        let bytes = data.get(4..)?.get(..length)?;
+        Some((bytes.to_vec(), 4 + length))
+    };
+    let Some((left, behind)) = piece(data) else {
+        return false;
+    };
+    let rest = data.get(behind..).unwrap_or_default();
+    let (Ok(left), Some((events, behind))) = (trace_core::encode::from_bytes::<Left>(&left), piece(rest)) else {
+        return false;
+    };
+    let images = rest.get(behind..).unwrap_or_default();
+    let pixels = left.screen.map_or(0, |(w, h)| u64::from(w) * u64::from(h) * 3);
+    if pixels > 1 << 20 {
+        return false;
+    }
+    let Ok(arrived) = Arrived::new(left, events, images, vec![0x80; pixels as usize]) else {
+        return false;
+    };
+    let info = crate::plans::device();
+    let plan = Plan {
+        arena: info.arena,
+        used_pages: info.arena.pages.min(0x200),
+        masters: true,
+        ..Plan::empty(replay_engine::plan::PLAN_VERSION)
+    };
+    let none = std::collections::BTreeMap::new();
+    let Ok(recording) = arrived.recording(&plan, &none, &info) else {
+        return false;
+    };
+    let bytes = trace_core::container::to_bytes(&recording).unwrap_or_else(|e| panic!("it cannot be written: {e}"));
+    let again = trace_core::container::from_bytes(bytes).unwrap_or_else(|e| panic!("it cannot be read: {e}"));
+    assert_eq!(again.events.len(), recording.events.len());
+    true
+}
+
 /// A message that decodes is the same after it was encoded and decoded once more.
 fn comes_back<T>(data: &[u8]) -> bool
 where
@@ -74,14 +116,14 @@ fn parts(data: &[u8]) {
     let Ok(PagesRequest::Parts { head, body }) = trace_core::encode::from_bytes(data) else {
         return;
     };
-    let new = [0x5a; 4096];
+    let new = vec![0x5a; 4096];
     for steps in [head, body] {
         for told in [0, 100, 5000, BASE.len() as u64] {
             if new_bytes(&steps) <= new.len() as u64
                 && let Ok(sources) = resolve(BASE, &steps, told)
             {
                 assert_eq!(
-                    join(BASE, &sources, &new).len() as u64,
+                    join(BASE, &sources, new.clone()).len() as u64,
                     told,
                     "another length than was told"
                 );

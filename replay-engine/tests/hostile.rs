@@ -276,7 +276,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
     for (compiled, good) in [(plan(3, &[]), true), (plan_of([write], &[]), false)] {
         let body = compiled.plan.body.clone();
         let head = encode::to_bytes(&Plan {
-            body: Vec::new(),
+            body: Default::default(),
             ..compiled.plan
         })
         .unwrap();

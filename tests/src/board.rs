@@ -62,7 +62,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A board without devices, of 256 MB, with the agent and without drivers of graphics devices.
+    /// A board without devices, of the 128 MB that `make board` gives, with the agent and without drivers of graphics
+    /// devices.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
         Self {
@@ -70,7 +71,7 @@ impl Setup {
             devices: Vec::new(),
             options: Vec::new(),
             kernel: String::new(),
-            memory: 256,
+            memory: 128,
             hugepages: 4,
             agent: true,
             drivers: false,
@@ -115,10 +116,12 @@ impl Setup {
         self
     }
 
-    /// With the stock drivers of graphics devices, to be recorded. None is loaded.
+    /// With the stock drivers of graphics devices, to be recorded: they and the recording take memory, 256 MB in all.
+    /// None is loaded.
     #[must_use]
     pub fn with_drivers(mut self) -> Self {
         self.drivers = true;
+        self.memory = self.memory.max(256);
         self
     }
 

@@ -311,6 +311,11 @@ impl ReplayOf {
         self.on.as_deref().unwrap_or_default()
     }
 
+    /// Whether a person gave the picture that the screen must show.
+    pub fn expects_screen(&self) -> bool {
+        self.expect_screen.is_some()
+    }
+
     /// Registers that the map does not know and that the person allows, as they are given.
     pub fn allowed(&self) -> Vec<String> {
         let text = |r: &Range<u32>| format!("{:#x}..{:#x}", r.start, r.end);

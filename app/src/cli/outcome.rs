@@ -31,15 +31,20 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
         Verdict::Diverged => "diverged",
         Verdict::Failed => "failed",
     };
+    // Reads alone are a small part of the work where no shader ran: that stands with the verdict, not far below it.
+    let but = match o.verdict == Verdict::Match && !o.computed {
+        true => "; not all that jobs compute was computed (see Computed)",
+        false => "",
+    };
     out.line(format_args!(
-        "{verdict}: {} of {} compared reads as recorded",
+        "{verdict}: {} of {} compared reads as recorded{but}",
         o.reads.matched, o.reads.compared
     ))?;
     if let Some(why) = &o.failure {
         out.line(format_args!("  {why}"))?;
     }
     divergences(o, of.map, out)?;
-    for e in o.effects.iter().filter(|e| !e.matched) {
+    for e in o.effects.iter().filter(|e| e.matched != Some(true)) {
         out.line(format_args!(
             "  {}: {} expected ({}), {}",
             e.kind, e.expected, e.source, e.got
@@ -168,11 +173,15 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
 
 /// How many of the expected effects were there, and what nobody could look at.
 fn effects(o: &Outcome) -> String {
-    let there = o.effects.iter().filter(|e| e.matched).count();
+    let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
+    let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
     let mut told = match o.effects.len() {
         0 => "none expected beside the reads".to_owned(),
         all => format!("{there} of {all} as expected"),
     };
+    if unseen > 0 {
+        told.push_str(&format!(", {unseen} not checked"));
+    }
     for what in &o.unchecked {
         told.push_str("; ");
         told.push_str(what);

@@ -11,7 +11,9 @@ use crate::buffers;
 use crate::document::computed::why_not;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
-use replay_engine::client::{ClientError, Stage};
+use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::plan::learn::{self, LearnError};
+use replay_engine::plan::{Compiled, EffectSeen, text};
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
@@ -45,6 +47,13 @@ struct Arguments {
     /// Replay on a device that nothing keeps from foreign memory (`boards` tells); without this such a device is refused
     #[arg(long)]
     without_containment: bool,
+    /// Learn what this board brings about in a good run, hold a second run against it, and write the plan with these
+    /// expectations to this file (text when its name ends in .txt)
+    #[arg(long, value_name = "PLAN")]
+    learn: Option<PathBuf>,
+    /// With --learn: also look behind this event; may be given more than once
+    #[arg(long, value_name = "EVENT", requires = "learn")]
+    look_at: Vec<u64>,
     /// List every job with its end and its time
     #[arg(long)]
     jobs: bool,
@@ -117,7 +126,8 @@ struct Output<'a> {
 #[derive(Serialize)]
 struct Effect<'a> {
     kind: &'a str,
-    matched: bool,
+    /// Absent where nothing can look at it on this device.
+    matched: Option<bool>,
     expected: &'a str,
     got: &'a str,
     source: &'a str,
@@ -190,6 +200,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     outputs
         .writes("-o", arguments.outcome.as_deref())
         .writes("--screen", arguments.screen.as_deref())
+        .writes("--learn", arguments.learn.as_deref())
         .check()?;
     for (_, file) in &arguments.outputs {
         buffers::names_a_form(file).map_err(|e| Failure::usage(e.to_string()))?;
@@ -197,7 +208,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let Ready {
         mut lease,
         device,
-        compiled,
+        mut compiled,
         compile_time,
         opened,
         expect_screen,
@@ -209,34 +220,23 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .accept_no_containment()
             .map_err(|e| Failure::usage(e.to_string()))?;
     }
-    let played = waiting::show("replaying", |progress, doing| {
-        let doing = doing.clone();
-        lease.on_phase(move |phase| doing.now(phase.name()));
-        match lease.replay(&compiled, arguments.repeat, progress, arguments.bypass_check) {
-            Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
-            ended => Ok(ended),
-        }
-    })?;
-    let mut outcome = match played {
-        Ok(outcome) => outcome,
-        // It began and did not end: that is a failed replay, not one that could not start.
-        Err(
-            e @ (ClientError::Device(_)
-            | ClientError::Lost {
-                stage: Stage::Run | Stage::Download,
-                ..
-            }
-            | ClientError::Protocol {
-                stage: Stage::Run | Stage::Download,
-                ..
-            }),
-        ) => broken(e.to_string(), device.name.clone()),
-        // What is wrong with a plan is about the recording that it was made of.
-        Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
-            return Err(Failure::file(arguments.of.file(), e));
-        }
-        Err(e) => return Err(Failure::usage(e.to_string())),
+    let asked = match &arguments.learn {
+        Some(_) => Some(learn::ask(&mut compiled, &arguments.look_at).map_err(|e| not_learned(arguments, e))?),
+        None => None,
     };
+    let mut outcome = play(arguments, &mut lease, &compiled, &device.name)?;
+    if let (Some(asked), Some(path)) = (asked, &arguments.learn) {
+        let from = format!("a run on {} that was good", arguments.of.board());
+        let learned = asked.learn(&mut compiled, &outcome, &from);
+        learned.map_err(|e| not_learned(arguments, e))?;
+        outcome = play(arguments, &mut lease, &compiled, &device.name)?;
+        asked.hold(&outcome).map_err(|e| not_learned(arguments, e))?;
+        let bytes = match path.extension().is_some_and(|e| e == "txt") {
+            true => text::print_whole(&compiled.plan, &compiled.pages).into_bytes(),
+            false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
+        };
+        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
     let screens = Screens::of(expect_screen.as_ref(), &opened.recording, &outcome)?;
@@ -256,7 +256,51 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
-    Ok(Exit::found(outcome.verdict != Verdict::Match))
+    Ok(Exit::found(!good(arguments, &outcome)))
+}
+
+/// Why no plan was written.
+fn not_learned(arguments: &Arguments, e: LearnError) -> Failure {
+    Failure::file(arguments.of.file(), format!("nothing learned: {e}"))
+}
+
+/// Plays a plan on the board.
+fn play(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
+    let played = waiting::show("replaying", |progress, doing| {
+        let doing = doing.clone();
+        lease.on_phase(move |phase| doing.now(phase.name()));
+        match lease.replay(compiled, arguments.repeat, progress, arguments.bypass_check) {
+            Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
+            ended => Ok(ended),
+        }
+    })?;
+    match played {
+        Ok(outcome) => Ok(outcome),
+        // It began and did not end: that is a failed replay, not one that could not start.
+        Err(
+            e @ (ClientError::Device(_)
+            | ClientError::Lost {
+                stage: Stage::Run | Stage::Download,
+                ..
+            }
+            | ClientError::Protocol {
+                stage: Stage::Run | Stage::Download,
+                ..
+            }),
+        ) => Ok(broken(e.to_string(), device.to_owned())),
+        // What is wrong with a plan is about the recording that it was made of.
+        Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
+            Err(Failure::file(arguments.of.file(), e))
+        }
+        Err(e) => Err(Failure::usage(e.to_string())),
+    }
+}
+
+/// Whether everything was as expected. A screen that a person gave and that nothing can look at was not.
+fn good(arguments: &Arguments, outcome: &Outcome) -> bool {
+    let unseen = |e: &EffectSeen| e.kind == "screen" && e.matched.is_none();
+    let unseen = arguments.of.expects_screen() && outcome.effects.iter().any(unseen);
+    outcome.verdict == Verdict::Match && !unseen
 }
 
 /// Writes the files that were asked for.
@@ -279,6 +323,12 @@ fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome, screen
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {
             let shape = shapes.get(name).map_or(&[][..], Vec::as_slice);
             buffers::write_file(file, o.element, shape, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
+            if !outcome.computed {
+                complain(format_args!(
+                    "{}: '{name}' as memory held it; not every job ended and ran its shaders, so it may lack what they compute",
+                    file.display()
+                ));
+            }
         } else {
             complain(format_args!(
                 "{}: not written, the replay left no '{name}'",

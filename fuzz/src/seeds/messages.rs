@@ -2,6 +2,7 @@
 
 use super::Add;
 use crate::plans;
+use replay_engine::run::Left;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
     DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest,
@@ -28,6 +29,23 @@ public_key = "0303030303030303030303030303030303030303030303030303030303030303"
 /// A message behind the number of its kind.
 fn message<T: Serialize>(kind: u8, message: &T) -> Vec<u8> {
     [vec![kind], trace_core::encode::to_bytes(message).unwrap_or_default()].concat()
+}
+
+/// What of a run's material is small.
+fn left() -> Left {
+    Left {
+        spaces: vec![(1, 0x88, 0x4e)],
+        host_pages: vec![1],
+        frames: vec![(0x10_0000, 1)],
+        screen: None,
+    }
+}
+
+/// What an agent sends of a run: the length of what is small, that, the length of the events, these, page images.
+fn material(left: &Left, events: &[u8], images: &[u8]) -> Vec<u8> {
+    let left = trace_core::encode::to_bytes(left).unwrap_or_default();
+    let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes().to_vec();
+    [length(&left), left, length(events), events.to_vec(), images.to_vec()].concat()
 }
 
 /// Adds the seeds.
@@ -89,10 +107,23 @@ pub fn add(add: Add<'_>) {
         add("wire", "refused", message(6, &PagesReply::Refused(refusal)));
         let done = RunReply::Done {
             outcome: Box::new(outcome),
-            bulk: vec![4096, 64],
+            left: Some(Box::new(left())),
+            bulk: vec![10, 4096, 0, 64],
         };
         add("wire", "done", message(8, &done));
     }
+    // A write of four bytes, one that goes on where it ended, a read of a byte in another space, an interrupt, a page
+    // that the CPU wrote.
+    let events = [
+        &[0x09, 0, 4, 1, 2, 3, 4][..],
+        &[0x29, 2, 5, 6, 7, 8],
+        &[0x10, 2, 3, 0x80, 1, 0xff],
+        &[0x02, 7, 3],
+        &[0x03, 1, 0x80, 0x80, 0x40, 64],
+    ]
+    .concat();
+    add("outcome", "events", material(&left(), &events, &[0x5a; 4096]));
+    add("outcome", "nothing", material(&Left::default(), &[], &[]));
     add("wire", "start", message(7, &RunRequest::Start { repeat: 2 }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));
     let piece = first_piece(Concern::Run, b"\0\0\0\0\x05\0\0\0")

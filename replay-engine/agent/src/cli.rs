@@ -71,9 +71,9 @@ pub struct Serve {
     /// Also let one unknown client pair, asking here
     #[arg(long)]
     pub pair: bool,
-    /// Most mebibytes of pages kept between replays
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
-    pub cache: usize,
+    /// Most mebibytes of pages and plans kept between replays (default: 512, or an eighth of the machine's memory)
+    #[arg(long, value_name = "MIB")]
+    pub cache: Option<usize>,
 }
 
 /// How many bits the addresses of a device have that it reads and writes memory at by itself.

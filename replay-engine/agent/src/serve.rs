@@ -19,6 +19,15 @@ use std::time::{Duration, Instant};
 /// Longest time for runs to stop and devices to be reset when the program ends.
 const LEAVE_LIMIT: Duration = Duration::from_secs(15);
 
+/// Bytes that are kept between replays where nobody says how many: a small board needs its memory for runs.
+fn cache() -> usize {
+    const MOST: usize = 512 << 20;
+    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = told.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
+    kib.map_or(MOST, |kib| (kib.saturating_mul(1 << 10) / 8).min(MOST))
+}
+
 /// Serves devices until the process is ended.
 ///
 /// # Errors
@@ -33,7 +42,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let hardware = devices::Hardware::new(options.take, memory, &options.address_bits, &names)?;
     let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
     let factories: Vec<(String, Result<Factory, String>)> = names.iter().map(|n| (n.clone(), opened(n))).collect();
-    let cache_bytes = options.cache.saturating_mul(1 << 20);
+    let cache_bytes = options.cache.map_or_else(cache, |mib| mib.saturating_mul(1 << 20));
     let server = Server::of_those_that_open(
         factories,
         Some(Arc::clone(keys)),

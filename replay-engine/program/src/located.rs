@@ -4,7 +4,7 @@
 use super::ProgramError;
 use super::contents::{Contents, Place};
 use replay_core::{Action, Actions};
-use replay_engine::plan::{BodyBuilder, Compiled, PageSource};
+use replay_engine::plan::{Body, BodyBuilder, Compiled, PageSource};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
@@ -53,7 +53,7 @@ pub struct Located {
     /// that input is another one than the recorded.
     pub owners: Vec<Option<u32>>,
     /// The actions.
-    pub body: Vec<u8>,
+    pub body: Body,
     /// How many.
     pub actions: u64,
 }

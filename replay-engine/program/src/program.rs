@@ -5,7 +5,7 @@ use super::located::{ImagePiece, Located, Piece, runs};
 use super::{ProgramError, names};
 use replay_core::Actions;
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{Budgets, CompileOptions, Compiled, Edits, Effect, PlanMemory, ReadClasses, compile};
+use replay_engine::plan::{Body, Budgets, CompileOptions, Compiled, Edits, Effect, PlanMemory, ReadClasses, compile};
 use replay_engine::verify::{Verified, verify};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Page};
@@ -68,7 +68,7 @@ pub struct Program {
     /// Where outputs come from.
     pub output_pieces: Vec<Piece>,
     /// The actions.
-    pub body: Vec<u8>,
+    pub body: Body,
     /// How many.
     pub actions: u64,
     /// How recorded reads are treated.

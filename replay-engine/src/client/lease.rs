@@ -3,8 +3,8 @@
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
-use crate::plan::{Compiled, PageSource as _, Plan};
-use crate::run::Outcome;
+use crate::plan::{Body, Compiled, PageSource as _, Plan};
+use crate::run::{Arrived, Left, Outcome};
 use crate::serve::MAX_BODY;
 use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
@@ -218,9 +218,9 @@ impl Lease {
         uploaded?;
         let push_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.enter(Phase::Running);
-        let (outcome, lengths) = self.run(repeat.max(1), &mut meter)?;
+        let done = self.run(repeat.max(1), &mut meter)?;
         self.enter(Phase::Downloading);
-        let mut outcome = self.download(*outcome, &lengths, &mut meter)?;
+        let mut outcome = self.download(done, compiled, &mut meter)?;
         if progress.check().is_err() {
             return Err(ClientError::Cancelled);
         }
@@ -234,7 +234,7 @@ impl Lease {
         let stage = Stage::Upload;
         let body = &compiled.plan.body;
         let mut head = compiled.plan.clone();
-        head.body = Vec::new();
+        head.body = Body::default();
         let head = encode::to_bytes::<Plan>(&head).map_err(|e| ClientError::TooLarge(e.to_string()))?;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len() as u64);
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
@@ -256,7 +256,7 @@ impl Lease {
                     head: lack_head,
                     body: lack_body,
                 } => {
-                    let lacking = [(lack_head, head.as_slice()), (lack_body, body.as_slice())];
+                    let lacking = [(lack_head, head.as_slice()), (lack_body, &**body)];
                     self.pushed.plan_bytes = self.send_parts(&lacking, meter, (0, UPLOADED / 10))?;
                 }
                 PagesReply::LackPages(runs) => {
@@ -406,7 +406,7 @@ impl Lease {
     }
 
     /// Starts the run and waits for its end.
-    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<(Box<Outcome>, Vec<u64>), ClientError> {
+    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<Done, ClientError> {
         let stage = Stage::Run;
         self.connection
             .send(stage, Concern::Run, &RunRequest::Start { repeat })?;
@@ -423,7 +423,7 @@ impl Lease {
                 RunReply::Progress(millionths) => {
                     meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
                 }
-                RunReply::Done { outcome, bulk } => return Ok((outcome, bulk)),
+                RunReply::Done { outcome, left, bulk } => return Ok(Done { outcome, left, bulk }),
                 RunReply::Cancelled => return Err(ClientError::Cancelled),
                 RunReply::DeviceFailed(why) => return Err(ClientError::Device(why)),
                 RunReply::NotReady(why) => return Err(ClientError::Refused(why)),
@@ -432,45 +432,61 @@ impl Lease {
         }
     }
 
-    /// Fetches what is large in an outcome, and checks the outputs' digests.
-    fn download(&self, mut outcome: Outcome, lengths: &[u64], meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
+    /// Fetches what is large in an outcome, checks the outputs' digests, and puts the recording together.
+    fn download(&self, done: Done, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
         let stage = Stage::Download;
+        let Done {
+            mut outcome,
+            left,
+            bulk: lengths,
+        } = done;
+        let broken = |what: String| self.connection.broken(stage, what);
         let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
-        let Some(total) = total.filter(|t| *t <= MAX_BULK && lengths.len() == outcome.outputs.len() + 1) else {
-            return Err(self.connection.broken(stage, "an outcome of an impossible size"));
+        let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths.as_slice()) else {
+            return Err(broken("an outcome of an impossible size".to_owned()));
         };
-        let mut parts = Vec::with_capacity(lengths.len());
+        if total > MAX_BULK || outputs.len() != outcome.outputs.len() {
+            return Err(broken("an outcome of an impossible size".to_owned()));
+        }
         let mut done = 0;
-        for length in lengths {
+        let mut fetch = |length: u64| {
             // Grows with what arrives: the length is only announced.
             let mut part = Vec::new();
-            while (part.len() as u64) < *length {
+            while (part.len() as u64) < length {
                 let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
                     continue;
                 };
-                let fits = part.len() as u64 + frame.payload.len() as u64 <= *length;
+                let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
                 if frame.concern != Concern::Bulk || frame.payload.is_empty() || !fits {
-                    return Err(self
-                        .connection
-                        .broken(stage, "bulk was expected, of the length that was told"));
+                    return Err(broken("bulk was expected, of the length that was told".to_owned()));
                 }
                 part.extend_from_slice(&frame.payload);
                 done += frame.payload.len() as u64;
                 meter.part(RAN, TOTAL, done, total);
             }
-            parts.push(part);
-        }
-        let mut parts = parts.into_iter();
-        outcome.recording = parts.next().unwrap_or_default();
-        for (output, data) in outcome.outputs.iter_mut().zip(parts) {
+            Ok(part)
+        };
+        let (events, images, screen) = (fetch(*events)?, fetch(*images)?, fetch(*screen)?);
+        for (output, length) in outcome.outputs.iter_mut().zip(outputs) {
+            let data = fetch(*length)?;
             if *blake3::hash(&data).as_bytes() != output.blake3 {
-                return Err(self
-                    .connection
-                    .broken(stage, format!("output `{}` does not have its digest", output.name)));
+                return Err(broken(format!("output `{}` does not have its digest", output.name)));
             }
             output.data = data;
         }
+        if let Some(left) = left {
+            let arrived = Arrived::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
+            arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
+        }
         meter.to(TOTAL);
-        Ok(outcome)
+        Ok(*outcome)
     }
+}
+
+/// What the agent says of a run that is over.
+struct Done {
+    outcome: Box<Outcome>,
+    left: Option<Box<Left>>,
+    /// Lengths of what follows.
+    bulk: Vec<u64>,
 }

@@ -1,6 +1,10 @@
 //! Encodes actions into a growing body.
 
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// An action cannot be part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +17,63 @@ pub struct BodyError {
     /// Why.
     #[source]
     pub reason: replay_core::EncodeError,
+}
+
+/// Encoded actions. Clones share them: on a board with little memory they are the largest thing that is there before a
+/// run, and whoever keeps them, for the next plan or for this one, keeps the same.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Body(Arc<Vec<u8>>);
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.0.len())
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(bytes))
+    }
+}
+
+impl From<Arc<Vec<u8>>> for Body {
+    fn from(bytes: Arc<Vec<u8>>) -> Self {
+        Self(bytes)
+    }
+}
+
+/// As one byte string.
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl de::Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_byte_buf<E: de::Error>(self, v: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(v)
+            }
+            fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(v.to_vec())
+            }
+        }
+        from.deserialize_byte_buf(Bytes).map(Self::from)
+    }
 }
 
 /// A plan's body as it grows.
@@ -56,7 +117,7 @@ impl BodyBuilder {
 
     /// The encoded actions and their number.
     #[must_use]
-    pub fn finish(self) -> (Vec<u8>, u64) {
-        (self.bytes, self.actions)
+    pub fn finish(self) -> (Body, u64) {
+        (self.bytes.into(), self.actions)
     }
 }

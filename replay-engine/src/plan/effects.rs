@@ -104,8 +104,10 @@ pub struct EffectSeen {
     pub expected: String,
     /// What was there, for a person.
     pub got: String,
-    /// Whether they are the same.
-    pub matched: bool,
+    /// Whether they are the same; `None` where nothing can look at it on this device, which says nothing of the run.
+    pub matched: Option<bool>,
     /// The event of the recording behind which it was looked at; `None` for the end.
     pub event: Option<u64>,
+    /// BLAKE3 of what was there, of an effect that is held against one; `None` where it could not be looked at.
+    pub digest: Option<Digest>,
 }

@@ -10,6 +10,7 @@ mod effects;
 mod error;
 mod events;
 mod front;
+pub mod learn;
 mod memory;
 mod pages;
 mod relocate;
@@ -19,7 +20,7 @@ mod untouched;
 mod windows;
 
 pub use assembled::WHOLE_MAGIC;
-pub use body::{BodyBuilder, BodyError};
+pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
 pub(crate) use effects::short;
@@ -221,8 +222,7 @@ pub struct Plan {
     /// Limits.
     pub budgets: Budgets,
     /// Encoded [`replay_core::Action`]s.
-    #[serde(with = "serde_bytes_vec")]
-    pub body: Vec<u8>,
+    pub body: Body,
     /// Register offsets that the map does not know and that a person allowed: start, end (not included).
     pub allowed: Vec<(u32, u32)>,
     /// All named buffers of the recording, so that a fault can be told by the buffer nearest to it.
@@ -307,7 +307,7 @@ impl Plan {
             interrupts: 0,
             actions: 0,
             budgets: Budgets::default(),
-            body: Vec::new(),
+            body: Body::default(),
             allowed: Vec::new(),
             buffers: Vec::new(),
             images: Vec::new(),
@@ -402,31 +402,5 @@ impl RewriteKind {
             Self::LeftOut => "left-out",
             Self::Feature => "feature",
         }
-    }
-}
-
-/// `Vec<u8>` through serde as one byte string.
-mod serde_bytes_vec {
-    use serde::{Deserializer, Serializer, de};
-
-    pub fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_bytes(bytes)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
-        struct V;
-        impl de::Visitor<'_> for V {
-            type Value = Vec<u8>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("bytes")
-            }
-            fn visit_byte_buf<E: de::Error>(self, v: Vec<u8>) -> Result<Vec<u8>, E> {
-                Ok(v)
-            }
-            fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<Vec<u8>, E> {
-                Ok(v.to_vec())
-            }
-        }
-        d.deserialize_byte_buf(V)
     }
 }

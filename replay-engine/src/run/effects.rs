@@ -5,9 +5,9 @@ use crate::plan::{Effect, EffectSeen, Expectation, Plan, short};
 use crate::run::OutputBuffer;
 use replay_core::{Action, Actions};
 use std::collections::HashMap;
-use trace_core::recording::{Page, ZERO_PAGE};
+use trace_core::PhysAddr;
+use trace_core::recording::{Digest, ZERO_PAGE};
 use trace_core::screen::Picture;
-use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// What was looked at.
 #[derive(Default)]
@@ -20,8 +20,39 @@ pub(super) struct Looked {
     pub screen: Option<Picture>,
 }
 
-/// What a look gives: what was there, in words, and whether it is what was expected.
-pub(super) type Look = (String, bool);
+/// What a look gives.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    /// What was there, in words.
+    got: String,
+    /// Whether it is what was expected; `None` where nothing can look at it on this device.
+    matched: Option<bool>,
+    /// BLAKE3 of what was there.
+    digest: Option<Digest>,
+}
+
+impl Look {
+    /// There was nothing to look at, or nobody could.
+    fn none(why: String) -> Self {
+        Self {
+            got: why,
+            matched: Some(false),
+            digest: None,
+        }
+    }
+
+    /// Bytes, held against a digest.
+    fn digest(got: Digest, expected: &Digest) -> Self {
+        Self {
+            got: format!("BLAKE3 {}…", short(&got)),
+            matched: Some(got == *expected),
+            digest: Some(got),
+        }
+    }
+}
+
+/// Bytes of a window that are read at a time: a board has little memory.
+const PIECE: usize = 64 << 10;
 
 /// What there is to look at, beside the device.
 pub(super) struct There<'a> {
@@ -49,9 +80,9 @@ pub(super) fn look(
         })
         .collect();
     for (number, e) in (0..).zip(&plan.expectations) {
-        let (got, matched) = match (before.get(&number), &e.effect) {
+        let Look { got, matched, digest } = match (before.get(&number), &e.effect) {
             (Some(look), _) => look.clone(),
-            _ if !ran => ("not looked at: the run did not come to its end".to_owned(), false),
+            _ if !ran => Look::none("not looked at: the run did not come to its end".to_owned()),
             (None, Effect::Screen { .. }) => shown(&e.effect, &screen),
             (None, effect) => at(plan, effect, board, there),
         };
@@ -62,6 +93,7 @@ pub(super) fn look(
             got,
             matched,
             event: checks.get(&number).copied(),
+            digest,
         });
     }
     let of_screen = |e: &Expectation| matches!(e.effect, Effect::Screen { .. });
@@ -76,60 +108,98 @@ pub(super) fn look(
 
 /// Looks at one effect now.
 pub(super) fn at(plan: &Plan, effect: &Effect, board: &mut dyn Board, there: &There<'_>) -> Look {
-    let digested = |read: Result<Vec<u8>, BoardError>, digest: &[u8; 32]| match read {
-        Ok(data) => {
-            let got = *blake3::hash(&data).as_bytes();
-            (format!("BLAKE3 {}…", short(&got)), got == *digest)
-        }
-        Err(why) => (format!("they cannot be read: {why}"), false),
+    let held = |read: Result<Digest, BoardError>, expected: &Digest| match read {
+        Ok(digest) => Look::digest(digest, expected),
+        Err(why) => Look::none(format!("they cannot be read: {why}")),
     };
     match effect {
         Effect::Screen { .. } => shown(effect, &board.screen()),
-        Effect::Interrupts { count } => (format!("{} came", there.interrupts), there.interrupts == *count),
+        Effect::Interrupts { count } => Look {
+            got: format!("{} came", there.interrupts),
+            matched: Some(there.interrupts == *count),
+            digest: None,
+        },
         Effect::Window {
             number,
             offset,
             bytes,
             digest,
-        } => {
-            let mut data = vec![0; usize::try_from(*bytes).unwrap_or(0)];
-            let read = board.load_window(*number, *offset, &mut data).map(|()| data);
-            digested(read, digest)
-        }
+        } => held(window(board, *number, *offset, *bytes), digest),
         Effect::Memory { offset, bytes, digest } => {
-            let read = load(board, plan.arena.base.0.saturating_add(*offset), *bytes);
-            digested(read, digest)
+            let from = plan.arena.base.0.saturating_add(*offset);
+            held(memory(board, from, *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
-            Some(o) => (format!("BLAKE3 {}…", short(&o.blake3)), o.blake3 == *digest),
-            None => ("the run left no such output".to_owned(), false),
+            Some(o) => Look::digest(o.blake3, digest),
+            None => Look::none("the run left no such output".to_owned()),
         },
     }
+}
+
+/// BLAKE3 of bytes of a window.
+fn window(board: &mut dyn Board, number: u8, offset: u64, bytes: u64) -> Result<Digest, BoardError> {
+    let mut hash = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    let mut done = 0;
+    while done < bytes {
+        let now = usize::try_from(bytes - done).map_or(PIECE, |left| left.min(PIECE));
+        let piece = piece.get_mut(..now).unwrap_or_default();
+        board.load_window(number, offset.saturating_add(done), piece)?;
+        hash.update(piece);
+        done += now as u64;
+    }
+    Ok(*hash.finalize().as_bytes())
+}
+
+/// BLAKE3 of bytes of the arena, by their physical address.
+fn memory(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Digest, BoardError> {
+    let mut hash = blake3::Hasher::new();
+    pieces(board, from, bytes, |piece| {
+        hash.update(piece);
+    })?;
+    Ok(*hash.finalize().as_bytes())
 }
 
 fn shown(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -> Look {
     match (effect, screen) {
         (Effect::Screen { width, height, rgb }, Ok(Some(p))) => {
             let got = blake3::hash(p.rgb());
-            let same = got.as_bytes() == rgb && (p.width(), p.height()) == (*width, *height);
-            (picture(p.width(), p.height(), got.as_bytes()), same)
+            Look {
+                got: picture(p.width(), p.height(), got.as_bytes()),
+                matched: Some(got.as_bytes() == rgb && (p.width(), p.height()) == (*width, *height)),
+                digest: Some(*got.as_bytes()),
+            }
         }
-        (_, Err(why)) => (format!("the screen cannot be read: {why}"), false),
-        _ => ("the device has no screen".to_owned(), false),
+        (_, Err(why)) => Look::none(format!("the screen cannot be read: {why}")),
+        // A device may well show it: nothing here reads what it shows, which is no word against the run.
+        _ => Look {
+            got: "not checked: nothing here can read what this device shows".to_owned(),
+            matched: None,
+            digest: None,
+        },
     }
 }
 
 /// Bytes of the arena, by their physical address.
 pub(super) fn load(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Vec<u8>, BoardError> {
-    let size = usize::try_from(bytes).unwrap_or(0);
-    let (mut out, mut page): (Vec<u8>, Page) = (Vec::new(), ZERO_PAGE);
-    while out.len() < size {
-        let at = PhysAddr(from.saturating_add(out.len() as u64));
-        board.load_page(at.frame(), &mut page)?;
-        let part = (PAGE_SIZE - at.in_page()).min(size - out.len());
-        out.extend(page.iter().skip(at.in_page()).take(part));
-    }
+    let mut out = Vec::new();
+    pieces(board, from, bytes, |piece| out.extend_from_slice(piece))?;
     Ok(out)
+}
+
+/// Takes bytes of the arena page by page.
+fn pieces(board: &mut dyn Board, from: u64, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), BoardError> {
+    let mut page = ZERO_PAGE;
+    let mut done = 0;
+    while done < bytes {
+        let at = PhysAddr(from.saturating_add(done));
+        board.load_page(at.frame(), &mut page)?;
+        let rest = page.get(at.in_page()..).unwrap_or_default();
+        let part = usize::try_from(bytes - done).map_or(rest.len(), |left| left.min(rest.len()));
+        take(rest.get(..part).unwrap_or_default());
+        done += part as u64;
+    }
+    Ok(())
 }
 
 fn picture(width: u32, height: u32, rgb: &[u8; 32]) -> String {

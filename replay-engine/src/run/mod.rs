@@ -1,13 +1,17 @@
 //! Runs a verified plan on a device and writes the outcome.
 
-mod afterwards;
 mod effects;
+mod log;
+mod material;
 mod outcome;
 mod recorder;
 mod report;
 mod rest;
 mod sliced;
 
+pub use log::LogError;
+pub(crate) use material::Material;
+pub use material::{Arrived, Left, MaterialError};
 pub use outcome::{
     Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Uncomputed, Verdict,
 };
@@ -25,9 +29,7 @@ use trace_core::GpuVa;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
-use trace_core::recording::{EventsBuilder, HostWriteRow, MemoryBuilder, PageId};
 use trace_core::registers::RegisterMap;
-use trace_core::screen::Picture;
 
 /// Nanoseconds between two reads of a poll.
 const POLL_STEP_NS: u64 = 1_000;
@@ -48,20 +50,36 @@ pub fn run_with(
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Outcome {
+    let (mut outcome, material) = run_apart(plan, pages, board, map, progress);
+    if let Some(material) = material {
+        material.arrived().complete(&mut outcome, plan, pages, &board.info());
+    }
+    outcome
+}
+
+/// [`run_with`], with what the outcome's recording is made of beside an outcome that has none yet. There is none of a run
+/// that did not begin.
+pub(crate) fn run_apart(
+    plan: &Plan,
+    pages: &dyn PageSource,
+    board: &mut dyn Board,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+) -> (Outcome, Option<Material>) {
     let started = Instant::now();
     let mut outcome = empty(plan, board);
     let mut memory = match PlanMemory::of(plan, pages) {
         Ok(m) => m,
         Err(m) => {
             outcome.failure = Some(format!("the page image of frame {:#x} is missing", m.frame));
-            return finish(outcome, started);
+            return finish(outcome, None, started);
         }
     };
     let images = match plan.change_images(pages) {
         Ok(images) => images,
         Err((number, _)) => {
             outcome.failure = Some(format!("the image {number} is missing"));
-            return finish(outcome, started);
+            return finish(outcome, None, started);
         }
     };
     if plan.interrupts > 0
@@ -71,20 +89,20 @@ pub fn run_with(
         outcome.failure = Some(format!(
             "the plan waits for {waits} interrupts, which cannot be had: {why}"
         ));
-        return finish(outcome, started);
+        return finish(outcome, None, started);
     }
     if let Err(e) = put_in_place(plan, &memory, board, map, progress) {
         outcome.failure = Some(format!("the plan could not be put in place: {e}"));
         // Known state even where the board failed half-way; if this fails too there is nothing left to try.
         let _ = board.reset();
-        return finish(outcome, started);
+        return finish(outcome, None, started);
     }
     if plan.masters {
         if let Err(e) = board.set_bus_mastering(true) {
             outcome.failure = Some(format!("the device could not be let master the bus: {e}"));
             let _ = board.set_bus_mastering(false);
             let _ = board.reset();
-            return finish(outcome, started);
+            return finish(outcome, None, started);
         }
         outcome.mastered_bus = true;
     }
@@ -101,10 +119,7 @@ pub fn run_with(
     let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
     device.look();
-    let changed = Changed {
-        left: device.left,
-        memory: device.memory,
-    };
+    let (left, changed) = (device.left, device.memory);
     let (checked, not_kept) = (device.checked, device.not_kept);
     recorder.cancelled |= progress.check().is_err();
     let stopped = if plan.masters {
@@ -152,7 +167,7 @@ pub fn run_with(
         unchecked,
         screen,
     } = effects::look(plan, board, &there, result.is_ok(), &checked);
-    let all_there = seen.iter().all(|e| e.matched);
+    let all_there = seen.iter().all(|e| e.matched != Some(false));
     (outcome.effects, outcome.unchecked) = (seen, unchecked);
     outcome.verdict = match &result {
         Err(_) => Verdict::Failed,
@@ -162,18 +177,36 @@ pub fn run_with(
     if let Err(failure) = &result {
         explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
     }
-    let left = read.and_then(|()| leave(plan, pages, board, changed, &mut recorder, screen, &mut outcome));
-    let left =
-        left.and_then(|()| stopped.map_err(|e| format!("the device could not be stopped from mastering the bus: {e}")));
+    let host_pages = recorder
+        .told_changes
+        .iter()
+        .map(|last| left.get(*last).map_or(0, |id| id.0));
+    let gathered = read.and_then(|()| {
+        let events = std::mem::take(&mut recorder.events);
+        Material::gather(
+            plan,
+            board,
+            events,
+            host_pages.collect(),
+            changed,
+            &recorder.spaces,
+            screen,
+        )
+        .map_err(|e| format!("the device's memory could not be read: {e}"))
+    });
+    let (material, unread) = match gathered {
+        Ok(material) => (Some(material), None),
+        Err(e) => (None, Some(e)),
+    };
+    let stopped = stopped.map_err(|e| format!("the device could not be stopped from mastering the bus: {e}"));
     let stray = board.refused_accesses();
-    let left = match (left, stray.is_empty()) {
-        (Ok(()), false) => Err(format!(
+    let stray = (!stray.is_empty()).then(|| {
+        format!(
             "the device went for memory that is not the plan's, and the IOMMU kept it from there: {}",
             stray.join("; ")
-        )),
-        (left, _) => left,
-    };
-    if let Err(e) = left {
+        )
+    });
+    for e in unread.into_iter().chain(stopped.err()).chain(stray) {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
@@ -190,7 +223,7 @@ pub fn run_with(
         let more = format!("; the device could not be reset: {e}");
         outcome.failure.get_or_insert_default().push_str(&more);
     }
-    finish(outcome, started)
+    finish(outcome, material, started)
 }
 
 fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
@@ -419,12 +452,6 @@ fn explain(
     outcome.failure = Some(text);
 }
 
-/// What the changes of memory left: a page each, and the pages.
-struct Changed {
-    left: Vec<PageId>,
-    memory: MemoryBuilder,
-}
-
 /// Outputs.
 fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome: &mut Outcome) -> Result<(), String> {
     for o in &plan.outputs {
@@ -445,57 +472,23 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome:
     Ok(())
 }
 
-/// The outcome as a recording.
-fn leave(
-    plan: &Plan,
-    pages: &dyn PageSource,
-    board: &mut dyn Board,
-    changed: Changed,
-    recorder: &mut Recorder<'_>,
-    screen: Option<Picture>,
-    outcome: &mut Outcome,
-) -> Result<(), String> {
-    let mut events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
-    let left = recorder.told_changes.iter().map(|last| changed.left.get(*last));
-    let rows: Vec<HostWriteRow> = events
-        .host_writes
-        .iter()
-        .zip(left)
-        .map(|(row, page)| HostWriteRow {
-            page: page.map_or(0, |p| p.0),
-            ..row
-        })
-        .collect();
-    events.host_writes = rows.into();
-    let info = board.info();
-    let mut recording = afterwards::recording(plan, &info, events, changed.memory, pages, &recorder.spaces, board)
-        .map_err(|e| format!("the device's memory could not be read: {e}"))?;
-    if let Some(picture) = screen {
-        recording.set_expected_screen(&picture);
-    }
-    outcome.recording =
-        trace_core::container::to_bytes(&recording).map_err(|e| format!("the outcome could not be written: {e}"))?;
-    Ok(())
-}
-
 /// Takes the time and the fingerprint.
-fn finish(mut outcome: Outcome, started: Instant) -> Outcome {
+fn finish(mut outcome: Outcome, material: Option<Material>, started: Instant) -> (Outcome, Option<Material>) {
     let mut hash = blake3::Hasher::new();
-    hash.update(&outcome.recording);
+    if let Some(material) = &material {
+        material.hash(&mut hash);
+    }
     for o in &outcome.outputs {
         hash.update(&o.blake3);
     }
     // The rest, without what is bulky and hashed already; times are not set yet.
-    let (recording, outputs) = (
-        std::mem::take(&mut outcome.recording),
-        std::mem::take(&mut outcome.outputs),
-    );
+    let outputs = std::mem::take(&mut outcome.outputs);
     match to_bytes(&outcome) {
         Ok(bytes) => hash.update(&bytes),
         Err(e) => hash.update(e.to_string().as_bytes()),
     };
-    (outcome.recording, outcome.outputs) = (recording, outputs);
+    outcome.outputs = outputs;
     outcome.fingerprint = *hash.finalize().as_bytes();
     outcome.timing.runs_ns = vec![u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)];
-    outcome
+    (outcome, material)
 }

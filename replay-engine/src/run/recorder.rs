@@ -1,14 +1,15 @@
 //! Sees a run as it happens: events of the outcome, divergences, jobs, the first fault.
 
 use super::Divergence;
+use super::log::EventLog;
 use crate::device::space;
 use crate::plan::{JOB_START, Plan, Touch};
 use replay_core::{Compared, Flow, Observer, Seen};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use trace_core::PhysAddr;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptLine, InterruptRow};
+use trace_core::recording::{Access, InterruptLine};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
 
 /// Divergences kept in an outcome.
@@ -51,7 +52,7 @@ pub(super) struct Recorder<'a> {
     plan: &'a Plan,
     map: Option<&'a RegisterMap>,
     progress: &'a Progress,
-    pub events: EventsBuilder,
+    pub events: EventLog,
     pub divergences: Vec<Divergence>,
     pub divergence_count: u64,
     /// Differences of state from before the recording, the first [`KEPT`] as findings.
@@ -64,7 +65,7 @@ pub(super) struct Recorder<'a> {
     pub cancelled: bool,
     /// Whether an address space did not become idle, which what follows relies on.
     pub stuck: bool,
-    pub spaces: HashMap<u8, SpaceSeen>,
+    pub spaces: BTreeMap<u8, SpaceSeen>,
     submits: HashMap<u64, usize>,
     ends: HashMap<u64, Vec<usize>>,
     last_job: Option<u32>,
@@ -95,7 +96,7 @@ impl<'a> Recorder<'a> {
             plan,
             map,
             progress,
-            events: EventsBuilder::new(),
+            events: EventLog::default(),
             divergences: Vec::new(),
             divergence_count: 0,
             before: Vec::new(),
@@ -105,7 +106,7 @@ impl<'a> Recorder<'a> {
             fault: None,
             cancelled: false,
             stuck: false,
-            spaces: HashMap::new(),
+            spaces: BTreeMap::new(),
             submits: plan.jobs.iter().enumerate().map(|(i, j)| (j.submit_event, i)).collect(),
             ends,
             last_job: None,
@@ -123,7 +124,7 @@ impl<'a> Recorder<'a> {
     pub fn flush(&mut self) {
         if let Some((at, bytes, time, last)) = self.change.take() {
             // The page is the device's to tell.
-            self.events.host_write(time, 0, HostWriteRow { at, bytes, page: 0 });
+            self.events.host_write(time, at, bytes);
             self.told_changes.push(last);
         }
         if let Some(seen) = self.held.take() {
@@ -207,7 +208,7 @@ impl<'a> Recorder<'a> {
             width: seen.width,
             value: seen.value,
         };
-        self.events.access(seen.time_ns, 0, access);
+        self.events.access(seen.time_ns, &access);
     }
 
     fn follow(&mut self, seen: &Seen) {
@@ -328,8 +329,7 @@ impl Observer for Recorder<'_> {
         self.flush();
         for line in 0..u32::BITS {
             if lines & 1 << line != 0 {
-                // The handler's reads, which follow, tell the status.
-                self.events.interrupt(time_ns, InterruptRow { line, status: 0 });
+                self.events.interrupt(time_ns, line);
             }
         }
         if self.progress.check().is_err() {
@@ -438,7 +438,8 @@ mod tests {
             }
         }
         recorder.flush();
-        let events = std::mem::replace(&mut recorder.events, EventsBuilder::new()).finish();
+        let packed: Vec<u8> = recorder.events.blocks().flatten().copied().collect();
+        let events = super::super::log::unpack(&packed, &[]).unwrap().finish();
         assert!(events.len() as u64 <= ALL_POLL_EVENTS + 2 * polls, "{}", events.len());
         let last = events.access(events.len() - 1).map(|a| a.value);
         assert_eq!(last, Some(reads - 1));

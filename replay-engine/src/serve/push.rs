@@ -83,7 +83,7 @@ impl Session {
         if !plan.body.is_empty() {
             return no("the plan's head carries a body");
         }
-        plan.body = body.to_vec();
+        plan.body = body.into();
         let distinct: BTreeSet<Digest> = plan.digests();
         let limit = self.options().plan_pages;
         if distinct.len() as u64 > limit || plan.pages.len() as u64 > target.arena.pages {
@@ -180,7 +180,7 @@ impl Session {
                 return Ok(Parts::GivenUp);
             };
             if wrong.is_none() {
-                *made = Some(self.checked(base, &sources, &new, part, &mut wrong));
+                *made = Some(self.checked(base, &sources, new, part, &mut wrong));
             }
         }
         if let Some(wrong) = wrong {
@@ -203,7 +203,7 @@ impl Session {
         &self,
         base: &[u8],
         sources: &[Source],
-        new: &[u8],
+        new: Vec<u8>,
         part: Part,
         wrong: &mut Option<String>,
     ) -> Arc<Vec<u8>> {
@@ -223,7 +223,7 @@ impl Session {
         if total > most {
             return Err(Quit::protocol("more new bytes than the part of the plan has"));
         }
-        let mut new = Vec::new();
+        let mut new: Vec<u8> = Vec::new();
         while (new.len() as u64) < total {
             let bulk = self.bulk()?;
             if bulk.is_empty() {
@@ -232,6 +232,8 @@ impl Session {
             if (new.len() + bulk.len()) as u64 > total {
                 return Err(Quit::protocol("more new bytes than were told"));
             }
+            // No more than arrived: a part is large beside the memory of a small board.
+            new.reserve_exact(bulk.len());
             new.extend_from_slice(&bulk);
         }
         Ok(Some(new))

@@ -4,7 +4,7 @@ use super::cache::Held;
 use super::slot::panic_text;
 use crate::device::Board;
 use crate::plan::Plan;
-use crate::run::{self, Outcome, Verdict};
+use crate::run::{self, Material, Outcome, Verdict};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 use trace_core::progress::Progress;
+use trace_core::registers::RegisterMap;
 
 /// A plan that keeps the rules, with its pages.
 #[derive(Debug)]
@@ -20,10 +21,16 @@ pub(crate) struct Ready {
     pub pages: Held,
 }
 
+/// What runs left: the outcome, and what its recording is made of.
+pub(crate) struct Ran {
+    pub outcome: Outcome,
+    pub material: Option<Material>,
+}
+
 /// How a run ended.
 pub(crate) enum Ended {
     /// The board is back.
-    Done(Box<dyn Board>, Box<Outcome>),
+    Done(Box<dyn Board>, Box<Ran>),
     /// It was cancelled; the board is back.
     Cancelled(Box<dyn Board>),
     /// The board panicked, with these words, and is gone.
@@ -101,31 +108,32 @@ pub(crate) fn start(
 
 /// The outcome of all repetitions: the first one's, unless a later one differs, which is then the outcome and a
 /// failure. `None` when it was cancelled.
-fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<Box<Outcome>> {
-    let mut first: Option<Box<Outcome>> = None;
+fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<Box<Ran>> {
+    let map = RegisterMap::by_name(&ready.plan.register_map);
+    let mut first: Option<Box<Ran>> = None;
     let mut runs_ns = Vec::new();
     for n in 0..control.repeat {
         let progress = control.next()?;
         let begin = Instant::now();
-        let outcome = run::run(&ready.plan, &ready.pages, board, &progress);
+        let (outcome, material) = run::run_apart(&ready.plan, &ready.pages, board, map, &progress);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;
         }
         control.done.fetch_add(1, Ordering::Relaxed);
         match &first {
-            None => first = Some(Box::new(outcome)),
-            Some(f) if f.fingerprint == outcome.fingerprint => {}
+            None => first = Some(Box::new(Ran { outcome, material })),
+            Some(f) if f.outcome.fingerprint == outcome.fingerprint => {}
             Some(_) => {
-                let mut odd = Box::new(outcome);
-                odd.verdict = Verdict::Failed;
-                odd.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
+                let mut odd = Box::new(Ran { outcome, material });
+                odd.outcome.verdict = Verdict::Failed;
+                odd.outcome.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
                 first = Some(odd);
                 break;
             }
         }
     }
-    let mut outcome = first?;
-    outcome.timing.runs_ns = runs_ns;
-    Some(outcome)
+    let mut ran = first?;
+    ran.outcome.timing.runs_ns = runs_ns;
+    Some(ran)
 }

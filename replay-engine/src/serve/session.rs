@@ -1,11 +1,11 @@
 //! A client that is known: its lease, its plan, its runs, until the connection ends.
 
 use super::push::Pushed;
-use super::runner::{self, Ended, Ready};
+use super::runner::{self, Ended, Ran, Ready};
 use super::slot::{Hold, LostBoard};
 use super::{Options, Shared};
 use crate::device::Containment;
-use crate::run::Outcome;
+use crate::run::Material;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest, SessionReply};
 use crate::wire::{Arrived, BULK, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
 use crate::wire::{beat, read_into};
@@ -337,10 +337,10 @@ impl Session {
             return Err(Quit::protocol("the lease is gone"));
         };
         let reply = match end.ended {
-            Some(Ended::Done(board, outcome)) => {
+            Some(Ended::Done(board, ran)) => {
                 hold.give_back(board);
                 end.quit.map_or(Ok(()), Err)?;
-                return self.deliver(*outcome);
+                return self.deliver(*ran);
             }
             Some(Ended::Cancelled(board)) => {
                 hold.give_back(board);
@@ -426,22 +426,43 @@ impl Session {
         }
     }
 
-    /// Sends an outcome: the record, then what is large in it as bulk.
-    fn deliver(&mut self, mut outcome: Outcome) -> Result<(), Quit> {
-        let mut bulk = vec![std::mem::take(&mut outcome.recording)];
-        bulk.extend(outcome.outputs.iter_mut().map(|o| std::mem::take(&mut o.data)));
-        let lengths = bulk.iter().map(|b| b.len() as u64).collect();
-        self.sender.send(
-            Concern::Run,
-            &RunReply::Done {
-                outcome: Box::new(outcome),
-                bulk: lengths,
-            },
-        )?;
-        for bytes in &bulk {
-            for part in bytes.chunks(BULK) {
-                self.sender.send_bytes(Concern::Bulk, part)?;
+    /// Sends an outcome: the record, then what is large in it as bulk, given away piece by piece.
+    fn deliver(&mut self, ran: Ran) -> Result<(), Quit> {
+        let Ran { mut outcome, material } = ran;
+        let outputs: Vec<Vec<u8>> = outcome
+            .outputs
+            .iter_mut()
+            .map(|o| std::mem::take(&mut o.data))
+            .collect();
+        let large = material.as_ref().map_or([0; 3], Material::lengths);
+        let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
+        let done = RunReply::Done {
+            outcome: Box::new(outcome),
+            left: material.as_ref().map(|m| Box::new(m.left.clone())),
+            bulk: lengths.collect(),
+        };
+        self.sender.send(Concern::Run, &done)?;
+        drop(done);
+        let send = |bytes: &[u8]| {
+            let mut parts = bytes.chunks(BULK);
+            parts.try_for_each(|part| self.sender.send_bytes(Concern::Bulk, part))
+        };
+        if let Some(Material {
+            events, images, screen, ..
+        }) = material
+        {
+            for block in events.into_blocks() {
+                send(&block)?;
             }
+            for page in images.iter() {
+                send(page)?;
+            }
+            if let Some(picture) = screen {
+                send(picture.rgb())?;
+            }
+        }
+        for output in outputs {
+            send(&output)?;
         }
         Ok(())
     }

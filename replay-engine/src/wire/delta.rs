@@ -248,8 +248,14 @@ pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<Source>, De
 
 /// Puts bytes together from what is there and what came new, by what [`resolve`] gave.
 #[must_use]
-pub fn join(base: &[u8], sources: &[Source], new: &[u8]) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::new(), new);
+pub fn join(base: &[u8], sources: &[Source], new: Vec<u8>) -> Vec<u8> {
+    // All of it is new: it is there already.
+    if let [Source::New(count)] = sources
+        && *count == new.len()
+    {
+        return new;
+    }
+    let (mut out, mut rest) = (Vec::new(), new.as_slice());
     for source in sources {
         match source {
             Source::Base(range) => out.extend_from_slice(base.get(range.clone()).unwrap_or_default()),
@@ -282,7 +288,7 @@ mod tests {
         let new: Vec<u8> = new.concat();
         assert_eq!(new_bytes(&steps), new.len() as u64);
         let sources = resolve(from, &steps, to.len() as u64).unwrap();
-        assert_eq!(join(from, &sources, &new), to);
+        assert_eq!(join(from, &sources, new.clone()), to);
         (steps.len(), new.len())
     }
 

@@ -1,7 +1,7 @@
 //! The messages, one small enum a concern and direction. Variants are never reordered: a new one goes to the end.
 
 use crate::device::DeviceInfo;
-use crate::run::Outcome;
+use crate::run::{Left, Outcome};
 use crate::verify::{Refusal, Verified};
 use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
@@ -189,11 +189,13 @@ pub enum RunRequest {
 pub enum RunReply {
     /// How far it is, millionths.
     Progress(u32),
-    /// It is over. The outcome comes without its bulk: the recording, then each output in order, whose lengths are
-    /// `bulk`, follow as bulk frames.
+    /// It is over. The outcome comes without its bulk: the packed events, the page images and the screen's pixels that
+    /// its recording is made of, then each output in order, whose lengths are `bulk`, follow as bulk frames.
     Done {
-        /// The outcome.
+        /// The outcome, without its recording.
         outcome: Box<Outcome>,
+        /// What of the recording is small; `None` for a run that did not begin.
+        left: Option<Box<Left>>,
         /// Lengths of what follows.
         bulk: Vec<u64>,
     },

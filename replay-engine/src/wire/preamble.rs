@@ -8,9 +8,9 @@ use std::time::Instant;
 /// First bytes on every connection.
 pub const MAGIC: [u8; 8] = *b"KINEWIRE";
 /// Lowest protocol version that this code speaks.
-pub const LOWEST: u16 = 3;
+pub const LOWEST: u16 = 4;
 /// Highest protocol version that this code speaks.
-pub const HIGHEST: u16 = 3;
+pub const HIGHEST: u16 = 4;
 /// Size of a preamble.
 pub const PREAMBLE_BYTES: usize = 64;
 /// Room for the program's name and version.
@@ -213,7 +213,7 @@ mod tests {
         let p = Preamble::own(Word::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
-        assert_eq!(&bytes[..13], b"KINEWIRE\x03\x00\x03\x00\x02");
+        assert_eq!(&bytes[..13], b"KINEWIRE\x04\x00\x04\x00\x02");
         let with = |at: usize, b: u8| {
             let mut x = bytes;
             x[at] = b;

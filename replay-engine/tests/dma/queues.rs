@@ -339,5 +339,5 @@ fn a_picture_that_is_another_is_no_match() {
     let outcome = play(&compiled, &mut b);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     let screen = &outcome.effects[0];
-    assert_eq!((screen.kind.as_str(), screen.matched), ("screen", false));
+    assert_eq!((screen.kind.as_str(), screen.matched), ("screen", Some(false)));
 }

@@ -149,6 +149,11 @@ impl PageStore {
         }
     }
 
+    /// The stored images in the order of their ids, from 1 on.
+    pub fn iter(&self) -> impl Iterator<Item = &Page> {
+        (1..).map_while(|id| self.page(PageId(id)))
+    }
+
     /// The digest of a page, or `None` for an id that the store does not have.
     #[must_use]
     pub fn digest(&self, id: PageId) -> Option<Digest> {

@@ -66,14 +66,20 @@ fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
 /// Effects beside the reads: those that lack first in words, and what nobody could check.
 fn effects(ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
-    for e in o.effects.iter().filter(|e| !e.matched) {
-        let words = format!("▲ {} expected {}, was {} ({})", e.kind, e.expected, e.got, e.source);
-        told(ui, words, p.error);
+    for e in &o.effects {
+        match e.matched {
+            Some(true) => {}
+            Some(false) => {
+                let words = format!("▲ {} expected {}, was {} ({})", e.kind, e.expected, e.got, e.source);
+                told(ui, words, p.error);
+            }
+            None => told(ui, format!("! {} {}", e.kind, e.got), p.warning),
+        }
     }
     let there: Vec<&str> = o
         .effects
         .iter()
-        .filter(|e| e.matched)
+        .filter(|e| e.matched == Some(true))
         .map(|e| e.kind.as_str())
         .collect();
     if !there.is_empty() {

@@ -62,7 +62,7 @@ fn rule_1_registers() {
     };
     assert!(matches!(reason(&put(live), 1), Reason::LiveValue { register } if register == "JS1_HEAD_NEXT_LO"));
     let mut cut = first(&whole);
-    cut.plan.body.pop();
+    cut.plan.body = cut.plan.body[..cut.plan.body.len() - 1].to_vec().into();
     assert!(matches!(reason(&cut, 1), Reason::Body { .. }));
     let mut all = first(&whole);
     all.plan.allowed = vec![(0, 0x4000)];

@@ -43,7 +43,7 @@ pub(super) fn files(program: &Program) -> Vec<File> {
         File::new("rust/Cargo.toml", manifest(&program.name, depends)),
         File::new("rust/src/lib.rs", RUNNER.replace("@TITLE@", &plain(&program.title))),
         File::new("rust/src/plan.rs", tables(program)),
-        File::new("rust/src/body.bin", program.body.clone()),
+        File::new("rust/src/body.bin", program.body.to_vec()),
         File::new("rust/src/memory.bin", super::c::memory(program)),
         File::new("rust/src/images.bin", super::c::images(program)),
         File::new("rust/replay-core/Cargo.toml", manifest("replay-core", "")),

@@ -399,6 +399,24 @@ impl Board for QemuBoard {
         self.written.as_ref().map(|w| w.iter().copied().collect())
     }
 
+    fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
+        let bytes = to.len() as u64;
+        let failed = |e| BoardError::Failed(format!("window {number}, {bytes} bytes at {offset:#x}: {e:?}"));
+        let Some(last) = bytes.checked_sub(1).and_then(|n| offset.checked_add(n)) else {
+            return Ok(());
+        };
+        // Both ends are of the window, and so is what lies between them.
+        let t = self.find(number, offset, 1).map_err(failed)?;
+        self.find(number, last, 1).map_err(failed)?;
+        if !t.plain {
+            return Err(failed(DeviceError::NoSpace));
+        }
+        self.with_board(|m| {
+            m.stop_clock()?;
+            m.qtest.load(t.at, to, t.window)
+        })
+    }
+
     fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
         self.with_board(Machine::screen)
     }

@@ -1,0 +1,245 @@
+//! Expectations learned from a good run: a plan is asked to look at what a device holds, a run tells the digests, and a
+//! second run must show the same.
+//!
+//! A recording tells what a driver stored, and not what the device made of it: a 2D engine draws into the framebuffer
+//! without a store. What is there a device tells by itself, the one that somebody takes for good.
+
+use super::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MOST_WINDOW_BYTES, Plan};
+use crate::device::space;
+use crate::run::{Outcome, Verdict};
+use replay_core::{Action, Actions};
+use std::collections::BTreeMap;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::{Digest, SpaceKind};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// What a run is asked to tell, by the numbers of the plan's expectations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    numbers: Vec<usize>,
+}
+
+/// Why nothing is learned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LearnError {
+    /// There is nothing to look at.
+    #[error("the plan writes no framebuffer, the device reaches no memory, and there is no output: nothing to learn")]
+    Nothing,
+    /// A point behind the last action.
+    #[error("event {event} is behind the last of the plan, {last}")]
+    Behind {
+        /// The event.
+        event: u64,
+        /// The plan's last one.
+        last: u32,
+    },
+    /// More than is read back.
+    #[error("{bytes} bytes would be read back in all, and {MOST_WINDOW_BYTES} are the most: name fewer events")]
+    TooMuch {
+        /// How many.
+        bytes: u64,
+    },
+    /// The body cannot be read.
+    #[error("the plan's body cannot be read: {0}")]
+    Undecodable(String),
+    /// The body cannot be written.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The run is none to learn from.
+    #[error("the run is none to learn from: {0}")]
+    NotGood(String),
+    /// Two runs did not leave the same.
+    #[error("{what} was not the same in two runs: nothing is expected of what changes by itself")]
+    Changes {
+        /// What was looked at.
+        what: String,
+    },
+}
+
+/// Asks a plan to look at what the device holds behind each of `events` and at the end: framebuffer windows as far as the
+/// plan writes them, and memory that the device reaches. Outputs are looked at where they are copied out.
+///
+/// # Errors
+/// When there is nothing to look at, an event is behind the plan's last, or it would be too much.
+pub fn ask(compiled: &mut Compiled, events: &[u64]) -> Result<Asked, LearnError> {
+    let plan = &compiled.plan;
+    let mut actions = Vec::new();
+    for action in Actions::new(&plan.body) {
+        actions.push(action.map_err(|e| LearnError::Undecodable(e.to_string()))?);
+    }
+    let places = places(plan, &actions);
+    let last = actions.last().map_or(0, Action::event);
+    let mut points = Vec::new();
+    for &event in events {
+        let at = u32::try_from(event).ok().filter(|e| *e <= last);
+        points.push(at.ok_or(LearnError::Behind { event, last })?);
+    }
+    points.sort_unstable();
+    points.dedup();
+    let bytes: u64 = places.iter().map(Effect::bytes).sum();
+    let bytes = bytes.saturating_mul(points.len() as u64 + 1);
+    if bytes > MOST_WINDOW_BYTES {
+        return Err(LearnError::TooMuch { bytes });
+    }
+    let first = plan.expectations.len();
+    let mut effects: Vec<(Option<u32>, Effect)> = Vec::new();
+    for at in points.iter().copied().map(Some).chain([None]) {
+        effects.extend(places.iter().map(|p| (at, p.clone())));
+    }
+    effects.extend(plan.outputs.iter().map(|o| {
+        let (name, digest) = (o.name.clone(), Digest::default());
+        (None, Effect::Output { name, digest })
+    }));
+    if effects.is_empty() {
+        return Err(LearnError::Nothing);
+    }
+    // The looks of a point stand behind its last action.
+    let mut body = BodyBuilder::new();
+    let mut looks = (first..)
+        .zip(&effects)
+        .filter_map(|(n, (at, _))| Some(((*at)?, n as u32)))
+        .peekable();
+    for action in &actions {
+        while let Some((event, expectation)) = looks.next_if(|(at, _)| *at < action.event()) {
+            body.push(&Action::Check { event, expectation })?;
+        }
+        body.push(action)?;
+    }
+    for (event, expectation) in looks {
+        body.push(&Action::Check { event, expectation })?;
+    }
+    let numbers = (first..first + effects.len()).collect();
+    let plan = &mut compiled.plan;
+    (plan.body, plan.actions) = body.finish();
+    plan.budgets.actions = plan.budgets.actions.max(plan.actions);
+    plan.expectations
+        .extend(effects.into_iter().map(|(_, effect)| Expectation {
+            effect,
+            source: "a run that is to tell it".to_owned(),
+        }));
+    Ok(Asked { numbers })
+}
+
+/// What can be looked at: each framebuffer window from its start to the end of the page that the plan writes last, and the
+/// memory that the device reaches.
+fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
+    let mut ends: BTreeMap<u8, u64> = BTreeMap::new();
+    for action in actions {
+        if let Action::Write {
+            space: number,
+            offset,
+            width,
+            ..
+        } = action
+            && *number != space::REGISTERS
+        {
+            let end = ends.entry(*number).or_default();
+            *end = offset.saturating_add(u64::from(*width)).max(*end);
+        }
+    }
+    let framebuffers = plan.windows.iter().filter(|w| w.kind == SpaceKind::Framebuffer);
+    let mut places: Vec<Effect> = framebuffers
+        .filter_map(|w| {
+            let end = ends.get(&w.number)?.checked_next_multiple_of(PAGE)?;
+            Some(Effect::Window {
+                number: w.number,
+                offset: 0,
+                bytes: end.min(w.bytes),
+                digest: Digest::default(),
+            })
+        })
+        .collect();
+    if plan.masters && plan.used_pages > 0 {
+        places.push(Effect::Memory {
+            offset: 0,
+            bytes: plan.used_pages.saturating_mul(PAGE),
+            digest: Digest::default(),
+        });
+    }
+    places
+}
+
+impl Effect {
+    /// Bytes of a window or of memory that it is of.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Window { bytes, .. } | Self::Memory { bytes, .. } => *bytes,
+            Self::Screen { .. } | Self::Interrupts { .. } | Self::Output { .. } => 0,
+        }
+    }
+
+    fn expect(&mut self, seen: Digest) {
+        match self {
+            Self::Window { digest, .. } | Self::Memory { digest, .. } | Self::Output { digest, .. } => *digest = seen,
+            Self::Screen { rgb, .. } => *rgb = seen,
+            Self::Interrupts { .. } => {}
+        }
+    }
+}
+
+impl Asked {
+    /// Puts into the plan what a run saw, as expectations of the source `from`; and what the screen showed, where nothing
+    /// is expected of it yet.
+    ///
+    /// # Errors
+    /// When the run is not good apart from what was asked, or could not look at something.
+    pub fn learn(&self, compiled: &mut Compiled, outcome: &Outcome, from: &str) -> Result<(), LearnError> {
+        let not = |why: String| Err(LearnError::NotGood(why));
+        if let Some(why) = &outcome.failure {
+            return not(why.clone());
+        }
+        if outcome.divergence_count > 0 {
+            return not(format!("{} reads were not as recorded", outcome.divergence_count));
+        }
+        let plan = &mut compiled.plan;
+        for (number, seen) in outcome.effects.iter().enumerate() {
+            match (self.numbers.contains(&number), seen.matched, seen.digest) {
+                (false, Some(false), _) => {
+                    return not(format!("{}: {} expected, {}", seen.kind, seen.expected, seen.got));
+                }
+                (false, ..) => {}
+                (true, _, Some(digest)) => {
+                    if let Some(e) = plan.expectations.get_mut(number) {
+                        e.effect.expect(digest);
+                        from.clone_into(&mut e.source);
+                    }
+                }
+                (true, _, None) => return not(format!("{}: {}", seen.kind, seen.got)),
+            }
+        }
+        let screen = |e: &Expectation| matches!(e.effect, Effect::Screen { .. });
+        if !plan.expectations.iter().any(screen)
+            && let Ok(left) = trace_core::container::from_bytes(outcome.recording.clone())
+            && let Ok(Some(picture)) = left.expected_screen()
+        {
+            plan.expectations.push(Expectation {
+                effect: Effect::screen(&picture),
+                source: from.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Holds a second run against what was learned.
+    ///
+    /// # Errors
+    /// The first effect that was another one, or that the run was not good for another reason.
+    pub fn hold(&self, again: &Outcome) -> Result<(), LearnError> {
+        if let Some(e) = again.effects.iter().find(|e| e.matched == Some(false)) {
+            let when = e
+                .event
+                .map_or_else(|| "at the end".to_owned(), |e| format!("behind event {e}"));
+            let what = format!("{}, {}, {when},", e.kind, e.expected);
+            return Err(LearnError::Changes { what });
+        }
+        if again.verdict != Verdict::Match {
+            let why = again
+                .failure
+                .clone()
+                .unwrap_or_else(|| "its second run diverged".to_owned());
+            return Err(LearnError::NotGood(why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Expectations learned from a good run: what a 2D engine draws and a device writes is in no recording, and a plan that
+//! learned it on one device diverges where it lacks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::Value;
+use std::path::Path;
+use whole_program_tests::{recordings, root, run};
+
+fn qemu() -> bool {
+    let there = ["/usr/bin", "/usr/local/bin"]
+        .iter()
+        .any(|f| Path::new(f).join("qemu-system-x86_64").exists());
+    if !there {
+        println!("skipped: no QEMU (qemu-system-x86)");
+    }
+    there
+}
+
+/// Effects by kind, whether they were there, and the event behind which they were looked at.
+fn effects(told: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
+    let all = told["effects"].as_array().unwrap().iter();
+    all.map(|e| {
+        let kind = e["kind"].as_str().unwrap().to_owned();
+        (kind, e["matched"].as_bool(), e["event"].as_u64())
+    })
+    .collect()
+}
+
+#[test]
+fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
+    if !qemu() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    // The plan by hand, without what it expects of memory.
+    let text = std::fs::read_to_string(root().join("sample-traces/edu.plan.txt")).unwrap();
+    let bare: Vec<&str> = text
+        .lines()
+        .filter(|l| !l.starts_with("expect ") && !l.contains(" check "))
+        .collect();
+    std::fs::write(at("bare.txt"), bare.join("\n") + "\n").unwrap();
+    let learned = at("learned.txt");
+    let bare = at("bare.txt");
+    let ended = run([
+        "replay",
+        &bare,
+        "--on",
+        "qemu:edu",
+        "--learn",
+        &learned,
+        "--look-at",
+        "29",
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let memory = |event| ("memory".to_owned(), Some(true), event);
+    let output = ("output".to_owned(), Some(true), None);
+    assert_eq!(effects(&ended.json()), [memory(Some(29)), memory(None), output]);
+    // It is a plan like any other.
+    let ended = run(["replay", &learned, "--on", "qemu:edu", "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let text = std::fs::read_to_string(&learned).unwrap();
+    assert!(text.contains("from \"a run on qemu:edu that was good\""));
+    // Half of it sent back: all reads are as before, and what memory holds is not.
+    let edited: Vec<String> = text
+        .lines()
+        .filter(|l| !l.starts_with("counts "))
+        .map(|l| l.replace("33 write 0 0x90 8 0x800", "33 write 0 0x90 8 0x400"))
+        .collect();
+    std::fs::write(at("half.txt"), edited.join("\n") + "\n").unwrap();
+    let half = at("half.txt");
+    let ended = run(["replay", &half, "--on", "qemu:edu", "--json"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let told = ended.json();
+    assert_eq!(
+        (&told["outcome"], &told["divergence_count"]),
+        (&"diverged".into(), &0.into())
+    );
+    let missed: Vec<_> = effects(&told).into_iter().filter(|e| e.1 != Some(true)).collect();
+    let lacks = |kind: &str| (kind.to_owned(), Some(false), None);
+    assert_eq!(missed, [lacks("memory"), lacks("output")]);
+    // Nothing is learned from a run that is not good, and no file is left.
+    let none = at("none.txt");
+    let args = ["replay", &half, "--on", "qemu:edu", "--learn", &none];
+    run(args).assert_refused("the run is none to learn from");
+    assert!(!Path::new(&none).exists());
+    let args = ["replay", &bare, "--on", "qemu:edu", "--learn", &none, "--look-at", "99"];
+    run(args).assert_refused("behind the last of the plan");
+}
+
+#[test]
+fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() {
+    let (Some(recordings), true) = (recordings(), qemu()) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let log = recordings.join("mmiotrace/rv100-radeonfb.txt.gz").display().to_string();
+    let device = "qemu:ati-vga,model=rv100";
+    let learned = at("learned.txt");
+    let ended = run([
+        "replay",
+        &log,
+        "--on",
+        device,
+        "--learn",
+        &learned,
+        "--look-at",
+        "300000",
+        "--json",
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let kinds = |told: &Value| -> Vec<(String, Option<u64>)> {
+        effects(told)
+            .into_iter()
+            .map(|(kind, _, event)| (kind, event))
+            .collect()
+    };
+    let window = |event| ("window".to_owned(), event);
+    assert_eq!(
+        kinds(&ended.json()),
+        [window(Some(300_000)), window(None), ("screen".to_owned(), None)]
+    );
+    // Without the eight writes that tell the engine where and what to draw, all reads are as recorded.
+    let text = std::fs::read_to_string(&learned).unwrap();
+    let engine = |l: &&str| {
+        let mut words = l.split(' ').skip(1);
+        words.next() == Some("write")
+            && words.next() == Some("0")
+            && words.next().is_some_and(|o| o.starts_with("0x14"))
+    };
+    assert_eq!(text.lines().filter(engine).count(), 8);
+    let without: Vec<&str> = text
+        .lines()
+        .filter(|l| !engine(l) && !l.starts_with("counts "))
+        .collect();
+    std::fs::write(at("without.txt"), without.join("\n") + "\n").unwrap();
+    let without = at("without.txt");
+    let ended = run(["replay", &without, "--on", device, "--json"]);
+    assert_eq!(
+        ended.code,
+        Some(1),
+        "{} {}",
+        ended.err,
+        ended.out.chars().take(2000).collect::<String>()
+    );
+    let told = ended.json();
+    assert_eq!(told["outcome"], "diverged");
+    assert_eq!(told["reads_compared"], told["reads_matched"], "no read tells");
+    let missed: Vec<_> = effects(&told).into_iter().filter(|e| e.1 != Some(true)).collect();
+    let lacks = |kind: &str| (kind.to_owned(), Some(false), None);
+    assert!(
+        missed.contains(&lacks("window")) && missed.contains(&lacks("screen")),
+        "{missed:?}"
+    );
+    // The whole plan is good on the device that it learned on.
+    let ended = run(["replay", &learned, "--on", device, "--json"]);
+    assert_eq!((ended.code, &ended.json()["outcome"]), (Some(0), &"match".into()));
+}
