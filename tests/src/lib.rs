@@ -8,6 +8,7 @@
 
 pub mod board;
 pub mod monitor;
+pub mod virtio_gpu;
 
 use serde_json::Value;
 use std::ffi::OsStr;

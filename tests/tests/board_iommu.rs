@@ -13,13 +13,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use trace_core::progress::Progress;
 use trace_core::screen::Picture;
 use whole_program_tests::board::{Arch, Board, Setup};
-use whole_program_tests::{recordings, root};
+use whole_program_tests::{recordings, root, virtio_gpu};
 
 /// Memory of the x86-64 board that its kernel leaves alone, within the 28 bits that edu reaches.
 const SPARE: u64 = 0x800_0000;
+/// Megabytes of a board that has this memory, and of one whose four devices have memory of their own beside a long run.
+const ENOUGH: u32 = 256;
 const KEPT: &str = "iomem=relaxed memmap=2M$0x8000000";
 
 fn on(board: &Board, number: u8) -> String {
@@ -86,23 +87,15 @@ fn edu_plays(board: &Board, number: u8) {
 
 /// The recording of virtio-gpu draws its picture.
 fn virtio_draws(board: &Board, number: u8) {
-    // The agent has no way to read what this device shows, and so cannot say that it shows it: QEMU can.
-    let file = sample("qemu/virtio-gpu.kine");
-    let told = replays(board, number, &file, 1);
-    let effects = told["effects"].as_array().unwrap().iter();
-    let missed: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();
-    assert_eq!(missed.len(), 1, "{missed:?}");
-    assert_eq!(missed[0]["got"], "the device has no screen");
-    let recording = trace_core::import::open(&file, &Progress::new()).unwrap();
-    let drawn = recording.expected_screen().unwrap().unwrap();
-    let shown = board.screendump(number.into());
-    assert!(shown == drawn, "the picture that QEMU shows is another one");
+    virtio_gpu::draws(board, number, &on(board, number), |plan| {
+        replays(board, number, plan, 0)
+    });
 }
 
 #[test]
 fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     // Huge pages are for the one that goes round the IOMMU; the others take none.
-    let setup = Setup::new(Arch::X86_64).with_iommu().hugepages(2);
+    let setup = Setup::new(Arch::X86_64).memory(ENOUGH).with_iommu().hugepages(2);
     let setup = setup
         .device("edu")
         .device("virtio-gpu-pci,vectors=0,iommu_platform=on")
@@ -269,7 +262,8 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     // Without an IOMMU the same accesses write: what is tried is what it seems.
     let folder = TempDir::new().unwrap();
     let mark = format!("devmem {SPARE:#x} 32 0x11223344");
-    let Some(board) = Setup::new(Arch::X86_64).device("edu").kernel(KEPT).boot() else {
+    let setup = Setup::new(Arch::X86_64).memory(ENOUGH).device("edu").kernel(KEPT);
+    let Some(board) = setup.boot() else {
         return;
     };
     board.pair();
@@ -294,7 +288,11 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     );
     drop(board);
 
-    let setup = Setup::new(Arch::X86_64).with_iommu().device("edu").kernel(KEPT);
+    let setup = Setup::new(Arch::X86_64)
+        .memory(ENOUGH)
+        .with_iommu()
+        .device("edu")
+        .kernel(KEPT);
     let Some(board) = setup.boot() else { return };
     board.pair();
     let ended = wild(&board, &[]);

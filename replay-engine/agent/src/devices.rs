@@ -10,9 +10,11 @@ use replay_engine::device::platform::{self, PlatformBoard};
 use replay_engine::device::qemu::{self, QemuBoard};
 use replay_engine::device::{Board, free_memory};
 use replay_engine::serve::Factory;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::cell::{Cell, OnceCell};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The verb of the process that makes devices quiet when the agent ends.
 pub const GUARD: &str = "guard";
@@ -150,6 +152,11 @@ pub fn of_this_machine() -> Vec<String> {
 /// # Errors
 /// When a device could not be made quiet or given back.
 pub fn keep_guard() -> Result<()> {
+    // What ends programs by name, or all of a service, ends the agent, and this has to outlive it: the pipe tells when.
+    let heed = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&heed)).context("signals of the guard of devices")?;
+    }
     let wrong = guard::keep(std::io::stdin().lock(), &Host::this());
     match wrong.is_empty() {
         true => Ok(()),

@@ -22,10 +22,14 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(15);
 /// Bytes that are kept between replays where nobody says how many: a small board needs its memory for runs.
 fn cache() -> usize {
     const MOST: usize = 512 << 20;
+    const SMALL_KIB: usize = 256 << 10;
     let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = told.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
-    kib.map_or(MOST, |kib| (kib.saturating_mul(1 << 10) / 8).min(MOST))
+    // A plan that is kept from before, and one that arrives, lie there together: on the smallest boards there is no room
+    // for both, and sending one again costs less than a run that finds no memory.
+    let part = |kib: usize| if kib < SMALL_KIB { 32 } else { 8 };
+    kib.map_or(MOST, |kib| (kib.saturating_mul(1 << 10) / part(kib)).min(MOST))
 }
 
 /// Serves devices until the process is ended.

@@ -297,3 +297,38 @@ fn an_agent_without_a_device_that_opens_says_why_of_each_and_exits_with_2() {
         assert!(told.contains(words), "{told}");
     }
 }
+
+/// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe does.
+#[test]
+fn the_guard_of_devices_outlives_what_asks_programs_to_end() {
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
+        .arg("guard")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let caught = |id: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    // Signals 1, 2 and 15, once it is up.
+    let heeded = 1 | 1 << 1 | 1 << 14;
+    let started = Instant::now();
+    while caught(guard.id()) & heeded != heeded {
+        assert!(started.elapsed() < LIMIT, "the guard heeds no signals");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for signal in ["-HUP", "-INT", "-TERM"] {
+        let sent = Command::new("kill")
+            .args([signal, &guard.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(guard.try_wait().unwrap().is_none(), "a signal ended the guard");
+    drop(guard.stdin.take());
+    assert!(guard.wait().unwrap().success());
+}

@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn each_store_comes_behind_the_one_before_where_a_device_may_look() {
-        let mut m = Memory::at(0x10_0000, Mapping::plain(4 * PAGE_SIZE as u64).unwrap());
+        let mut m = Memory::at(0x10_0000, Mapping::memory(4 * PAGE_SIZE as u64).unwrap());
         let stores = |m: &mut Memory| {
             let before = m.orders;
             m.write(0x1000, 8, 1).unwrap();

@@ -1,0 +1,65 @@
+//! The sample recording of virtio-gpu, played on a board: what it draws is seen by QEMU while the run waits at its end.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests: it fails in words")]
+
+use crate::board::Board;
+use crate::root;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+use trace_core::progress::Progress;
+
+/// A plan's text with 10 s behind its last action.
+fn with_a_pause(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        match line.strip_prefix("counts actions ").and_then(|l| l.split_once(' ')) {
+            Some((actions, rest)) => {
+                let actions: u64 = actions.parse().unwrap();
+                out.push_str(&format!("counts actions {} {rest}\n", actions + 1));
+            }
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    let last = text.lines().last().and_then(|l| l.split(' ').next()).unwrap();
+    format!("{out}{last} pause 10000000000\n")
+}
+
+/// Plays the recording as a plan that waits at its end, and looks at what QEMU shows meanwhile: the agent has no way to
+/// read what this device shows, and so cannot say that it shows it; behind the run the device is reset. `number`: the
+/// device's place on the board; `device`: its name; `replay`: plays a file there and gives what it told.
+///
+/// # Panics
+/// When the picture is another one, is still there behind the run, or the outcome is not what it must be.
+pub fn draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Path) -> Value + Sync) {
+    let folder = tempfile::tempdir().unwrap();
+    let waiting = folder.path().join("virtio-gpu.txt");
+    let recorded = root().join("sample-traces/qemu/virtio-gpu.kine");
+    let printed = board.kinescope(&["plan", recorded.to_str().unwrap(), "--on", device, "--text"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    std::fs::write(&waiting, with_a_pause(&printed.out)).unwrap();
+    let recording = trace_core::import::open(&recorded, &Progress::new()).unwrap();
+    let drawn = recording.expected_screen().unwrap().unwrap();
+    let shows = || board.screendump(number.into()) == drawn;
+    let (told, shown) = std::thread::scope(|scope| {
+        let run = scope.spawn(|| replay(&waiting));
+        let mut shown = false;
+        while !run.is_finished() && !shown {
+            shown = shows();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        (run.join().unwrap(), shown)
+    });
+    assert!(shown, "the picture that QEMU shows is another one");
+    assert!(!shows(), "the device still shows what it was told to");
+    assert_eq!(told["outcome"], "match");
+    let effects = told["effects"].as_array().unwrap().iter();
+    let others: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();
+    assert_eq!(others.len(), 1, "{others:?}");
+    assert_eq!(
+        (&others[0]["kind"], &others[0]["matched"]),
+        (&"screen".into(), &Value::Null)
+    );
+    let why = others[0]["got"].as_str().unwrap();
+    assert!(why.starts_with("not checked: "), "{why}");
+}
