@@ -242,7 +242,7 @@ fn plan(body: &[u8]) -> Plan {
         allowed: Vec::new(),
         buffers: Vec::new(),
         images: vec![[7; 32]],
-        body: body.to_vec(),
+        body: body.to_vec().into(),
         ..Plan::empty(PLAN_VERSION)
     }
 }

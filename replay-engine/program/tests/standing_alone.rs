@@ -512,7 +512,7 @@ fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
-    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at));
+    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at, None));
     let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
     // The status of an address space at work on a command, which the software GPU never shows for long.
     let target = SoftwareMali::new(Model::G71).info();
