@@ -275,7 +275,9 @@ impl Work<'_, '_> {
             for n in 0..c.len {
                 // Aligned by what they access, two may turn out to be equal all the same.
                 let (i, j) = (to_a + n, to_b + n);
-                let equal = self.a.1.tokens.get(i) == self.b.1.tokens.get(j) || self.relocated(i, j);
+                let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j)
+                    || self.items(i, j).is_some_and(|(x, y)| x.value == y.value);
+                let equal = alike || self.relocated(i, j);
                 self.push(if equal { Become::Equal } else { Become::Changed }, i, j, 1);
             }
             (from_a, from_b) = (to_a + c.len, to_b + c.len);

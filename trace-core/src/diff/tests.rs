@@ -597,3 +597,24 @@ fn an_alignment_leads_from_one_recording_to_the_other() {
     assert!(aligned.next_difference(Which::A, 4).is_none());
     assert_eq!(aligned.previous_difference(Which::A, 6).unwrap().what, Become::Changed);
 }
+
+/// What is written is the same even where on one side it is half of a root, and on the other none.
+#[test]
+fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
+    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    let with_root = |root: u64| {
+        let mut r = recording(&[(true, 0x2400, 0)], &[]);
+        r.facts.address_spaces = vec![AddressSpace {
+            number: 0,
+            format: MmuFormat::MaliLpae,
+            root: PhysAddr(root),
+            memattr: 0,
+            transcfg: 0,
+        }];
+        r
+    };
+    let (a, b) = (with_root(0x5000), with_root(0x1_0000_0000));
+    let d = diff(&a, &b);
+    assert_eq!((d.events.equal, d.events.changed, d.events.relocated), (1, 0, 0));
+    assert_eq!(diff(&b, &a), d.swapped());
+}
