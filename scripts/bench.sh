@@ -41,7 +41,7 @@ measure() {
 }
 
 load before
-for name in ${1:-import open page_tables screen per_action compute trace size software_mali}; do
+for name in ${1:-import open page_tables screen diff per_action compute trace size software_mali}; do
     echo "== $name"
     measure "$name"
 done
