@@ -250,7 +250,7 @@ fn trace_back(fronts: &[Vec<isize>], n: isize, m: isize) -> Vec<Common> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     /// The number of common steps of an alignment, which must be whole and in order.
-    fn common(a: &[u8], b: &[u8], found: &Alignment) -> usize {
+    pub(in crate::diff) fn common<T: PartialEq + std::fmt::Debug>(a: &[T], b: &[T], found: &Alignment) -> usize {
         let (mut i, mut j, mut both) = (0, 0, 0);
         for s in found.steps((a.len(), b.len())) {
             match s {

@@ -261,27 +261,9 @@ fn rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::align::Step;
+    use super::super::align::tests::common;
     use super::*;
     use proptest::prelude::*;
-
-    /// The number of common elements of an alignment, which must be whole, in order and true.
-    fn common(a: &[u64], b: &[u64], found: &Alignment) -> usize {
-        let (mut i, mut j, mut both) = (0, 0, 0);
-        for s in found.steps((a.len(), b.len())) {
-            match s {
-                Step::Both(x, y) => {
-                    assert_eq!((x, y), (i, j));
-                    assert_eq!(a[x], b[y]);
-                    (i, j, both) = (i + 1, j + 1, both + 1);
-                }
-                Step::A(_) => i += 1,
-                Step::B(_) => j += 1,
-            }
-        }
-        assert_eq!((i, j), (a.len(), b.len()));
-        both
-    }
 
     /// A sequence in which nothing repeats, or, where `different` is small, much does.
     fn sequence(length: usize, different: u64, seed: u64) -> Vec<u64> {
