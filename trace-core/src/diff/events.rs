@@ -6,10 +6,11 @@ use super::anchors::align_long;
 use super::host_writes::Course as Courses;
 use super::moved::{self, Moved};
 use super::relocation::Relocations;
+use super::rules::Rules;
 use super::stream::{self, Item, Key, Names, Rule, Side, Stream};
 use super::{EventDiff, EventDifference, JobPair, MOST, OneSided, RegisterDiff};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, Recording};
+use crate::recording::{Access, EventKind, Recording};
 use crate::registers::{RegisterMap, Role};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,7 +40,7 @@ impl Compared {
 }
 
 /// Compares the events of two recordings.
-pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<Compared, Cancelled> {
+pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<Compared, Cancelled> {
     let map_of = |r: &Recording| RegisterMap::for_recording(r);
     let map = map_of(a).or_else(|| map_of(b));
     let (names_a, names_b) = Names::of(a, b);
@@ -48,12 +49,12 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
     let mut one_sided = Vec::new();
     for (((kind, x), y), both) in stream::SEEN_BY_SOME.into_iter().zip(seen_a).zip(seen_b).zip(&mut both) {
         *both = x > 0 && y > 0;
-        if !*both && x + y > 0 {
+        if !*both && x + y > 0 && rules.compares(kind) {
             one_sided.push(OneSided { kind, a: x, b: y });
         }
     }
-    let side_a = Side::new(a, map, names_a, both);
-    let side_b = Side::new(b, map, names_b, both);
+    let side_a = Side::new(a, map, names_a, both, rules);
+    let side_b = Side::new(b, map, names_b, both, rules);
     let (of_a, of_b) = rayon::join(|| stream::read(&side_a, progress), || stream::read(&side_b, progress));
     let (of_a, of_b) = (of_a?, of_b?);
     // Where several alignments are as good, which one is found depends on which side is first. It is always the same
@@ -484,7 +485,13 @@ impl Work<'_, '_> {
         let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
         let entry = registers.entry(offset).or_insert_with(|| {
             let known = part.map(|p| p.register);
-            let (v, w) = (x.map(|x| in_place(x.1.value)), y.map(|y| in_place(y.1.value)));
+            // A field that is not compared is no difference, also where another one is.
+            let compared = match self.a.0.rule(&one) {
+                Rule::Bits(bits) => bits,
+                _ => u64::MAX,
+            };
+            let value = |side: Option<(u64, Access)>| side.map(|s| in_place(s.1.value & compared));
+            let (v, w) = (value(x), value(y));
             let mut fields = Vec::new();
             if let (Some(r), true) = (known, v.is_some() && w.is_some()) {
                 for field in &r.layout.fields {
@@ -496,9 +503,8 @@ impl Work<'_, '_> {
                 }
             }
             if fields.is_empty() {
-                let text = |value: Option<(u64, crate::recording::Access)>| {
-                    value.map(|v| format!("{:#x}", v.1.value)).unwrap_or_default()
-                };
+                let text =
+                    |value: Option<(u64, Access)>| value.map(|v| format!("{:#x}", v.1.value)).unwrap_or_default();
                 fields.push(("value".into(), text(x), text(y)));
             }
             RegisterDiff {

@@ -3,11 +3,12 @@
 //! A recorder tells a page's bytes that changed, so one write may be cut into other pieces on either side: it is the
 //! bytes that are compared, not the rows.
 
+use super::rules::Rules;
 use super::{HostWriteDiff, HostWriteDifference, JobPair, MOST, spaces};
 use crate::PAGE_SIZE;
 use crate::mmu;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{FrameRole, GpuVa, HostWriteRow, MemoryView, Page, Recording};
+use crate::recording::{EventKind, FrameRole, GpuVa, HostWriteRow, MemoryView, Page, Recording};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -214,6 +215,7 @@ pub(super) fn diff(
     a: &Recording,
     b: &Recording,
     courses: &[Course],
+    rules: &Rules,
     progress: &Progress,
 ) -> Result<HostWriteDiff, Cancelled> {
     let physical = a.facts.address_spaces.is_empty() || b.facts.address_spaces.is_empty();
@@ -221,9 +223,11 @@ pub(super) fn diff(
         physical,
         ..HostWriteDiff::default()
     };
-    if a.events.host_writes.is_empty() && b.events.host_writes.is_empty() {
+    let none = a.events.host_writes.is_empty() && b.events.host_writes.is_empty();
+    if none || !rules.compares(EventKind::HostWrite) {
         return Ok(out);
     }
+    let ignored = rules.not_by_byte(a).joined(rules.not_by_byte(b));
     let pairs = spaces::pairs(a, b);
     let of_a = pairs.iter().filter_map(|p| Some((p.number, p.a?)));
     let of_b = pairs.iter().filter_map(|p| Some((p.number, p.b?)));
@@ -240,17 +244,20 @@ pub(super) fn diff(
         for at in all {
             let (p, q) = (x.pages.get(&at), y.pages.get(&at));
             let had = (one.page(&view_a, at), two.page(&view_b, at));
-            page(&mut out, c.job, at, (p, q), had);
+            let left_out = ignored.within(at.0, at.1, PAGE_SIZE as u64);
+            page(&mut out, c.job, at, &left_out, (p, q), had);
         }
     }
     Ok(out)
 }
 
-/// Compares what both sides wrote to a page. `had`: the page as it stands behind the course of the job.
+/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `had`: the page as it
+/// stands behind the course of the job.
 fn page(
     out: &mut HostWriteDiff,
     job: JobPair,
     at: At,
+    left_out: &[Range<u64>],
     (a, b): (Option<&Written>, Option<&Written>),
     had: (Option<&Page>, Option<&Page>),
 ) {
@@ -260,6 +267,10 @@ fn page(
         let (x, y) = (a.and_then(|w| w.at(n)), b.and_then(|w| w.at(n)));
         let what = match (x, y) {
             (None, None) => Byte::Same,
+            _ if left_out.iter().any(|r| r.contains(&(n as u64))) => {
+                out.uncompared += u64::from(x.is_some()) + u64::from(y.is_some());
+                Byte::Same
+            }
             (Some((v, _)), Some((w, _))) if v == w => {
                 out.same += 1;
                 Byte::Same

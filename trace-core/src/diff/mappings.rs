@@ -3,10 +3,13 @@
 //! Where a page lies in physical memory is not compared: every run has its own memory, and what lies at an address is
 //! compared with the pages.
 
+use super::rules::Rules;
 use super::{MOST, MappedAs, MappingDiff, MappingDifference, spaces};
+use crate::memory::GpuMemoryView;
 use crate::mmu::{self, Found, Leaf, PAGE_BYTES, Scan};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// Tables and leaves passed between two looks at whether the work was cancelled.
@@ -61,9 +64,29 @@ fn add(runs: &mut Vec<Run>, leaf: &Leaf) {
     }
 }
 
-/// Compares what is mapped, one pair of address spaces after another.
-pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<MappingDiff, Cancelled> {
+/// Pages that lie at one address in the first recording and at another in the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MovedRun {
+    /// Number of the address space.
+    pub number: u8,
+    pub a: u64,
+    pub b: u64,
+    pub pages: u64,
+}
+
+/// Compares what is mapped, one pair of address spaces after another. Also tells what was moved.
+pub(super) fn diff(
+    a: &Recording,
+    b: &Recording,
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<(MappingDiff, Vec<MovedRun>), Cancelled> {
     let mut out = MappingDiff::default();
+    let mut all_moved = Vec::new();
+    if !rules.compares_mappings() {
+        return Ok((out, all_moved));
+    }
+    let ignored = rules.memory(a).joined(rules.memory(b));
     for pair in spaces::pairs(a, b) {
         let (mut in_a, mut in_b) = (runs(a, pair.a, progress)?, runs(b, pair.b, progress)?);
         let format = |r: &Recording, i: Option<usize>| Some(r.facts.address_spaces.get(i?)?.format);
@@ -73,56 +96,157 @@ pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<
                 run.to.bits = 0;
             }
         }
-        compare(pair.number, &in_a, &in_b, &mut out);
+        let (same, mut differ) = compare(pair.number, &in_a, &in_b);
+        out.same += same;
+        differ.retain(|d| {
+            let left_out = ignored.within(d.address_space, d.va.0, d.pages.saturating_mul(PAGE_BYTES));
+            !left_out.contains(&(0..d.pages.saturating_mul(PAGE_BYTES)))
+        });
+        let moved = moved((a, pair.a), (b, pair.b), pair.number, &differ, progress)?;
+        let to: HashMap<u64, u64> = moved.iter().map(|m| (m.a, m.b)).collect();
+        let from: HashSet<u64> = moved.iter().map(|m| m.b).collect();
+        for d in differ {
+            note(d, &to, &from, &mut out);
+        }
+        all_moved.extend(moved);
     }
-    Ok(out)
+    Ok((out, all_moved))
 }
 
-/// Goes along both lists at once, from border to border of their runs.
-fn compare(address_space: u8, a: &[Run], b: &[Run], out: &mut MappingDiff) {
-    let own = out.list.len();
+/// Goes along both lists at once, from border to border of their runs: how many pages are the same, and the pieces that
+/// differ, those that go on with one another joined.
+fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifference>) {
+    let (mut same, mut differ) = (0, Vec::<MappingDifference>::new());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut at = 0;
     loop {
         let (x, y) = (a.peek().copied().copied(), b.peek().copied().copied());
         let Some(start) = [x, y].into_iter().flatten().map(|r| r.va.max(at)).min() else {
-            return;
+            return (same, differ);
         };
         // The next border: where a run that is here ends, or one that is not here begins.
         let border = |r: &Run| if r.va <= start { r.end } else { r.va };
         let end = [x, y].iter().flatten().map(border).min().unwrap_or(start);
         let here = |r: Option<Run>| r.filter(|r| r.va <= start).map(|r| r.to);
-        let difference = MappingDifference {
+        let d = MappingDifference {
             address_space,
             va: GpuVa(start),
             pages: end.saturating_sub(start) / PAGE_BYTES,
             a: here(x),
             b: here(y),
+            moved_to: None,
         };
-        note(difference, own, out);
+        if d.a == d.b {
+            same += d.pages;
+        } else {
+            match differ.last_mut() {
+                Some(last) if last.end() == d.va && (last.a, last.b) == (d.a, d.b) => last.pages += d.pages,
+                _ => differ.push(d),
+            }
+        }
         at = end;
         a.next_if(|r| r.end <= at);
         b.next_if(|r| r.end <= at);
     }
 }
 
-/// Counts a piece, and lists it where the sides differ: with the one before it where it goes on with that. Those
-/// before `own` in the list are of other address spaces.
-fn note(d: MappingDifference, own: usize, out: &mut MappingDiff) {
-    let count = match (d.a, d.b) {
-        (Some(x), Some(y)) if x == y => {
-            out.same += d.pages;
-            return;
+/// What a run of pages is apart from where it is: how many, how mapped, and a digest of its contents.
+type Likeness = (u64, MappedKey, Option<[u8; 32]>);
+type MappedKey = (String, u8, u64);
+
+/// What only one side maps and the other maps alike elsewhere: the same number of pages with the same rights and the
+/// same contents. Pages without contents, or with zeros alone, say nothing of themselves: they go together where no
+/// other run of the same size and rights is alone on either side.
+fn moved(
+    a: (&Recording, Option<usize>),
+    b: (&Recording, Option<usize>),
+    number: u8,
+    differ: &[MappingDifference],
+    progress: &Progress,
+) -> Result<Vec<MovedRun>, Cancelled> {
+    let alone = |of_a: bool| {
+        differ
+            .iter()
+            .filter(move |d| d.a.is_some() == of_a && d.b.is_some() != of_a)
+    };
+    if alone(true).next().is_none() || alone(false).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut of_b: HashMap<Likeness, Vec<u64>> = HashMap::new();
+    for d in alone(false) {
+        of_b.entry(likeness(b, d, progress)?).or_default().push(d.va.0);
+    }
+    let mut of_a: HashMap<Likeness, Vec<u64>> = HashMap::new();
+    for d in alone(true) {
+        of_a.entry(likeness(a, d, progress)?).or_default().push(d.va.0);
+    }
+    let mut out = Vec::new();
+    for (like, from) in of_a {
+        let Some(to) = of_b.get(&like) else { continue };
+        // With contents that tell nothing only what there is one of is sure.
+        if like.2.is_none() && (from.len() > 1 || to.len() > 1) {
+            continue;
         }
+        let pairs = from.iter().zip(to);
+        out.extend(pairs.map(|(a, b)| MovedRun {
+            number,
+            a: *a,
+            b: *b,
+            pages: like.0,
+        }));
+    }
+    out.sort_unstable_by_key(|m| m.a);
+    Ok(out)
+}
+
+fn likeness(
+    (recording, space): (&Recording, Option<usize>),
+    d: &MappingDifference,
+    progress: &Progress,
+) -> Result<Likeness, Cancelled> {
+    let to = d.a.or(d.b);
+    let key = to.map_or((String::new(), 0, 0), |t| (t.rights.to_string(), t.attr_index, t.bits));
+    let mut contents = None;
+    if let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) {
+        let memory = GpuMemoryView::new(recording.memory.last(), space);
+        let (mut hasher, mut tells) = (blake3::Hasher::new(), false);
+        for page in 0..d.pages {
+            if page.is_multiple_of(CHECK_EVERY) {
+                progress.check()?;
+            }
+            let at = GpuVa(d.va.0.saturating_add(page.saturating_mul(PAGE_BYTES)));
+            // What has no contents starts as zero.
+            match memory.page(at).0.filter(|p| p.iter().any(|b| *b != 0)) {
+                Some(p) => {
+                    tells = true;
+                    hasher.update(p);
+                }
+                None => {
+                    hasher.update(&[0]);
+                }
+            }
+        }
+        contents = tells.then(|| *hasher.finalize().as_bytes());
+    }
+    Ok((d.pages, key, contents))
+}
+
+/// Counts a piece that differs, and lists it; what was moved once, where the first has it.
+fn note(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, out: &mut MappingDiff) {
+    let count = match (d.a, d.b) {
         (Some(_), Some(_)) => &mut out.changed,
-        (Some(_), None) => &mut out.only_a,
+        (Some(_), None) => match to.get(&d.va.0) {
+            Some(there) => {
+                d.moved_to = Some(GpuVa(*there));
+                &mut out.moved
+            }
+            None => &mut out.only_a,
+        },
+        _ if from.contains(&d.va.0) => return,
         _ => &mut out.only_b,
     };
     *count += d.pages;
-    let listed = out.list.len();
-    match out.list.last_mut().filter(|_| listed > own) {
-        Some(last) if last.end() == d.va && (last.a, last.b) == (d.a, d.b) => last.pages += d.pages,
-        _ if listed < MOST => out.list.push(d),
-        _ => {}
+    if out.list.len() < MOST {
+        out.list.push(d);
     }
 }

@@ -6,12 +6,15 @@
 mod align;
 mod aligned;
 mod anchors;
+mod buffers;
+mod elements;
 mod events;
 mod host_writes;
 mod mappings;
 mod moved;
 mod pages;
 mod relocation;
+mod rules;
 mod spaces;
 mod stream;
 #[cfg(test)]
@@ -19,6 +22,8 @@ mod tests;
 
 pub(crate) use align::{Step, align};
 pub use aligned::{Aligned, Become, Block, Which};
+pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance};
+pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
 
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
@@ -29,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST: usize = 1000;
 
 /// Where two recordings differ.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diff {
     /// Accesses.
     pub events: EventDiff,
@@ -42,6 +47,9 @@ pub struct Diff {
     pub mappings: MappingDiff,
     /// Memory at the end.
     pub pages: PageDiff,
+    /// Named buffers at the end, by name.
+    #[serde(default)]
+    pub buffers: Vec<BufferDiff>,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
 }
@@ -242,6 +250,9 @@ pub struct MappingDiff {
     pub only_a: u64,
     /// Pages that only the second maps.
     pub only_b: u64,
+    /// Pages that both map alike, with the same contents, at different addresses.
+    #[serde(default)]
+    pub moved: u64,
     /// The first runs of pages that differ, at most [`MOST`], by address space and address.
     pub list: Vec<MappingDifference>,
 }
@@ -271,6 +282,9 @@ pub struct MappingDifference {
     pub a: Option<MappedAs>,
     /// How the second maps it; `None` where it does not.
     pub b: Option<MappedAs>,
+    /// Where the second has these pages, which the first has at `va`.
+    #[serde(default)]
+    pub moved_to: Option<GpuVa>,
 }
 
 impl MappingDifference {
@@ -293,6 +307,12 @@ pub struct PageDiff {
     pub only_a: u64,
     /// Pages with contents in the second only.
     pub only_b: u64,
+    /// Pages that differ only in what the rules leave out.
+    #[serde(default)]
+    pub ignored: u64,
+    /// Bytes that differ, in all pages; without contents they are zero.
+    #[serde(default)]
+    pub bytes_differ: u64,
     /// Whether the addresses are physical, for want of page tables on both sides.
     pub physical: bool,
     /// Addresses of the first pages that differ, at most [`MOST`].
@@ -314,6 +334,34 @@ pub struct PageDifference {
     pub first_byte: Option<u32>,
 }
 
+/// A named buffer at the end of both, compared in the type of its elements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferDiff {
+    /// Its name.
+    pub name: String,
+    /// Address and bytes in the first; `None` where it has no buffer of this name.
+    pub a: Option<(GpuVa, u64)>,
+    /// Address and bytes in the second.
+    pub b: Option<(GpuVa, u64)>,
+    /// Bytes that differ, of those that both have.
+    pub bytes_differ: u64,
+    /// Bytes that one of them does not have: of another size, not mapped, or without contents. They are not compared.
+    pub unknown: u64,
+    /// Its elements, bytes where the two recordings name different types; `None` where one has no such buffer.
+    pub elements: Option<ElementDiff>,
+    /// By how much elements may differ.
+    pub tolerance: Option<Tolerance>,
+}
+
+impl BufferDiff {
+    /// Whether its elements differ by more than is allowed, or one side has no such buffer or another size.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        let bytes = |side: Option<(GpuVa, u64)>| side.map(|s| s.1);
+        bytes(self.a) != bytes(self.b) || self.elements.as_ref().is_some_and(|e| e.differ > 0)
+    }
+}
+
 impl Diff {
     /// Whether the recordings do not differ in anything that is compared. Where page tables and pages lie in physical
     /// memory is not, nor what every run has for itself.
@@ -322,8 +370,9 @@ impl Diff {
         let (e, m, p, h) = (&self.events, &self.mappings, &self.pages, &self.host_writes);
         e.differ() + p.changed + p.only_a + p.only_b == 0
             && h.changed + h.only_a + h.only_b == 0
-            && m.changed + m.only_a + m.only_b == 0
+            && m.changed + m.only_a + m.only_b + m.moved == 0
             && self.jobs.0 == self.jobs.1
+            && !self.buffers.iter().any(BufferDiff::differs)
     }
 
     /// The same comparison with the sides swapped.
@@ -341,7 +390,18 @@ impl Diff {
             std::mem::swap(&mut h.bytes_a, &mut h.bytes_b);
         }
         for m in &mut self.mappings.list {
-            std::mem::swap(&mut m.a, &mut m.b);
+            match &mut m.moved_to {
+                // What was moved is told where the first has it.
+                Some(there) => std::mem::swap(there, &mut m.va),
+                None => std::mem::swap(&mut m.a, &mut m.b),
+            }
+        }
+        if self.mappings.moved > 0 {
+            self.mappings.list.sort_by_key(|m| (m.address_space, m.va));
+        }
+        for b in &mut self.buffers {
+            std::mem::swap(&mut b.a, &mut b.b);
+            b.elements = b.elements.take().map(ElementDiff::swapped);
         }
         for p in &mut self.pages.list {
             std::mem::swap(&mut p.in_a, &mut p.in_b);
@@ -354,32 +414,34 @@ impl Diff {
 #[must_use]
 pub fn diff(a: &Recording, b: &Recording) -> Diff {
     // Nobody can cancel: the progress is this function's own.
-    diff_with(a, b, &Progress::new()).unwrap_or_default()
+    diff_with(a, b, &Rules::default(), &Progress::new()).unwrap_or_default()
 }
 
-/// Compares two recordings, with progress by pairs of jobs, then by address spaces.
+/// Compares two recordings by rules, with progress by pairs of jobs, then by address spaces.
 ///
 /// # Errors
 /// When the work was cancelled.
-pub fn diff_with(a: &Recording, b: &Recording, progress: &Progress) -> Result<Diff, Cancelled> {
-    Ok(compare(a, b, progress)?.0)
+pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<Diff, Cancelled> {
+    Ok(compare(a, b, rules, progress)?.0)
 }
 
-/// Compares two recordings, and tells which event of one goes with which of the other.
+/// Compares two recordings by rules, and tells which event of one goes with which of the other.
 ///
 /// # Errors
 /// When the work was cancelled.
-pub fn compare(a: &Recording, b: &Recording, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
-    let found = events::diff(a, b, progress)?;
-    let host_writes = host_writes::diff(a, b, &found.courses, progress)?;
-    let mappings = mappings::diff(a, b, progress)?;
-    let pages = pages::diff(a, b, progress)?;
+pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
+    let found = events::diff(a, b, rules, progress)?;
+    let host_writes = host_writes::diff(a, b, &found.courses, rules, progress)?;
+    let (mappings, moved) = mappings::diff(a, b, rules, progress)?;
+    let pages = pages::diff(a, b, &moved, rules, progress)?;
+    let buffers = buffers::diff(a, b, rules, progress)?;
     let diff = Diff {
         events: found.events,
         registers: found.registers,
         host_writes,
         mappings,
         pages,
+        buffers,
         jobs: found.jobs,
     };
     Ok((diff, found.aligned))

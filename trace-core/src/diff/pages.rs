@@ -1,9 +1,13 @@
 //! Memory at the end of two recordings, compared by digest and told by address.
 
+use super::buffers::differing;
+use super::mappings::MovedRun;
+use super::rules::{IgnoredMemory, Rules};
 use super::{MOST, PageDiff, PageDifference, spaces};
-use crate::mmu;
+use crate::PAGE_SIZE;
+use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Digest, FrameRole, GpuVa, MemoryView, PageId, Recording};
+use crate::recording::{Digest, FrameRole, GpuVa, MemoryView, Page, PageId, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages with contents by address.
@@ -41,69 +45,121 @@ fn by_address(recording: &Recording, space: Option<usize>) -> ByAddress {
     pages
 }
 
-/// Compares memory, one pair of address spaces after another.
-pub(super) fn diff(a: &Recording, b: &Recording, progress: &Progress) -> Result<PageDiff, Cancelled> {
+/// Compares memory, one pair of address spaces after another. What was moved, and is the same there, is compared where
+/// the first has it.
+pub(super) fn diff(
+    a: &Recording,
+    b: &Recording,
+    moved: &[MovedRun],
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<PageDiff, Cancelled> {
     let physical = a.facts.address_spaces.is_empty() || b.facts.address_spaces.is_empty();
-    let mut out = PageDiff {
-        physical,
-        ..PageDiff::default()
+    let mut work = Work {
+        a,
+        b,
+        ignored: rules.not_by_byte(a).joined(rules.not_by_byte(b)),
+        out: PageDiff {
+            physical,
+            ..PageDiff::default()
+        },
     };
     if physical {
-        compare(
-            a,
-            b,
-            &by_frame(&a.memory.last()),
-            &by_frame(&b.memory.last()),
-            0,
-            &mut out,
-        );
-        return Ok(out);
+        work.compare(&by_frame(&a.memory.last()), &by_frame(&b.memory.last()), 0, progress)?;
+        return Ok(work.out);
     }
     let pairs = spaces::pairs(a, b);
     progress.set_total(pairs.len() as u64);
     for pair in pairs {
-        let (pages_a, pages_b) = (by_address(a, pair.a), by_address(b, pair.b));
-        compare(a, b, &pages_a, &pages_b, pair.number, &mut out);
+        let (pages_a, mut pages_b) = (by_address(a, pair.a), by_address(b, pair.b));
+        let here = moved.iter().filter(|m| m.number == pair.number);
+        let mut there = BTreeMap::new();
+        for m in here {
+            for page in 0..m.pages {
+                let by = page.saturating_mul(PAGE_BYTES);
+                if let Some(id) = pages_b.remove(&m.b.saturating_add(by)) {
+                    there.insert(m.a.saturating_add(by), id);
+                }
+            }
+        }
+        pages_b.extend(there);
+        work.compare(&pages_a, &pages_b, pair.number, progress)?;
         progress.advance(1)?;
     }
-    Ok(out)
+    Ok(work.out)
 }
 
-fn compare(
-    a: &Recording,
-    b: &Recording,
-    pages_a: &ByAddress,
-    pages_b: &ByAddress,
-    address_space: u8,
-    out: &mut PageDiff,
-) {
-    let digest = |r: &Recording, p: PageId| -> Option<Digest> { r.memory.pages.digest(p) };
-    let all: BTreeSet<u64> = pages_a.keys().chain(pages_b.keys()).copied().collect();
-    for at in all {
-        let (in_a, in_b) = (pages_a.get(&at), pages_b.get(&at));
-        let mut first_byte = None;
-        match (in_a, in_b) {
-            (Some(x), Some(y)) if digest(a, *x) == digest(b, *y) => {
-                out.same += 1;
-                continue;
+/// Pages passed between two looks at whether the work was cancelled.
+const CHECK_EVERY: usize = 1 << 12;
+
+struct Work<'a> {
+    a: &'a Recording,
+    b: &'a Recording,
+    ignored: IgnoredMemory,
+    out: PageDiff,
+}
+
+impl Work<'_> {
+    fn compare(
+        &mut self,
+        pages_a: &ByAddress,
+        pages_b: &ByAddress,
+        address_space: u8,
+        progress: &Progress,
+    ) -> Result<(), Cancelled> {
+        let digest = |r: &Recording, p: PageId| -> Option<Digest> { r.memory.pages.digest(p) };
+        let all: BTreeSet<u64> = pages_a.keys().chain(pages_b.keys()).copied().collect();
+        for (n, at) in all.into_iter().enumerate() {
+            if n.is_multiple_of(CHECK_EVERY) {
+                progress.check()?;
             }
-            (Some(x), Some(y)) => {
-                out.changed += 1;
-                first_byte = match (a.memory.pages.page(*x), b.memory.pages.page(*y)) {
-                    (Some(x), Some(y)) => x.iter().zip(y).position(|(v, w)| v != w),
-                    _ => None,
-                };
+            let (in_a, in_b) = (pages_a.get(&at), pages_b.get(&at));
+            let same = match (in_a, in_b) {
+                (Some(x), Some(y)) => digest(self.a, *x) == digest(self.b, *y),
+                // What has no contents starts as zero.
+                (Some(&PageId::ZERO), None) | (None, Some(&PageId::ZERO)) => true,
+                _ => false,
+            };
+            if same {
+                self.out.same += 1;
+            } else {
+                self.differs(address_space, at, in_a.copied(), in_b.copied());
             }
-            // What has no contents starts as zero.
-            (Some(&PageId::ZERO), None) | (None, Some(&PageId::ZERO)) => {
-                out.same += 1;
-                continue;
-            }
-            (Some(_), None) => out.only_a += 1,
-            _ => out.only_b += 1,
         }
-        if out.list.len() < MOST {
-            out.list.push(PageDifference {
+        Ok(())
+    }
+
+    /// Counts and lists a page whose digest differs, or that one side has alone.
+    fn differs(&mut self, address_space: u8, at: u64, in_a: Option<PageId>, in_b: Option<PageId>) {
+        // An owned copy, so that what is not compared can be made alike.
+        let image = |r: &Recording, p: Option<PageId>| -> Option<Box<Page>> {
+            let page = p.map_or(Some(&[0; PAGE_SIZE]), |p| r.memory.pages.page(p));
+            page.copied().map(Box::new)
+        };
+        let mut found = image(self.a, in_a).zip(image(self.b, in_b));
+        if let Some((x, y)) = &mut found {
+            for left_out in self.ignored.within(address_space, at, PAGE_BYTES) {
+                let range = left_out.start as usize..left_out.end as usize;
+                for page in [&mut *x, &mut *y] {
+                    page.get_mut(range.clone()).unwrap_or_default().fill(0);
+                }
+            }
+            if x == y {
+                self.out.ignored += 1;
+                return;
+            }
+            self.out.bytes_differ += differing(&**x, &**y);
+        }
+        let count = match (in_a, in_b) {
+            (Some(_), Some(_)) => &mut self.out.changed,
+            (Some(_), None) => &mut self.out.only_a,
+            _ => &mut self.out.only_b,
+        };
+        *count += 1;
+        if self.out.list.len() < MOST {
+            let first_byte = found.filter(|_| in_a.is_some() && in_b.is_some());
+            let first_byte = first_byte.and_then(|(x, y)| x.iter().zip(y.iter()).position(|(v, w)| v != w));
+            self.out.list.push(PageDifference {
                 address_space,
                 va: GpuVa(at),
                 in_a: in_a.is_some(),

@@ -1,6 +1,7 @@
 //! What of a recording is aligned: its events as a stream of digests, without what every run has for itself, cut into
 //! the courses of its jobs.
 
+use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
@@ -100,12 +101,27 @@ pub(super) struct Side<'a> {
     roots: Roots,
     /// Which of [`SEEN_BY_SOME`] both sides have.
     compared: [bool; 3],
+    rules: &'a Rules,
+    /// By the number of a kind of event: whether the rules leave it out.
+    left_out: [bool; 16],
 }
 
 impl<'a> Side<'a> {
-    pub fn new(recording: &'a Recording, map: Option<&'a RegisterMap>, names: Names, compared: [bool; 3]) -> Self {
+    pub fn new(
+        recording: &'a Recording,
+        map: Option<&'a RegisterMap>,
+        names: Names,
+        compared: [bool; 3],
+        rules: &'a Rules,
+    ) -> Self {
+        let left_out = std::array::from_fn(|n| {
+            let kind = u8::try_from(n).ok().and_then(EventKind::from_raw);
+            kind.is_some_and(|k| !rules.compares(k))
+        });
         Self {
             compared,
+            rules,
+            left_out,
             registers: register_space(recording, map),
             roots: spaces::roots(recording),
             recording,
@@ -123,6 +139,11 @@ impl<'a> Side<'a> {
     /// Whether an access is one of the device's registers.
     pub fn is_register(&self, access: &Access) -> bool {
         access.space == self.registers
+    }
+
+    /// Whether the rules leave a kind of event out.
+    fn leaves_out(&self, kind: EventKind) -> bool {
+        self.left_out.get(usize::from(kind as u8)).copied().unwrap_or(false)
     }
 
     /// The item that an event is, if it is compared: marks are notes, and what the CPU wrote is compared by byte.
@@ -150,7 +171,7 @@ impl<'a> Side<'a> {
     fn of_other(&self, event: usize, kind: EventKind) -> Option<Item> {
         let events = &self.recording.events;
         let optional = SEEN_BY_SOME.iter().zip(&self.compared);
-        if optional.into_iter().any(|(k, both)| *k == kind && !both) {
+        if self.leaves_out(kind) || optional.into_iter().any(|(k, both)| *k == kind && !both) {
             return None;
         }
         let (space, offset, value) = match kind {
@@ -181,7 +202,48 @@ impl<'a> Side<'a> {
 
     /// What makes two values the same at an access.
     pub fn rule(&self, access: &Access) -> Rule {
-        self.part(access).map_or(Rule::Whole, |p| rule(&p, access.write))
+        let part = self.part(access);
+        self.ruled(access, part.as_ref())
+    }
+
+    /// What makes two values the same at an access of a register, or of a place that has no name.
+    fn ruled(&self, access: &Access, part: Option<&Part<'_>>) -> Rule {
+        let own = part.map_or(Rule::Whole, |p| rule(p, access.write));
+        if self.rules.list.is_empty() {
+            return own;
+        }
+        let offset = format!("{:#x}", access.offset);
+        let name = match part {
+            Some(p) => p.register.name.clone(),
+            None if access.space == self.registers => offset,
+            None => match self.recording.facts.spaces.get(usize::from(access.space)) {
+                Some(space) => format!("{}+{offset}", space.name),
+                None => offset,
+            },
+        };
+        let mut left_out = 0u64;
+        for field in self.rules.of_register(&name) {
+            let Some(field) = field else {
+                return Rule::Nothing;
+            };
+            for (f, p) in part
+                .iter()
+                .flat_map(|p| p.register.layout.fields.iter().map(move |f| (f, p)))
+            {
+                if field.is(&f.name) {
+                    let bits = u64::MAX
+                        .checked_shr(63u32.saturating_sub(f.hi.saturating_sub(f.lo)))
+                        .unwrap_or(0);
+                    left_out |= in_access(p, bits.checked_shl(f.lo).unwrap_or(0));
+                }
+            }
+        }
+        match own {
+            own if left_out == 0 => own,
+            Rule::Nothing => Rule::Nothing,
+            Rule::Bits(bits) => Rule::Bits(bits & !left_out),
+            Rule::Whole | Rule::Root | Rule::Address => Rule::Bits(!left_out),
+        }
     }
 }
 
@@ -204,13 +266,15 @@ fn rule(part: &Part<'_>, write: bool) -> Rule {
                 | Role::BusAddress,
             ),
         ) => Rule::Address,
-        (false, ReadRule::Masked(bits), _) => {
-            // The register's bits, where they stand in the access.
-            let own = bits.checked_shr(u32::from(part.byte) * 8).unwrap_or(0);
-            Rule::Bits(own.checked_shl(u32::from(part.at) * 8).unwrap_or(0))
-        }
+        (false, ReadRule::Masked(bits), _) => Rule::Bits(in_access(part, bits)),
         _ => Rule::Whole,
     }
+}
+
+/// Bits of a register, where they stand in the access.
+fn in_access(part: &Part<'_>, bits: u64) -> u64 {
+    let own = bits.checked_shr(u32::from(part.byte) * 8).unwrap_or(0);
+    own.checked_shl(u32::from(part.at) * 8).unwrap_or(0)
 }
 
 /// What an access is to the comparison, the same for all accesses there.
@@ -332,13 +396,10 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
                 .and_then(|p| side.roots.number(p.register, a.value))
                 .unwrap_or(a.value),
         };
-        waits.push(
-            &mut out,
-            (at, token(item.key, class.rule, value)),
-            item.key,
-            thread,
-            class.waits,
-        );
+        if !side.leaves_out(item.key.kind) {
+            let row = (at, token(item.key, class.rule, value));
+            waits.push(&mut out, row, item.key, thread, class.waits);
+        }
         match class.job.filter(|_| a.write) {
             Some(JobRegister::Head) => {
                 heads.insert(a.offset, a.value);
@@ -441,10 +502,11 @@ impl<'s, 'a> Classes<'s, 'a> {
             waits: false,
             job: None,
         };
-        if self.side.map.is_none() || a.space != self.side.registers {
+        if self.side.rules.list.is_empty() && (self.side.map.is_none() || a.space != self.side.registers) {
             return plain;
         }
-        let place = 1 + (u64::from(a.offset) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
+        let space = u64::from(a.space) << 41;
+        let place = 1 + (space | u64::from(a.offset) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
         let slot = mix(place, 0) as usize % Self::PLACES;
         match self.kept.get_mut(slot) {
             Some((known, class)) if *known == place => *class,
@@ -460,7 +522,7 @@ impl<'s, 'a> Classes<'s, 'a> {
 fn look_up(side: &Side<'_>, a: &Access) -> Class {
     let Some(part) = side.part(a) else {
         return Class {
-            rule: Rule::Whole,
+            rule: side.ruled(a, None),
             waits: false,
             job: None,
         };
@@ -472,7 +534,7 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
         _ => None,
     };
     Class {
-        rule: rule(&part, a.write),
+        rule: side.ruled(a, Some(&part)),
         waits: !a.write && r.replay.read == ReadRule::Until,
         job,
     }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
 
+mod measured;
+
 fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
     let mut b = EventsBuilder::new();
     for (i, (write, offset, value)) in accesses.iter().enumerate() {
@@ -240,7 +242,7 @@ fn a_comparison_can_be_cancelled() {
     let progress = Progress::new();
     progress.cancel();
     let r = recording(&BASE, &[]);
-    assert_eq!(diff_with(&r, &r, &progress), Err(Cancelled));
+    assert_eq!(diff_with(&r, &r, &Rules::default(), &progress), Err(Cancelled));
 }
 
 /// What every run has for itself is no difference: how often a status was read, a flush id and what carries it on.
@@ -579,7 +581,7 @@ fn an_alignment_leads_from_one_recording_to_the_other() {
     more.insert(4, (true, 0x2004, 6));
     more[6].2 ^= 0x40;
     let b = recording(&more, &[]);
-    let (d, aligned) = compare(&a, &b, &Progress::new()).unwrap();
+    let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
     assert_eq!((d.events.inserted, d.events.changed), (2, 1));
     let there: Vec<_> = (0..7).map(|e| aligned.other(Which::A, e)).collect();
     assert_eq!(there, [0, 1, 2, 5, 6, 7, 8].map(Some));

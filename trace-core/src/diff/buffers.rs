@@ -1,0 +1,174 @@
+//! Named buffers of two recordings at their ends, compared in the type of their elements.
+
+use super::BufferDiff;
+use super::elements::{Comparer, Tolerance};
+use super::rules::Rules;
+use crate::PAGE_SIZE;
+use crate::memory::{ByteState, GpuMemoryView};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Buffer, ElementType, Recording};
+
+/// Bytes of a buffer that are looked at together: whole elements of every type.
+const PIECE: usize = 64 * PAGE_SIZE;
+
+/// A buffer and the memory that it lies in.
+struct Side<'a> {
+    buffer: &'a Buffer,
+    memory: GpuMemoryView<'a>,
+}
+
+impl<'a> Side<'a> {
+    fn of(recording: &'a Recording, buffer: &'a Buffer) -> Option<Self> {
+        let space = recording.facts.address_spaces.get(buffer.address_space as usize)?;
+        Some(Self {
+            buffer,
+            memory: GpuMemoryView::new(recording.memory.last(), space),
+        })
+    }
+
+    /// Bytes of the buffer from an offset on, and what is known of each.
+    fn read(&self, from: u64, out: &mut [u8]) -> Vec<ByteState> {
+        match self.buffer.va.checked_add(from) {
+            Some(va) => self.memory.read_partial(va, out),
+            None => vec![ByteState::Unmapped; out.len()],
+        }
+    }
+}
+
+/// Compares the buffers that both have by name, in the order of the first; then tells those that one has alone.
+pub(super) fn diff(
+    a: &Recording,
+    b: &Recording,
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<Vec<BufferDiff>, Cancelled> {
+    let mut out = Vec::new();
+    let named = |r: &'_ Recording, name: &str| r.facts.buffers.iter().position(|x| x.name == name);
+    let compared = |x: &&Buffer| rules.compares_buffer(&x.name);
+    for x in a.facts.buffers.iter().filter(compared) {
+        let found = named(b, &x.name).and_then(|i| b.facts.buffers.get(i));
+        out.push(match found {
+            Some(y) => pair((a, x), (b, y), rules, progress)?,
+            None => alone(x, true),
+        });
+    }
+    let only_b = b.facts.buffers.iter().filter(|y| named(a, &y.name).is_none());
+    out.extend(only_b.filter(compared).map(|y| alone(y, false)));
+    // The order does not depend on which is first.
+    out.sort_by(|x, y| x.name.cmp(&y.name));
+    Ok(out)
+}
+
+fn alone(buffer: &Buffer, in_a: bool) -> BufferDiff {
+    let place = Some((buffer.va, buffer.bytes));
+    BufferDiff {
+        name: buffer.name.clone(),
+        a: place.filter(|_| in_a),
+        b: place.filter(|_| !in_a),
+        bytes_differ: 0,
+        unknown: buffer.bytes,
+        elements: None,
+        tolerance: None,
+    }
+}
+
+fn pair(
+    (a, x): (&Recording, &Buffer),
+    (b, y): (&Recording, &Buffer),
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<BufferDiff, Cancelled> {
+    let tolerance = rules.tolerance(&x.name);
+    let mut out = BufferDiff {
+        name: x.name.clone(),
+        a: Some((x.va, x.bytes)),
+        b: Some((y.va, y.bytes)),
+        bytes_differ: 0,
+        unknown: 0,
+        elements: None,
+        tolerance: Some(tolerance).filter(Tolerance::is_some),
+    };
+    let (Some(one), Some(two)) = (Side::of(a, x), Side::of(b, y)) else {
+        out.unknown = x.bytes.max(y.bytes);
+        return Ok(out);
+    };
+    // Two recordings that name another type are compared in bytes.
+    let element = if x.element == y.element {
+        x.element
+    } else {
+        ElementType::U8
+    };
+    let size = element.bytes();
+    let common = x.bytes.min(y.bytes);
+    out.unknown = x.bytes.max(y.bytes) - common;
+    let mut elements = Comparer::new(element, tolerance);
+    let (mut here, mut there) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut from = 0u64;
+    while from < common {
+        progress.check()?;
+        let len = usize::try_from(common - from).unwrap_or(PIECE).min(PIECE);
+        let (Some(p), Some(q)) = (here.get_mut(..len), there.get_mut(..len)) else {
+            break;
+        };
+        let (known_a, known_b) = (one.read(from, p), two.read(from, q));
+        // Both zero by not being known is no equality: what has no contents on a side is told as unknown.
+        let known =
+            |n: usize| known_a.get(n) == Some(&ByteState::Content) && known_b.get(n) == Some(&ByteState::Content);
+        let mut n = 0;
+        while n < len {
+            let begin = n;
+            let state = known(n);
+            while n < len && known(n) == state {
+                n += 1;
+            }
+            if !state {
+                out.unknown += (n - begin) as u64;
+                continue;
+            }
+            // Whole elements of the run, counted from the buffer's begin.
+            let first = begin.next_multiple_of(size);
+            let last = n / size * size;
+            if let (Some(x), Some(y)) = (p.get(begin..n), q.get(begin..n)) {
+                out.bytes_differ += differing(x, y);
+            }
+            if let (Some(x), Some(y)) = (p.get(first..last), q.get(first..last)) {
+                elements.take((from + first as u64) / size as u64, x, y);
+            }
+        }
+        from += len as u64;
+    }
+    out.elements = Some(elements.finish());
+    Ok(out)
+}
+
+/// How many bytes differ.
+pub(super) fn differing(a: &[u8], b: &[u8]) -> u64 {
+    if a == b {
+        return 0;
+    }
+    // Counted in bytes, at most 255 at a time, so that the compiler makes it wide.
+    let mut all = 0u64;
+    for (x, y) in a.chunks(128).zip(b.chunks(128)) {
+        let count: u8 = x.iter().zip(y).map(|(v, w)| u8::from(v != w)).sum();
+        all += u64::from(count);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differing;
+
+    #[test]
+    fn bytes_that_differ_are_counted() {
+        let a: Vec<u8> = (0..1000u32).map(|n| (n % 251) as u8).collect();
+        let mut b = a.clone();
+        assert_eq!(differing(&a, &b), 0);
+        for at in [0, 1, 127, 128, 999] {
+            b[at] ^= 0x80;
+        }
+        assert_eq!(differing(&a, &b), 5);
+        let c: Vec<u8> = a.iter().map(|b| !b).collect();
+        assert_eq!(differing(&a, &c), 1000);
+    }
+}

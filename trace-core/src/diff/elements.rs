@@ -1,0 +1,366 @@
+//! Elements of two buffers compared: how many differ and by how much, and the first that differs by more than is allowed.
+
+use crate::memory::f16_to_f32;
+use crate::recording::ElementType;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How far two elements may lie apart and still be taken for the same. One that meets any of the limits given is
+/// within; without a limit only equal bits are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
+    /// Largest absolute difference, in the unit of the elements.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub absolute: Option<f64>,
+    /// Largest relative difference: the absolute one over the larger of the two magnitudes, 0 to 2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub relative: Option<f64>,
+    /// Most representable numbers of the type from one to the other.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ulp: Option<u64>,
+}
+
+impl Tolerance {
+    /// Whether it gives a limit at all.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        self.absolute.is_some() || self.relative.is_some() || self.ulp.is_some()
+    }
+}
+
+/// Two elements that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElementPair {
+    /// Which element, from 0.
+    pub index: u64,
+    /// Its bits in the first, in the low bits.
+    pub a: u64,
+    /// Its bits in the second.
+    pub b: u64,
+}
+
+/// A power of ten and how many differences are at least that and less than ten times as much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decade {
+    /// The exponent: differences from 10 to this on.
+    pub exponent: i16,
+    /// How many pairs of elements.
+    pub pairs: u64,
+}
+
+/// By how much elements differ. Over the pairs whose bits differ and that are both finite, within the tolerance or not;
+/// the means are over all pairs of finite elements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// Pairs that were measured.
+    pub pairs: u64,
+    /// Pairs of which one at least is infinite or not a number, and whose bits differ.
+    pub not_finite: u64,
+    /// The largest absolute difference.
+    pub max_absolute: f64,
+    /// The element where it is.
+    pub max_absolute_at: u64,
+    /// The mean absolute difference.
+    pub mean_absolute: f64,
+    /// The largest relative difference: the absolute one over the larger of the two magnitudes.
+    pub max_relative: f64,
+    /// The element where it is.
+    pub max_relative_at: u64,
+    /// The mean relative difference.
+    pub mean_relative: f64,
+    /// Most representable numbers from one to the other; of integers the absolute difference.
+    pub max_ulp: u64,
+    /// Pairs that differ in bits and not in value: the two zeros.
+    pub zeros: u64,
+    /// Absolute differences by decade, rising, without empty ones.
+    pub histogram: Vec<Decade>,
+}
+
+/// What became of the elements of a buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ElementDiff {
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Elements that have contents on both sides.
+    pub compared: u64,
+    /// Those with the same bits.
+    pub equal: u64,
+    /// Those with other bits, within the tolerance.
+    pub within: u64,
+    /// Those that differ.
+    pub differ: u64,
+    /// The first that differs.
+    pub first: Option<ElementPair>,
+    /// By how much; `None` where all bits are the same.
+    pub errors: Option<Errors>,
+}
+
+impl ElementDiff {
+    /// The same with the sides swapped.
+    #[must_use]
+    pub fn swapped(mut self) -> Self {
+        if let Some(f) = &mut self.first {
+            std::mem::swap(&mut f.a, &mut f.b);
+        }
+        self
+    }
+}
+
+/// What an element is worth: as a number, and on the line of representable numbers.
+#[derive(Clone, Copy)]
+struct Worth {
+    value: f64,
+    finite: bool,
+    /// Its place among the representable numbers; both zeros of a float are 0.
+    place: i128,
+}
+
+/// The place of a float among the representable ones: sign and magnitude made one line.
+fn place(magnitude: u64, negative: bool) -> i128 {
+    if negative {
+        -i128::from(magnitude)
+    } else {
+        i128::from(magnitude)
+    }
+}
+
+fn worth(element: ElementType, bits: u64) -> Worth {
+    let whole = |v: i128| Worth {
+        value: v as f64,
+        finite: true,
+        place: v,
+    };
+    let float = |value: f64, magnitude: u64, negative: bool| Worth {
+        value,
+        finite: value.is_finite(),
+        place: place(magnitude, negative),
+    };
+    match element {
+        ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 => whole(i128::from(bits)),
+        ElementType::I8 => whole(i128::from(bits as i8)),
+        ElementType::I16 => whole(i128::from(bits as i16)),
+        ElementType::I32 => whole(i128::from(bits as i32)),
+        ElementType::I64 => whole(i128::from(bits as i64)),
+        ElementType::F16 => float(f64::from(f16_to_f32(bits as u16)), bits & 0x7fff, bits >> 15 & 1 == 1),
+        ElementType::F32 => float(
+            f64::from(f32::from_bits(bits as u32)),
+            bits & 0x7fff_ffff,
+            bits >> 31 & 1 == 1,
+        ),
+        ElementType::F64 => float(f64::from_bits(bits), bits & (u64::MAX >> 1), bits >> 63 == 1),
+    }
+}
+
+/// Compares elements, piece by piece.
+pub(super) struct Comparer {
+    element: ElementType,
+    tolerance: Tolerance,
+    out: ElementDiff,
+    errors: Errors,
+    sum_absolute: f64,
+    sum_relative: f64,
+    decades: BTreeMap<i16, u64>,
+}
+
+impl Comparer {
+    pub fn new(element: ElementType, tolerance: Tolerance) -> Self {
+        Self {
+            element,
+            tolerance,
+            out: ElementDiff {
+                element,
+                compared: 0,
+                equal: 0,
+                within: 0,
+                differ: 0,
+                first: None,
+                errors: None,
+            },
+            errors: Errors::default(),
+            sum_absolute: 0.0,
+            sum_relative: 0.0,
+            decades: BTreeMap::new(),
+        }
+    }
+
+    /// Elements that are known to be the same.
+    pub fn same(&mut self, elements: u64) {
+        self.out.compared += elements;
+        self.out.equal += elements;
+    }
+
+    /// The whole elements of two pieces of the same length, of which the first is element number `index`.
+    pub fn take(&mut self, index: u64, a: &[u8], b: &[u8]) {
+        let size = self.element.bytes();
+        if a == b {
+            self.same((a.len() / size) as u64);
+            return;
+        }
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            u64::from_le_bytes(word)
+        };
+        for (n, (x, y)) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate() {
+            self.out.compared += 1;
+            if x == y {
+                self.out.equal += 1;
+            } else {
+                self.pair(ElementPair {
+                    index: index.saturating_add(n as u64),
+                    a: word(x),
+                    b: word(y),
+                });
+            }
+        }
+    }
+
+    /// A pair with other bits.
+    fn pair(&mut self, pair: ElementPair) {
+        let (x, y) = (worth(self.element, pair.a), worth(self.element, pair.b));
+        let within = if x.finite && y.finite {
+            self.measure(pair.index, x, y)
+        } else {
+            self.errors.not_finite += 1;
+            // Two that are not a number say the same; an infinity is what it is.
+            self.tolerance.is_some() && x.value.is_nan() && y.value.is_nan()
+        };
+        if within {
+            self.out.within += 1;
+        } else {
+            self.out.differ += 1;
+            self.out.first.get_or_insert(pair);
+        }
+    }
+
+    /// Measures two finite elements; whether they are within the tolerance.
+    fn measure(&mut self, index: u64, x: Worth, y: Worth) -> bool {
+        let absolute = (x.value - y.value).abs();
+        let scale = x.value.abs().max(y.value.abs());
+        let relative = if scale > 0.0 { (absolute / scale).min(2.0) } else { 0.0 };
+        let ulp = u64::try_from((x.place - y.place).unsigned_abs()).unwrap_or(u64::MAX);
+        let e = &mut self.errors;
+        e.pairs += 1;
+        if absolute > e.max_absolute {
+            (e.max_absolute, e.max_absolute_at) = (absolute, index);
+        }
+        if relative > e.max_relative {
+            (e.max_relative, e.max_relative_at) = (relative, index);
+        }
+        e.max_ulp = e.max_ulp.max(ulp);
+        self.sum_absolute += absolute;
+        self.sum_relative += relative;
+        if absolute > 0.0 {
+            // A difference of two doubles may be infinite: it goes with the largest.
+            let exponent = absolute.log10().floor().clamp(-400.0, 400.0) as i16;
+            *self.decades.entry(exponent).or_default() += 1;
+        } else if ulp == 0 {
+            e.zeros += 1;
+        }
+        let t = &self.tolerance;
+        t.absolute.is_some_and(|t| absolute <= t)
+            || t.relative.is_some_and(|t| relative <= t)
+            || t.ulp.is_some_and(|t| ulp <= t)
+    }
+
+    pub fn finish(mut self) -> ElementDiff {
+        let e = &mut self.errors;
+        if e.pairs + e.not_finite > 0 {
+            let finite = self.out.compared.saturating_sub(e.not_finite).max(1) as f64;
+            e.mean_absolute = self.sum_absolute / finite;
+            e.mean_relative = self.sum_relative / finite;
+            let decades = self.decades.into_iter();
+            e.histogram = decades.map(|(exponent, pairs)| Decade { exponent, pairs }).collect();
+            self.out.errors = Some(self.errors);
+        }
+        self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::parse_elements;
+
+    fn compared(element: ElementType, tolerance: Tolerance, a: &str, b: &str) -> ElementDiff {
+        let bytes = |t: &str| parse_elements(element, t).unwrap();
+        let mut c = Comparer::new(element, tolerance);
+        c.take(0, &bytes(a), &bytes(b));
+        c.finish()
+    }
+
+    #[test]
+    fn floats_are_measured_both_ways_alike() {
+        let (a, b) = ("1 2 3 -4 nan inf 0", "1 2.5 3.003 -4 nan 1 -0");
+        let none = Tolerance::default();
+        let d = compared(ElementType::F32, none, a, b);
+        assert_eq!((d.compared, d.equal, d.within, d.differ), (7, 3, 0, 4));
+        let e = d.errors.clone().unwrap();
+        assert_eq!((e.pairs, e.not_finite, e.zeros), (3, 1, 1));
+        assert_eq!((e.max_absolute, e.max_absolute_at), (0.5, 1));
+        assert!((e.max_relative - 0.2).abs() < 1e-9 && e.max_relative_at == 1);
+        assert_eq!(
+            e.histogram,
+            [Decade { exponent: -3, pairs: 1 }, Decade { exponent: -1, pairs: 1 }]
+        );
+        assert_eq!(d.first.unwrap().index, 1);
+        assert_eq!(compared(ElementType::F32, none, b, a), d.swapped());
+    }
+
+    #[test]
+    fn any_limit_that_is_met_makes_a_pair_the_same() {
+        let (a, b) = ("1 1000 0.001 1", "1.05 1001 0.0019 1.0000001");
+        let of = |t: Tolerance| {
+            let d = compared(ElementType::F32, t, a, b);
+            (d.within, d.differ, d.first.map(|f| f.index))
+        };
+        let none = Tolerance::default();
+        assert_eq!(of(none), (0, 4, Some(0)));
+        let absolute = Tolerance {
+            absolute: Some(0.1),
+            ..none
+        };
+        assert_eq!(of(absolute), (3, 1, Some(1)));
+        let relative = Tolerance {
+            relative: Some(0.01),
+            ..none
+        };
+        assert_eq!(of(relative), (2, 2, Some(0)));
+        assert_eq!(of(Tolerance { ulp: Some(1), ..none }), (1, 3, Some(0)));
+        assert_eq!(
+            of(Tolerance {
+                absolute: Some(0.1),
+                relative: Some(0.01),
+                ulp: None
+            }),
+            (4, 0, None)
+        );
+        // The two zeros have the same value, and a tolerance of nothing takes them for the same.
+        let zeros = compared(
+            ElementType::F32,
+            Tolerance {
+                absolute: Some(0.0),
+                ..none
+            },
+            "0",
+            "-0",
+        );
+        assert_eq!((zeros.within, zeros.differ), (1, 0));
+    }
+
+    #[test]
+    fn integers_and_the_ends_of_types() {
+        let none = Tolerance::default();
+        let d = compared(ElementType::I64, none, "-9223372036854775808", "9223372036854775807");
+        assert_eq!(d.errors.unwrap().max_ulp, u64::MAX);
+        let d = compared(ElementType::U8, none, "0 255 7", "255 0 7");
+        assert_eq!((d.differ, d.errors.unwrap().max_absolute), (2, 255.0));
+        let d = compared(ElementType::F64, none, "1.7e308", "-1.7e308");
+        let e = d.errors.unwrap();
+        assert!(e.max_absolute.is_infinite() && e.max_relative == 2.0);
+        let d = compared(ElementType::F16, none, "1", "1.0009765625");
+        assert_eq!(d.errors.unwrap().max_ulp, 1);
+    }
+}

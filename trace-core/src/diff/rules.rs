@@ -1,0 +1,472 @@
+//! What a comparison leaves out and how exact it is: rules of a line each, as options and as a file that can be shared.
+
+use super::elements::Tolerance;
+use crate::recording::{EventKind, Recording};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// Most rules that are read.
+const MOST_RULES: usize = 10_000;
+/// Longest line, in bytes.
+const LONGEST: usize = 4096;
+
+/// The kinds of events by the words that rules and reports use.
+const KINDS: [(EventKind, &str); 8] = [
+    (EventKind::Read, "read"),
+    (EventKind::Write, "write"),
+    (EventKind::Interrupt, "interrupt"),
+    (EventKind::Submit, "submit"),
+    (EventKind::Undecoded, "undecoded"),
+    (EventKind::DmaMap, "dma-map"),
+    (EventKind::Mark, "mark"),
+    (EventKind::HostWrite, "host-write"),
+];
+
+/// The word for a kind of event.
+#[must_use]
+pub fn kind_name(kind: EventKind) -> &'static str {
+    KINDS.iter().find(|k| k.0 == kind).map_or("unknown", |k| k.1)
+}
+
+/// A name, or many: `*` stands for any text, `?` for any character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Whether a name is meant.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
+        let (mut p, mut n) = (0, 0);
+        // Where the last star was, and how much of the name it stands for so far.
+        let mut star: Option<(usize, usize)> = None;
+        while n < name.len() {
+            match pattern.get(p) {
+                Some('*') => {
+                    star = Some((p, n));
+                    p += 1;
+                }
+                Some(c) if *c == '?' || name.get(n) == Some(c) => {
+                    p += 1;
+                    n += 1;
+                }
+                _ => match &mut star {
+                    Some((at, taken)) => {
+                        *taken += 1;
+                        (p, n) = (*at + 1, *taken);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        pattern.get(p..).is_some_and(|rest| rest.iter().all(|c| *c == '*'))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule {
+    /// Values of a register, or of some of its fields, are not compared. The accesses are.
+    Register {
+        /// Its name, or its offset (`0x104`) where the map has no name.
+        register: Pattern,
+        /// Only these fields.
+        field: Option<Pattern>,
+    },
+    /// Events of a kind are not compared.
+    Events(EventKind),
+    /// The contents of a buffer are not compared.
+    Buffer(Pattern),
+    /// A range of addresses is not compared.
+    Memory {
+        /// Number of the address space; all of them where there is none.
+        space: Option<u8>,
+        /// First address and the one behind the last.
+        range: (u64, u64),
+    },
+    /// What page tables map is not compared.
+    Mappings,
+    /// Elements of a buffer may differ by so much.
+    Tolerance {
+        /// The buffer.
+        buffer: Pattern,
+        /// By how much.
+        tolerance: Tolerance,
+    },
+}
+
+/// Why a text is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct RuleError {
+    /// Which line, from 1.
+    pub line: usize,
+    /// Which character of the line, from 1.
+    pub column: usize,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// All rules of a comparison, in the order in which they were given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// The rules.
+    pub list: Vec<Rule>,
+}
+
+/// The words of a line, each with the column where it begins.
+struct Words<'a> {
+    words: std::vec::IntoIter<(usize, &'a str)>,
+    line: usize,
+    end: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str, line: usize) -> Self {
+        let text = text.split_once('#').map_or(text, |t| t.0);
+        let mut words = Vec::new();
+        let mut rest = text;
+        while let Some(begin) = rest.find(|c: char| !c.is_whitespace()) {
+            let at = text.len() - rest.len() + begin;
+            rest = rest.get(begin..).unwrap_or_default();
+            let len = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(len);
+            words.push((1 + text.get(..at).map_or(0, |t| t.chars().count()), word));
+            rest = behind;
+        }
+        Self {
+            words: words.into_iter(),
+            line,
+            end: text.trim_end().chars().count() + 1,
+        }
+    }
+
+    fn error(&self, column: usize, message: impl Into<String>) -> RuleError {
+        RuleError {
+            line: self.line,
+            column,
+            message: message.into(),
+        }
+    }
+
+    fn next(&mut self, expected: &str) -> Result<(usize, &'a str), RuleError> {
+        self.words
+            .next()
+            .ok_or_else(|| self.error(self.end, format!("expected {expected}")))
+    }
+
+    fn finish(mut self) -> Result<(), RuleError> {
+        match self.words.next() {
+            Some((at, word)) => Err(self.error(at, format!("'{word}' is too much: the rule is whole before it"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let digits = text.replace('_', "");
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+const WHAT: &str = "what to ignore: register NAME, events KIND, buffer NAME, memory FIRST..END, or mappings";
+
+fn ignored(words: &mut Words<'_>) -> Result<Rule, RuleError> {
+    let (at, what) = words.next(WHAT)?;
+    Ok(match what {
+        "register" => {
+            let register = Pattern(words.next("a register's name, * for any text")?.1.to_owned());
+            let field = match words.words.next() {
+                None => None,
+                Some((_, "field")) => Some(Pattern(words.next("a field's name, * for any text")?.1.to_owned())),
+                Some((at, other)) => {
+                    return Err(words.error(at, format!("'{other}' is not known here (expected: field NAME)")));
+                }
+            };
+            Rule::Register { register, field }
+        }
+        "events" => {
+            let all = KINDS.map(|k| k.1).join(", ");
+            let (at, kind) = words.next(&format!("a kind of event: {all}"))?;
+            match KINDS.iter().find(|k| k.1 == kind) {
+                Some((kind, _)) => Rule::Events(*kind),
+                None => return Err(words.error(at, format!("'{kind}' is no kind of event (expected {all})"))),
+            }
+        }
+        "buffer" => Rule::Buffer(Pattern(words.next("a buffer's name, * for any text")?.1.to_owned())),
+        "memory" => {
+            let (at, text) = words.next("addresses: FIRST..END, or SPACE:FIRST..END")?;
+            let bad = || words.error(at, format!("'{text}' is not FIRST..END or SPACE:FIRST..END"));
+            let (space, range) = match text.split_once(':') {
+                Some((space, range)) => (Some(space.parse().map_err(|_| bad())?), range),
+                None => (None, text),
+            };
+            let (first, end) = range.split_once("..").ok_or_else(bad)?;
+            let (first, end) = (number(first).ok_or_else(bad)?, number(end).ok_or_else(bad)?);
+            if first >= end {
+                return Err(words.error(at, format!("'{text}' holds nothing: END is not included")));
+            }
+            Rule::Memory {
+                space,
+                range: (first, end),
+            }
+        }
+        "mappings" => Rule::Mappings,
+        other => return Err(words.error(at, format!("'{other}' cannot be ignored (expected {WHAT})"))),
+    })
+}
+
+fn tolerated(words: &mut Words<'_>) -> Result<Rule, RuleError> {
+    const LIMITS: &str = "absolute NUMBER, relative NUMBER or ulp COUNT";
+    match words.next("buffer NAME")? {
+        (_, "buffer") => {}
+        (at, other) => return Err(words.error(at, format!("'{other}' is not known here (expected: buffer NAME)"))),
+    }
+    let buffer = Pattern(words.next("a buffer's name, * for any text")?.1.to_owned());
+    let mut tolerance = Tolerance::default();
+    while let Some((at, limit)) = words.words.next() {
+        let (at_value, value) = match limit {
+            "absolute" | "relative" | "ulp" => words.next("a number")?,
+            other => return Err(words.error(at, format!("'{other}' is no limit (expected {LIMITS})"))),
+        };
+        let bad = || words.error(at_value, format!("'{value}' is not a number from 0 on"));
+        let float = || {
+            let v: f64 = value.parse().map_err(|_| bad())?;
+            if v.is_finite() && v >= 0.0 { Ok(v) } else { Err(bad()) }
+        };
+        match limit {
+            "absolute" => tolerance.absolute = Some(float()?),
+            "relative" => tolerance.relative = Some(float()?),
+            _ => tolerance.ulp = Some(number(value).ok_or_else(bad)?),
+        }
+    }
+    if !tolerance.is_some() {
+        return Err(words.error(words.end, format!("expected {LIMITS}")));
+    }
+    Ok(Rule::Tolerance { buffer, tolerance })
+}
+
+/// The rule in a line; `None` where it holds none.
+fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
+    let mut words = Words::of(text, line);
+    if text.len() > LONGEST {
+        return Err(words.error(LONGEST, format!("the line is longer than {LONGEST} bytes")));
+    }
+    let Some((at, verb)) = words.words.next() else {
+        return Ok(None);
+    };
+    let rule = match verb {
+        "ignore" => ignored(&mut words)?,
+        "tolerance" => tolerated(&mut words)?,
+        other => return Err(words.error(at, format!("'{other}' is no rule (expected ignore or tolerance)"))),
+    };
+    words.finish()?;
+    Ok(Some(rule))
+}
+
+impl FromStr for Rules {
+    type Err = RuleError;
+
+    /// Reads rules, one a line; what follows a `#` is a note.
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let mut list = Vec::new();
+        for (n, line) in text.lines().enumerate() {
+            list.extend(rule(line, n + 1)?);
+            if list.len() > MOST_RULES {
+                return Err(RuleError {
+                    line: n + 1,
+                    column: 1,
+                    message: format!("more than {MOST_RULES} rules"),
+                });
+            }
+        }
+        Ok(Self { list })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Register { register, field } => {
+                write!(f, "ignore register {register}")?;
+                field.iter().try_for_each(|name| write!(f, " field {name}"))
+            }
+            Self::Events(kind) => write!(f, "ignore events {}", kind_name(*kind)),
+            Self::Buffer(name) => write!(f, "ignore buffer {name}"),
+            Self::Memory { space, range } => {
+                f.write_str("ignore memory ")?;
+                space.iter().try_for_each(|s| write!(f, "{s}:"))?;
+                write!(f, "{:#x}..{:#x}", range.0, range.1)
+            }
+            Self::Mappings => f.write_str("ignore mappings"),
+            Self::Tolerance { buffer, tolerance } => {
+                write!(f, "tolerance buffer {buffer}")?;
+                let floats = [("absolute", tolerance.absolute), ("relative", tolerance.relative)];
+                for (name, limit) in floats {
+                    limit.iter().try_for_each(|v| write!(f, " {name} {v:e}"))?;
+                }
+                tolerance.ulp.iter().try_for_each(|v| write!(f, " ulp {v}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.iter().try_for_each(|r| writeln!(f, "{r}"))
+    }
+}
+
+impl Rules {
+    /// Whether events of a kind are compared.
+    pub(super) fn compares(&self, kind: EventKind) -> bool {
+        !self.list.iter().any(|r| *r == Rule::Events(kind))
+    }
+
+    /// Whether what page tables map is compared.
+    pub(super) fn compares_mappings(&self) -> bool {
+        !self.list.contains(&Rule::Mappings)
+    }
+
+    /// Whether a buffer's contents are compared.
+    pub(super) fn compares_buffer(&self, name: &str) -> bool {
+        !self.list.iter().any(|r| matches!(r, Rule::Buffer(p) if p.is(name)))
+    }
+
+    /// The tolerance for a buffer: of the last rule that means it.
+    pub(super) fn tolerance(&self, name: &str) -> Tolerance {
+        let of = |r: &Rule| match r {
+            Rule::Tolerance { buffer, tolerance } if buffer.is(name) => Some(*tolerance),
+            _ => None,
+        };
+        self.list.iter().rev().find_map(of).unwrap_or_default()
+    }
+
+    /// The patterns of fields that are not compared of a register, `None` standing for all of it.
+    pub(super) fn of_register<'r>(&'r self, name: &'r str) -> impl Iterator<Item = Option<&'r Pattern>> {
+        self.list.iter().filter_map(move |r| match r {
+            Rule::Register { register, field } if register.is(name) => Some(field.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// The addresses of a recording that are not compared: the buffers and the ranges that rules name.
+    pub(super) fn memory(&self, recording: &Recording) -> IgnoredMemory {
+        let mut ranges: Vec<(Option<u8>, Range<u64>)> = Vec::new();
+        for rule in &self.list {
+            match rule {
+                Rule::Memory { space, range } => ranges.push((*space, range.0..range.1)),
+                Rule::Buffer(name) => {
+                    for b in recording.facts.buffers.iter().filter(|b| name.is(&b.name)) {
+                        let space = recording.facts.address_spaces.get(b.address_space as usize);
+                        ranges.push((space.map(|s| s.number), b.va.0..b.va.0.saturating_add(b.bytes)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        IgnoredMemory { ranges }
+    }
+
+    /// The addresses of a recording whose bytes are not compared one by one: what is ignored, and the buffers whose
+    /// elements are compared with a tolerance.
+    pub(super) fn not_by_byte(&self, recording: &Recording) -> IgnoredMemory {
+        let with_tolerance = |r: &Rule| match r {
+            Rule::Tolerance { buffer, .. } => Some(Rule::Buffer(buffer.clone())),
+            _ => None,
+        };
+        let measured = Self {
+            list: self.list.iter().filter_map(with_tolerance).collect(),
+        };
+        self.memory(recording).joined(measured.memory(recording))
+    }
+}
+
+/// Addresses that are not compared.
+#[derive(Clone, Debug, Default)]
+pub(super) struct IgnoredMemory {
+    ranges: Vec<(Option<u8>, Range<u64>)>,
+}
+
+impl IgnoredMemory {
+    /// Those of both sides.
+    pub fn joined(mut self, mut other: Self) -> Self {
+        self.ranges.append(&mut other.ranges);
+        self
+    }
+
+    /// The parts of `bytes` bytes at an address that are not compared, as offsets.
+    pub fn within(&self, space: u8, va: u64, bytes: u64) -> Vec<Range<u64>> {
+        let end = va.saturating_add(bytes);
+        let of = self.ranges.iter().filter(|r| r.0.is_none_or(|s| s == space));
+        of.map(|r| r.1.start.max(va)..r.1.end.min(end))
+            .filter(|r| r.start < r.end)
+            .map(|r| r.start - va..r.end - va)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &str = "ignore register LATEST_FLUSH\n\
+        ignore register JS?_STATUS field CO*\n\
+        ignore events interrupt\n\
+        ignore buffer scratch*\n\
+        ignore memory 0x1000..0x2000\n\
+        ignore memory 1:0x8000000000..0x8000001000\n\
+        ignore mappings\n\
+        tolerance buffer * absolute 1e-5 relative 1.5e-3 ulp 4\n";
+
+    #[test]
+    fn rules_are_written_as_they_are_read() {
+        let rules: Rules = ALL.parse().unwrap();
+        assert_eq!(rules.list.len(), 8);
+        assert_eq!(rules.to_string(), ALL);
+        let noted = format!("# what differs by itself\n\n{}", ALL.replace('\n', "   # so\n"));
+        assert_eq!(noted.parse::<Rules>().unwrap(), rules);
+    }
+
+    #[test]
+    fn what_is_no_rule_is_told_with_its_place() {
+        let told = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
+        for (text, expected) in [
+            ("forget it", "line 1, column 1: 'forget' is no rule"),
+            ("\nignore", "line 2, column 7: expected what to ignore"),
+            ("ignore  colour", "line 1, column 9: 'colour' cannot be ignored"),
+            ("ignore register", "line 1, column 16: expected a register's name"),
+            ("ignore register A of", "line 1, column 19: 'of' is not known here"),
+            ("ignore events kick", "line 1, column 15: 'kick' is no kind of event"),
+            ("ignore memory 5..5", "line 1, column 15: '5..5' holds nothing"),
+            ("ignore memory 999:0..5", "line 1, column 15: '999:0..5' is not"),
+            ("ignore mappings now", "line 1, column 17: 'now' is too much"),
+            ("tolerance buffer o", "line 1, column 19: expected absolute"),
+            ("tolerance buffer o ulp -1", "line 1, column 24: '-1' is not a number"),
+            (
+                "tolerance buffer o absolute nan",
+                "line 1, column 29: 'nan' is not a number",
+            ),
+        ] {
+            assert!(told(text).starts_with(expected), "{text:?}: {}", told(text));
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        let is = |p: &str, name: &str| Pattern(p.into()).is(name);
+        assert!(is("*", "") && is("a*", "a") && is("*a*b", "xxaab") && is("J?1", "JS1") && is("ä*ö", "ä-ö"));
+        assert!(!is("a", "ab") && !is("a*c", "ab") && !is("?", "") && !is("", "a"));
+        // No time that grows beyond pattern times name.
+        assert!(!is(&"*a".repeat(200), &"a".repeat(150)));
+    }
+}
