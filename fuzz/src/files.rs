@@ -7,6 +7,7 @@ use kinescope_files::journal::{self, Of};
 use kinescope_files::values;
 use kinescope_files::workspace::Workspace;
 use trace_core::GpuVa;
+use trace_core::diff::Rules;
 use trace_core::recording::{Buffer, BufferRole, ElementType};
 use trace_core::screen::Picture;
 
@@ -28,6 +29,23 @@ pub fn ppm(data: &[u8]) -> bool {
     };
     assert_eq!(Picture::from_ppm(&picture.to_ppm()), Ok(picture));
     true
+}
+
+/// Rules of a comparison: what reads is written as rules that read as the same, and a place is in the text.
+pub fn diff_rules(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    match text.parse::<Rules>() {
+        Ok(rules) => {
+            assert_eq!(rules.to_string().parse().as_ref(), Ok(&rules));
+            !rules.list.is_empty()
+        }
+        Err(e) => {
+            assert!(e.line >= 1 && e.line <= text.lines().count() && e.column >= 1);
+            false
+        }
+    }
 }
 
 /// A workspace: what reads can be written, and reads back as the same.

@@ -40,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("container_resealed", recordings::container_resealed),
     ("derived", recordings::derived),
     ("device_mali", machine::device_mali),
+    ("diff_rules", files::diff_rules),
     ("gpureplay_integrated", recordings::gpureplay_integrated),
     ("gpureplay_io", recordings::gpureplay_io),
     ("gpureplay_memory", recordings::gpureplay_memory),

@@ -53,10 +53,14 @@ fn command_line(process: u32) -> Option<String> {
 }
 
 fn kill(process: u32) {
-    let status = std::process::Command::new("kill")
-        .args(["-9", &process.to_string()])
-        .status();
-    assert!(status.unwrap().success());
+    signal(process, "-9");
+}
+
+/// Sends a signal by the shell's own `kill`: not every system has the program.
+fn signal(process: u32, signal: &str) {
+    let mut shell = std::process::Command::new("sh");
+    let sent = shell.args(["-c", "kill $0 $1", signal, &process.to_string()]).status();
+    assert!(sent.unwrap().success());
 }
 
 // The registers of QEMU's teaching device `edu`, docs/specs/edu.rst of QEMU.
@@ -375,10 +379,7 @@ fn a_qemu_that_does_not_answer_is_given_up() {
     need_qemu!();
     let mut b = board("edu").with_answer_limit(Duration::from_millis(300));
     let process = b.process().unwrap();
-    let stop = std::process::Command::new("kill")
-        .args(["-STOP", &process.to_string()])
-        .status();
-    assert!(stop.unwrap().success());
+    signal(process, "-STOP");
     assert_eq!(b.read(REGISTERS, EDU_ID, 4), Err(DeviceError::Gone));
     assert!(b.trouble().unwrap().contains("did not answer within"));
     assert_eq!(command_line(process), None);

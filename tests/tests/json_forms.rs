@@ -360,7 +360,8 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(
         &diff,
-        "same:b first_difference:o jobs:o events:o registers:a host_writes:o mappings:o pages:o pages_by:s",
+        "same:b first_difference:o jobs:o events:o registers:a host_writes:o mappings:o memory:o causes:a \
+         rules:a",
     );
     form(&diff["jobs"], "a:n b:n");
     form(
@@ -372,12 +373,20 @@ fn diff() {
         &diff["host_writes"],
         "same:n already:n changed:n only_a:n only_b:n uncompared:n by:s list:a",
     );
-    for part in ["mappings", "pages"] {
-        form(&diff[part], "same:n changed:n only_a:n only_b:n list:a");
-    }
+    form(&diff["mappings"], "same:n changed:n only_a:n only_b:n moved:n list:a");
+    form(
+        &diff["memory"],
+        "by:s pages_same:n pages_differ:n pages_only_a:n pages_only_b:n pages_ignored:n bytes_differ:n pages:a buffers:a",
+    );
+    each(
+        &diff["memory"]["buffers"],
+        "name:s differs:b a_va:h? b_va:h? a_bytes:n? b_bytes:n? element:s? compared:n equal:n within:n differ:n \
+         unknown_bytes:n bytes_differ:n first:o? errors:o? tolerance:o?",
+    );
     each(
         &diff["mappings"]["list"],
-        "address_space:n va:h pages:n rights_a:s? rights_b:s? attribute_a:n? attribute_b:n? entry_a:h? entry_b:h?",
+        "address_space:n va:h pages:n rights_a:s? rights_b:s? attribute_a:n? attribute_b:n? entry_a:h? entry_b:h? \
+         moved_to:h?",
     );
     // Two jobs where the other has one.
     let parted = json(&["diff", &sample("vecadd.kine"), &sample("chain2.kine")], 1);
@@ -391,7 +400,21 @@ fn diff() {
         "register:s offset:h count:n a_event:n? b_event:n? field:s a:s? b:s?",
     );
     each(
-        &diff["pages"]["list"],
+        &parted["causes"],
+        "a_event:n? b_event:n? address_space:n? va:h? buffer:s? what:s steps:a",
+    );
+    let steps = parted["causes"].as_array().unwrap().iter().map(|c| &c["steps"]);
+    for step in steps.filter(|s| s.as_array().is_some_and(|s| !s.is_empty())) {
+        each(step, "link:s sure:b a_event:n? b_event:n? buffer:s? what:s");
+    }
+    let image = |name: &str| sample(name);
+    form(
+        &json(&["diff", "--raw", &image("vecadd.kine"), &image("saxpy.kine")], 1),
+        "same:b a_bytes:n b_bytes:n pages_differ:n bytes_differ:n ranges_in_all:n ranges:a element:s compared:n equal:n \
+         within:n differ:n first:o? errors:o? tolerance:o? rules:a",
+    );
+    each(
+        &diff["memory"]["pages"],
         "address_space:n va:h in_a:b in_b:b first_byte:h?",
     );
 }

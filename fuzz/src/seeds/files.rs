@@ -34,6 +34,15 @@ active = 1
 children = [{ kind = "panel", id = "events" }, { kind = "row", shares = [1.0], children = [{ kind = "panel", id = "jobs" }] }]
 "#;
 
+const RULES: &str = "ignore register JS?_STATUS field CO*
+ignore register BAR2+0x64
+ignore events dma-map
+ignore buffer scratch*
+ignore memory 1:0x8000000000..0x8000001000
+ignore mappings
+tolerance buffer * absolute 1e-5 relative 1.5e-3 ulp 0x4
+";
+
 const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","title":"edit","pieces":[{"offset":1,"new":"0708"},{"offset":9,"new":"ff"}]}}}
 {"do":{"note":{"event":3,"old":null,"new":"first"}}}
 "undo"
@@ -64,6 +73,13 @@ pub fn add(add: Add<'_>) {
     add("ppm", "two-by-two", b"P6\n2 2\n255\n0123456789ab".to_vec());
     add("ppm", "comments", b"P6 # a\n#b\n1\t1 255 123 and more".to_vec());
     add("workspace", "whole", WORKSPACE.into());
+    add("diff_rules", "every-rule", RULES.into());
+    add(
+        "diff_rules",
+        "a-note",
+        b"  # what this board does by itself\n\nignore mappings # all\n".to_vec(),
+    );
+    add("diff_rules", "no-number", b"tolerance buffer out relative 1e".to_vec());
     add(
         "workspace",
         "least",

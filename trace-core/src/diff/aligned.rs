@@ -1,6 +1,8 @@
 //! Two recordings side by side: which event of one goes with which of the other, and where the next difference is.
 
+use super::JobPair;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// What became of a run of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +76,37 @@ impl Block {
     }
 }
 
+/// Jobs that go together, and what comes between their submits and the next ones, as events. The first is what comes
+/// before any job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Which jobs.
+    pub job: JobPair,
+    /// The events of the first recording: behind the submit, up to and with the next one; `None` where it has no such
+    /// job. The last one ends at `u64::MAX`.
+    pub a: Option<Range<u64>>,
+    /// The events of the second recording, likewise.
+    pub b: Option<Range<u64>>,
+}
+
+impl Course {
+    /// The submits that begin it; `None` before any job, and where a side has no such job.
+    #[must_use]
+    pub fn submits(&self) -> (Option<u64>, Option<u64>) {
+        let submit = |range: &Option<Range<u64>>| range.as_ref().and_then(|r| r.start.checked_sub(1));
+        (submit(&self.a), submit(&self.b))
+    }
+
+    /// The same with the sides swapped.
+    pub(super) fn swapped(self) -> Self {
+        Self {
+            job: self.job.swapped(),
+            a: self.b,
+            b: self.a,
+        }
+    }
+}
+
 /// Two recordings side by side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aligned {
@@ -83,6 +116,8 @@ pub struct Aligned {
     pub(super) events_b: Vec<u32>,
     /// Runs, in order: together they hold every compared event of both sides once.
     pub(super) blocks: Vec<Block>,
+    /// Jobs that go together.
+    pub(super) courses: Vec<Course>,
 }
 
 /// One of two recordings.
@@ -95,6 +130,12 @@ pub enum Which {
 }
 
 impl Aligned {
+    /// Jobs that go together, in order.
+    #[must_use]
+    pub fn courses(&self) -> &[Course] {
+        &self.courses
+    }
+
     /// Runs, in order.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
@@ -113,14 +154,15 @@ impl Aligned {
         self.events_b.get(compared as usize).map(|e| u64::from(*e))
     }
 
-    fn events(&self, which: Which) -> &[u32] {
+    /// The compared events of a side, rising.
+    pub(super) fn events(&self, which: Which) -> &[u32] {
         match which {
             Which::A => &self.events_a,
             Which::B => &self.events_b,
         }
     }
 
-    fn first(block: &Block, which: Which) -> u32 {
+    pub(super) fn first(block: &Block, which: Which) -> u32 {
         match which {
             Which::A => block.a,
             Which::B => block.b,
@@ -128,7 +170,7 @@ impl Aligned {
     }
 
     /// The block that an event of one side is in, or, where it is not compared, that of the next one that is.
-    fn block_at(&self, which: Which, event: u64) -> Option<usize> {
+    pub(super) fn block_at(&self, which: Which, event: u64) -> Option<usize> {
         let events = self.events(which);
         let compared = events.partition_point(|e| u64::from(*e) < event);
         // Blocks that one side does not have begin where the next one of it does: the last that begins there has it.
@@ -187,6 +229,7 @@ impl Aligned {
     #[must_use]
     pub(super) fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.events_a, &mut self.events_b);
+        self.courses = self.courses.into_iter().map(Course::swapped).collect();
         for b in &mut self.blocks {
             std::mem::swap(&mut b.a, &mut b.b);
             b.what = b.what.swapped();

@@ -183,6 +183,37 @@ impl Comparer {
         }
     }
 
+    /// Type of the elements.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// What was found of elements behind these.
+    pub fn join(&mut self, next: Self) {
+        let (out, n) = (&mut self.out, next.out);
+        out.compared += n.compared;
+        out.equal += n.equal;
+        out.within += n.within;
+        out.differ += n.differ;
+        out.first = out.first.or(n.first);
+        let (e, n) = (&mut self.errors, next.errors);
+        e.pairs += n.pairs;
+        e.not_finite += n.not_finite;
+        e.zeros += n.zeros;
+        e.max_ulp = e.max_ulp.max(n.max_ulp);
+        if n.max_absolute > e.max_absolute {
+            (e.max_absolute, e.max_absolute_at) = (n.max_absolute, n.max_absolute_at);
+        }
+        if n.max_relative > e.max_relative {
+            (e.max_relative, e.max_relative_at) = (n.max_relative, n.max_relative_at);
+        }
+        self.sum_absolute += next.sum_absolute;
+        self.sum_relative += next.sum_relative;
+        for (exponent, pairs) in next.decades {
+            *self.decades.entry(exponent).or_default() += pairs;
+        }
+    }
+
     /// Elements that are known to be the same.
     pub fn same(&mut self, elements: u64) {
         self.out.compared += elements;

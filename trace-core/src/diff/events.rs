@@ -1,9 +1,8 @@
 //! Events aligned job by job: what is equal, changed, moved, or on one side alone; and the registers that differ.
 
 use super::align::{Common, Step};
-use super::aligned::{Aligned, Become, Block};
+use super::aligned::{Aligned, Become, Block, Course};
 use super::anchors::align_long;
-use super::host_writes::Course as Courses;
 use super::moved::{self, Moved};
 use super::relocation::Relocations;
 use super::rules::Rules;
@@ -21,8 +20,6 @@ pub(super) struct Compared {
     pub registers: Vec<RegisterDiff>,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
-    /// The courses of jobs that were compared.
-    pub courses: Vec<Courses>,
     pub aligned: Aligned,
 }
 
@@ -33,7 +30,6 @@ impl Compared {
             events: self.events.swapped(),
             registers: self.registers.into_iter().map(RegisterDiff::swapped).collect(),
             jobs: (self.jobs.1, self.jobs.0),
-            courses: self.courses.into_iter().map(Courses::swapped).collect(),
             aligned: self.aligned.swapped(),
         }
     }
@@ -153,7 +149,7 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
             b: number(j),
         };
         let course = |s: &Stream, i: Option<usize>| Some(s.courses.get(i?)?.begin..s.end(i?));
-        courses.push(Courses {
+        courses.push(Course {
             job,
             a: course(&work.a.1, i),
             b: course(&work.b.1, j),
@@ -170,8 +166,8 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
         events,
         registers,
         jobs: (a.1.courses.len() as u64 - 1, b.1.courses.len() as u64 - 1),
-        courses,
         aligned: Aligned {
+            courses,
             events_a: a.1.events,
             events_b: b.1.events,
             blocks,

@@ -3,6 +3,7 @@
 //! A recorder tells a page's bytes that changed, so one write may be cut into other pieces on either side: it is the
 //! bytes that are compared, not the rows.
 
+use super::aligned::Course;
 use super::rules::Rules;
 use super::{HostWriteDiff, HostWriteDifference, JobPair, MOST, spaces};
 use crate::PAGE_SIZE;
@@ -11,24 +12,6 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, FrameRole, GpuVa, HostWriteRow, MemoryView, Page, Recording};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// The course of a job of either side, as events.
-pub(super) struct Course {
-    pub job: JobPair,
-    pub a: Option<Range<u64>>,
-    pub b: Option<Range<u64>>,
-}
-
-impl Course {
-    /// The same with the sides swapped.
-    pub fn swapped(self) -> Self {
-        Self {
-            job: self.job.swapped(),
-            a: self.b,
-            b: self.a,
-        }
-    }
-}
 
 /// Bytes of a difference that are told, the first ones.
 pub(super) const SHOWN: usize = 16;

@@ -7,9 +7,11 @@ mod align;
 mod aligned;
 mod anchors;
 mod buffers;
+mod causes;
 mod elements;
 mod events;
 mod host_writes;
+mod images;
 mod mappings;
 mod moved;
 mod pages;
@@ -21,8 +23,10 @@ mod stream;
 mod tests;
 
 pub(crate) use align::{Step, align};
-pub use aligned::{Aligned, Become, Block, Which};
+pub use aligned::{Aligned, Become, Block, Course, Which};
+pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, why};
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance};
+pub use images::{ImageDiff, ImageError, ImageRange, images};
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
 
 use crate::mmu::{PAGE_BYTES, Rights};
@@ -431,7 +435,7 @@ pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progres
 /// When the work was cancelled.
 pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
     let found = events::diff(a, b, rules, progress)?;
-    let host_writes = host_writes::diff(a, b, &found.courses, rules, progress)?;
+    let host_writes = host_writes::diff(a, b, &found.aligned.courses, rules, progress)?;
     let (mappings, moved) = mappings::diff(a, b, rules, progress)?;
     let pages = pages::diff(a, b, &moved, rules, progress)?;
     let buffers = buffers::diff(a, b, rules, progress)?;

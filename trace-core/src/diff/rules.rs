@@ -342,6 +342,12 @@ impl Rules {
         !self.list.iter().any(|r| matches!(r, Rule::Buffer(p) if p.is(name)))
     }
 
+    /// The tolerance for raw images.
+    #[must_use]
+    pub fn image_tolerance(&self) -> Tolerance {
+        self.tolerance("image")
+    }
+
     /// The tolerance for a buffer: of the last rule that means it.
     pub(super) fn tolerance(&self, name: &str) -> Tolerance {
         let of = |r: &Rule| match r {

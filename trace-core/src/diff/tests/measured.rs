@@ -186,3 +186,97 @@ fn pages_with_the_same_contents_elsewhere_were_moved() {
     assert_eq!((m.moved, m.only_a, m.only_b), (0, 2, 1));
     assert!(with(&a, &b, "ignore mappings").mappings.list.is_empty());
 }
+
+/// The steps that lead to a difference: links and events.
+fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
+    c.steps.iter().map(|s| (s.link, s.a, s.b)).collect()
+}
+
+fn explained(a: &Recording, b: &Recording) -> Vec<Cause> {
+    let (d, aligned) = compare(a, b, &Rules::default(), &Progress::new()).unwrap();
+    let found = causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
+    // Seen from the other side the same events led there.
+    let (d, aligned) = compare(b, a, &Rules::default(), &Progress::new()).unwrap();
+    let back = causes((b, a), (&d, &aligned), &Progress::new()).unwrap();
+    let turned = |c: &Cause| steps(c).into_iter().map(|(l, x, y)| (l, y, x)).collect::<Vec<_>>();
+    let forth: Vec<_> = found.iter().map(steps).collect();
+    assert_eq!(back.iter().map(turned).collect::<Vec<_>>(), forth);
+    found
+}
+
+/// A job slot: configured, given a head, begun, and its status read.
+fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
+    let list = [
+        (false, 0x8, feature),
+        (true, 0x18c0, 0x40),
+        (true, 0x18d0, affinity),
+        (false, 0x18d0, affinity),
+        (true, 0x18e0, 1),
+        (false, 0x1824, status),
+    ];
+    recording(&list, &[])
+}
+
+#[test]
+fn a_difference_is_followed_back_to_the_first_that_had_a_part() {
+    // The status of a job, the register that told the job, and what the driver read before it.
+    let (a, b) = (slot(0x10, 1, 1), slot(0x11, 3, 0x40));
+    let all = explained(&a, &b);
+    let of_status = all
+        .iter()
+        .find(|c| c.effect == Effect::Event { a: Some(5), b: Some(5) });
+    assert_eq!(
+        of_status.map(steps).unwrap(),
+        [
+            (Link::Ran, Some(4), Some(4)),
+            (Link::Told, Some(2), Some(2)),
+            (Link::MayDecide, Some(0), Some(0)),
+        ]
+    );
+    // A register reads what was written to it, which is sure.
+    let of_read = all
+        .iter()
+        .find(|c| c.effect == Effect::Event { a: Some(3), b: Some(3) });
+    let found = of_read.map_or_else(Vec::new, steps);
+    if !found.is_empty() {
+        assert_eq!(found[0], (Link::Set, Some(2), Some(2)));
+    }
+    // Nothing is before the first difference.
+    let first = all
+        .iter()
+        .find(|c| c.effect == Effect::Event { a: Some(0), b: Some(0) })
+        .unwrap();
+    assert!(first.steps.is_empty());
+}
+
+#[test]
+fn a_job_that_did_otherwise_by_itself_is_where_it_begins() {
+    let all = explained(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
+    assert_eq!(all.len(), 1);
+    assert_eq!(steps(&all[0]), [(Link::Ran, Some(4), Some(4))]);
+}
+
+#[test]
+fn a_byte_of_a_result_is_followed_to_the_input_that_differs() {
+    let of = |input: f32, output: f32| {
+        let mut r = with_pages(&[RW, RW], &[(0, floats(&[input])), (1, floats(&[output]))]);
+        r.events = slot(0x10, 1, 1).events;
+        r.facts.buffers = vec![
+            buffer("out", 0x1000, 4, ElementType::F32),
+            Buffer {
+                role: BufferRole::Input,
+                ..buffer("in", 0, 4, ElementType::F32)
+            },
+        ];
+        r
+    };
+    let all = explained(&of(1.0, 2.0), &of(1.5, 3.0));
+    assert_eq!(all.len(), 2, "{all:?}");
+    // The input differs from the beginning on.
+    assert!(all[0].steps.is_empty());
+    assert_eq!(
+        steps(&all[1]),
+        [(Link::Ran, Some(4), Some(4)), (Link::Held, None, None)]
+    );
+    assert_eq!(all[1].steps[1].buffer.as_deref(), Some("in"));
+}

@@ -1,0 +1,159 @@
+//! `diff`: where two recordings differ.
+
+mod page;
+mod raw;
+mod report;
+mod text;
+mod words;
+
+use super::outputs::Files;
+use super::source::{Source, number};
+use super::{Exit, Failure, Out, Verb, waiting};
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
+use std::fs;
+use std::path::{Path, PathBuf};
+use trace_core::diff::{self, Rules};
+use trace_core::progress::Cancelled;
+use trace_core::recording::ElementType;
+
+pub const VERB: Verb = Verb {
+    name: "diff",
+    about: "Where two recordings differ: events by job, registers by field, what the CPU wrote by byte, mappings by run, buffers by element",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The first recording
+    a: PathBuf,
+    /// The second
+    b: PathBuf,
+    /// List at most this many differences of each kind as text
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    most: usize,
+    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END, or mappings; * in a name
+    /// is any text; may be given more than once
+    #[arg(long, value_name = "WHAT", value_parser = |text: &str| rule("ignore", text))]
+    ignore: Vec<Rules>,
+    /// Elements of a buffer that lie so close are the same: buffer NAME absolute X, relative X or ulp N, or several of
+    /// them; may be given more than once
+    #[arg(long, value_name = "LIMITS", value_parser = |text: &str| rule("tolerance", text))]
+    tolerance: Vec<Rules>,
+    /// Rules from a file, one a line, as options say them: ignore WHAT, tolerance LIMITS; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// Keep all rules of this call in a file
+    #[arg(long, value_name = "FILE")]
+    save_rules: Option<PathBuf>,
+    /// Write the comparison as a page of HTML that stands alone
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    html: Option<PathBuf>,
+    /// The files are raw images, bytes without anything around them; rules call the whole of them the buffer `image`
+    #[arg(long)]
+    raw: bool,
+    /// Type of the images' elements: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
+    #[arg(long, value_name = "TYPE", default_value = "u8", value_parser = element, requires = "raw")]
+    element: ElementType,
+    /// Address of the images' first bytes
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = number, requires = "raw")]
+    base: u64,
+}
+
+fn element(text: &str) -> Result<ElementType, String> {
+    let found = ElementType::ALL.into_iter().find(|t| t.name() == text);
+    found.ok_or_else(|| {
+        let names = ElementType::ALL.map(ElementType::name);
+        format!("'{text}' is no type of element (expected one of {})", names.join(", "))
+    })
+}
+
+fn rule(verb: &str, text: &str) -> Result<Rules, String> {
+    if text.contains(['\n', '\r']) {
+        return Err("a rule is one line".to_owned());
+    }
+    // The place in the option's own text.
+    format!("{verb} {text}").parse().map_err(|e: diff::RuleError| {
+        let column = e.column.saturating_sub(verb.len() + 1).max(1);
+        format!("character {column}: {}", e.message)
+    })
+}
+
+/// Longest file of rules that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+impl Arguments {
+    /// All rules: those of files first, so that options of the call have the last word.
+    fn all_rules(&self) -> Result<Rules, Failure> {
+        let mut all = Rules::default();
+        for file in &self.rules {
+            all.list.extend(read_rules(file)?.list);
+        }
+        for rules in self.ignore.iter().chain(&self.tolerance) {
+            all.list.extend(rules.list.iter().cloned());
+        }
+        Ok(all)
+    }
+}
+
+fn read_rules(file: &Path) -> Result<Rules, Failure> {
+    let bytes = fs::metadata(file).map_err(|e| Failure::file(file, e))?.len();
+    if bytes > LONGEST {
+        return Err(Failure::file(
+            file,
+            format!("{bytes} bytes are too many for rules (at most {LONGEST})"),
+        ));
+    }
+    let text = fs::read_to_string(file).map_err(|e| Failure::file(file, e))?;
+    text.parse().map_err(|e: diff::RuleError| Failure::file(file, e))
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let rules = arguments.all_rules()?;
+    let files = arguments
+        .rules
+        .iter()
+        .fold(Files::of(&arguments.a), |f, r| f.reads("--rules", r));
+    files
+        .reads("the second recording", &arguments.b)
+        .writes("--save-rules", arguments.save_rules.as_deref())
+        .writes("--html", arguments.html.as_deref())
+        .check()?;
+    if let Some(file) = &arguments.save_rules {
+        output::write(file, rules.to_string().as_bytes())?;
+    }
+    if arguments.raw {
+        let both = (arguments.a.as_path(), arguments.b.as_path());
+        return raw::run(both, arguments.base, arguments.element, &rules, arguments.most, out);
+    }
+    let a = Source {
+        file: arguments.a.clone(),
+    }
+    .open_sound()?;
+    let b = Source {
+        file: arguments.b.clone(),
+    }
+    .open_sound()?;
+    let (diff, aligned, causes) = waiting::show("comparing", |progress, _| {
+        let found = || {
+            let both = (&a.recording, &b.recording);
+            let (diff, aligned) = diff::compare(both.0, both.1, &rules, progress)?;
+            let causes = diff::causes(both, (&diff, &aligned), progress)?;
+            Ok((diff, aligned, causes))
+        };
+        found().map_err(|e: Cancelled| Failure::file(&arguments.a, e))
+    })?;
+    let report = report::report((&diff, &aligned), &causes, (&a, &b), &rules);
+    if let Some(file) = &arguments.html {
+        let name = |p: &Path| p.display().to_string();
+        let page = page::page(&report, &name(&arguments.a), &name(&arguments.b));
+        output::write(file, page.as_bytes())?;
+    }
+    if out.json() {
+        out.value(&report)?;
+    } else {
+        text::text(&report, arguments.most, out)?;
+    }
+    Ok(Exit::found(!report.same))
+}

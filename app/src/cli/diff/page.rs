@@ -1,0 +1,234 @@
+//! A comparison as a page of HTML that stands alone: no script, no other file, light or dark as the reader's system.
+
+use super::report::{Cause, Report};
+use super::words::{held, job_name, mapped, told, written};
+use crate::cli::out::counted;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Rows of a table that the page shows; how many there are in all is told.
+const MOST: usize = 200;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: light-dark(#1b1f24, #e2e6ea); --dim: light-dark(#5c6670, #98a2ad);
+  --paper: light-dark(#ffffff, #15181c); --card: light-dark(#f4f6f8, #1e2328); --line: light-dark(#d8dde2, #343b43);
+  --changed: light-dark(#8a5a00, #f0b64a); --gone: light-dark(#a1242f, #ff8f8a); --more: light-dark(#00669a, #6cc0ff);
+  --same: light-dark(#2b6a3f, #7fcf98); }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem;
+  margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.45rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+p.files { color: var(--dim); margin: 0 0 1.25rem; } p.part { font-size: 1.05rem; }
+code, td, .mono { font-family: ui-monospace, monospace; font-size: .86rem; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .8rem .3rem 0;
+  border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+th { color: var(--dim); font-weight: 500; font-size: .86rem; } td.n, th.n { text-align: right; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+.card { background: var(--card); border-radius: 6px; padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+.card span { color: var(--dim); font-size: .86rem; }
+.changed { color: var(--changed); } .gone { color: var(--gone); } .more { color: var(--more); } .same { color: var(--same); }
+.dim { color: var(--dim); } ol { margin: .25rem 0 1rem; padding-left: 1.4rem; }
+@media print { body { margin: 0; max-width: none; } }
+";
+
+/// The page; `a` and `b` are the files as they were given.
+pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
+    let verdict = if r.same { "No difference" } else { "They differ" };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (verdict) ": " (a) " and " (b) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 class=[r.same.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
+                p class="files" { "first " code { (a) } ", second " code { (b) } }
+                @if let Some(f) = &r.first_difference {
+                    p class="part" { "They part " (at(f.a_event, f.b_event)) ": " code { (f.what) } }
+                }
+                (cards(r))
+                (notes(r))
+                @if !r.causes.is_empty() {
+                    h2 { "Why, as far as the recordings tell" }
+                    @for c in r.causes.iter().take(MOST) { (cause(c)) }
+                }
+                (registers(r))
+                (lines("Events", r.events.list.len(), r.events.list.iter().map(|e| {
+                    (at(e.a_event, e.b_event), job_name(e.job), sign(e.what), told(e))
+                })))
+                (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
+                    (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
+                })))
+                (lines("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
+                    let what = match m.moved_to {
+                        Some(_) => sign("moved"),
+                        None => sides(m.rights_a.is_some(), m.rights_b.is_some()),
+                    };
+                    (m.va.clone(), format!("address space {}", m.address_space), what, mapped(m))
+                })))
+                (buffers(r))
+                (lines("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
+                    let from = p.first_byte.as_ref().map_or(String::new(), |b| format!("from byte {b} on"));
+                    (p.va.clone(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
+                })))
+            }
+        }
+    }
+    .into_string()
+}
+
+fn at(a: Option<u64>, b: Option<u64>) -> String {
+    let n = |side: Option<u64>| side.map_or_else(|| "–".into(), |n| n.to_string());
+    match (a, b) {
+        (None, None) => String::new(),
+        (a, b) => format!("at events {} and {}", n(a), n(b)),
+    }
+}
+
+/// What became of something: its class, its sign and its word, so that colour is never all there is.
+type Sign = (&'static str, &'static str, &'static str);
+
+fn sign(what: &str) -> Sign {
+    match what {
+        "deleted" => ("gone", "−", "only in the first"),
+        "inserted" => ("more", "+", "only in the second"),
+        "moved" => ("changed", "↷", "moved"),
+        _ => ("changed", "≠", "changed"),
+    }
+}
+
+fn sides(in_a: bool, in_b: bool) -> Sign {
+    match (in_a, in_b) {
+        (true, false) => sign("deleted"),
+        (false, true) => sign("inserted"),
+        _ => sign("changed"),
+    }
+}
+
+fn card(name: &str, differ: u64, all: u64, unit: &str) -> Markup {
+    html! {
+        div class="card" {
+            b class=(if differ == 0 { "same" } else { "changed" }) { @if differ == 0 { "= " } @else { "≠ " } (differ) }
+            span { (name) ": " (unit) " that differ, of " (all) }
+        }
+    }
+}
+
+fn cards(r: &Report<'_>) -> Markup {
+    let (e, m, p, h) = (&r.events, &r.mappings, &r.memory, &r.host_writes);
+    let events = e.changed + e.inserted + e.deleted + e.moved;
+    let written = h.changed + h.only_a + h.only_b;
+    let mapped = m.changed + m.only_a + m.only_b + m.moved;
+    let pages = p.pages_differ + p.pages_only_a + p.pages_only_b;
+    let buffers = p.buffers.iter().filter(|b| b.differs).count() as u64;
+    html! {
+        div class="cards" {
+            (card("Events", events, events + e.equal + e.relocated + e.uncompared, "those"))
+            (card("Written by the CPU", written, written + h.same + h.already, "bytes"))
+            (card("Page tables", mapped, mapped + m.same, "pages"))
+            (card("Memory", pages, pages + p.pages_same, "pages"))
+            (card("Buffers", buffers, p.buffers.len() as u64, "those"))
+        }
+    }
+}
+
+fn notes(r: &Report<'_>) -> Markup {
+    let e = &r.events;
+    html! {
+        p class="dim" {
+            (r.jobs.a) " and " (counted(r.jobs.b, "job")) ". Events: " (e.equal) " the same, " (e.changed) " changed, "
+            (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
+            " differ only by where things lie, " (e.uncompared) " carry what every run has for itself."
+            @for o in &e.one_sided { " Events of kind " (o.kind) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }
+            @for rule in &r.rules { br; "By rule: " code { (rule) } }
+        }
+    }
+}
+
+fn cause(c: &Cause) -> Markup {
+    html! {
+        p { code { (c.what) } " " span class="dim" { (at(c.a_event, c.b_event)) } }
+        ol {
+            @for s in &c.steps {
+                li {
+                    (s.link.words()) " " code { (s.what) } " " span class="dim" {
+                        (at(s.a_event, s.b_event))
+                        @if let Some(b) = &s.buffer { " " (b) }
+                        @if !s.sure { " (may be)" }
+                    }
+                }
+            }
+            @if c.steps.is_empty() { li class="dim" { "nothing before it that differs is known to have a part in it" } }
+        }
+    }
+}
+
+fn registers(r: &Report<'_>) -> Markup {
+    if r.registers.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 { "Registers, where their histories part" }
+        table {
+            tr { th { "Register" } th { "Field" } th { "First" } th { "Second" } th { "Events" } th class="n" { "Differences" } }
+            @for f in r.registers.iter().take(MOST) {
+                tr {
+                    td { (f.register) } td { (f.field) }
+                    td class="gone" { (f.a.unwrap_or("–")) } td class="more" { (f.b.unwrap_or("–")) }
+                    td { (at(f.a_event, f.b_event)) } td class="n" { (f.count) }
+                }
+            }
+        }
+        (rest(r.registers.len()))
+    }
+}
+
+fn buffers(r: &Report<'_>) -> Markup {
+    let differ: Vec<_> = r.memory.buffers.iter().filter(|b| b.differs || b.within > 0).collect();
+    if differ.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 { "Buffers" }
+        table {
+            @for b in differ.iter().take(MOST) {
+                tr {
+                    td class=(if b.differs { "changed" } else { "same" }) { @if b.differs { "≠" } @else { "≈" } }
+                    td {
+                        (held(b))
+                        @if let Some(e) = b.errors.filter(|e| !e.histogram.is_empty()) {
+                            div class="dim" {
+                                "differences by size:"
+                                @for d in &e.histogram { " 1e" (d.exponent) ": " (d.pairs) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        (rest(differ.len()))
+    }
+}
+
+/// A table of differences: where, in what, what became of it, and what it is.
+fn lines(name: &str, all: usize, rows: impl Iterator<Item = (String, String, Sign, String)>) -> Markup {
+    if all == 0 {
+        return html! {};
+    }
+    html! {
+        h2 { (name) }
+        table {
+            @for (place, of, (class, sign, word), what) in rows.take(MOST) {
+                tr { td class=(class) title=(word) { (sign) } td { (place) } td class="dim" { (of) } td { (what) } }
+            }
+        }
+        (rest(all))
+    }
+}
+
+fn rest(all: usize) -> Markup {
+    let rest = all.saturating_sub(MOST);
+    html! { @if rest > 0 { p class="dim" { "and " (rest) " more: kinescope diff --json has all that are kept" } } }
+}

@@ -1,0 +1,146 @@
+//! Two raw images compared: `diff --raw`.
+
+use crate::cli::out::counted;
+use crate::cli::{Exit, Failure, Out, hex, waiting};
+use serde::Serialize;
+use std::path::Path;
+use trace_core::diff::{self, Errors, ImageDiff, ImageError, Rules, Tolerance};
+use trace_core::memory::element_text;
+use trace_core::recording::ElementType;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    same: bool,
+    a_bytes: u64,
+    b_bytes: u64,
+    pages_differ: u64,
+    bytes_differ: u64,
+    ranges_in_all: u64,
+    ranges: Vec<Range>,
+    element: &'static str,
+    compared: u64,
+    equal: u64,
+    within: u64,
+    differ: u64,
+    first: Option<super::report::Element>,
+    errors: Option<&'a Errors>,
+    tolerance: Option<Tolerance>,
+    rules: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Range {
+    address: String,
+    bytes: u64,
+}
+
+/// Compares two images whose first bytes are at `base`, and prints at most `most` ranges as text.
+pub fn run(
+    (a, b): (&Path, &Path),
+    base: u64,
+    element: ElementType,
+    rules: &Rules,
+    most: usize,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let found = waiting::show("comparing", |progress, _| {
+        diff::images((a, b), base, element, rules, progress).map_err(|e| match e {
+            ImageError::Cancelled(c) => Failure::file(a, c),
+            e => Failure::usage(e.to_string()),
+        })
+    })?;
+    let report = report(&found, base, rules);
+    if out.json() {
+        out.value(&report)?;
+    } else {
+        text(&report, most, out)?;
+    }
+    Ok(Exit::found(!report.same))
+}
+
+fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
+    let e = &d.elements;
+    let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
+    Report {
+        same: d.is_empty(),
+        a_bytes: d.bytes_a,
+        b_bytes: d.bytes_b,
+        pages_differ: d.pages_differ,
+        bytes_differ: d.bytes_differ,
+        ranges_in_all: d.ranges_in_all,
+        ranges: d
+            .ranges
+            .iter()
+            .map(|r| Range {
+                address: hex(base.saturating_add(r.offset)),
+                bytes: r.bytes,
+            })
+            .collect(),
+        element: e.element.name(),
+        compared: e.compared,
+        equal: e.equal,
+        within: e.within,
+        differ: e.differ,
+        first: e.first.map(|f| super::report::Element {
+            index: f.index,
+            a: text(f.a),
+            b: text(f.b),
+        }),
+        errors: e.errors.as_ref(),
+        tolerance: Some(rules.image_tolerance()).filter(Tolerance::is_some),
+        rules: rules.list.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+    match &r.first {
+        _ if r.same => out.line("No difference\n")?,
+        None => out.line(format_args!(
+            "They differ in size: {} and {} bytes\n",
+            r.a_bytes, r.b_bytes
+        ))?,
+        Some(f) => out.line(format_args!(
+            "They part at {} [{}]: {} becomes {}\n",
+            r.element, f.index, f.a, f.b
+        ))?,
+    }
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("Size", format!("{} and {} bytes", r.a_bytes, r.b_bytes)),
+        row(
+            "Elements",
+            format!(
+                "{} {}: {} the same, {} within the tolerance, {} differ",
+                r.compared, r.element, r.equal, r.within, r.differ
+            ),
+        ),
+        row(
+            "Bytes",
+            format!("{} differ, in {}", r.bytes_differ, counted(r.pages_differ, "page")),
+        ),
+    ];
+    if let Some(e) = r.errors {
+        rows.push(row(
+            "Off by",
+            format!(
+                "{:.3e} at most at [{}], relative {:.3e} at [{}], {:.3e} on average",
+                e.max_absolute, e.max_absolute_at, e.max_relative, e.max_relative_at, e.mean_absolute
+            ),
+        ));
+    }
+    out.table(&rows)?;
+    for rule in &r.rules {
+        out.line(format_args!("By rule: {rule}"))?;
+    }
+    if !r.ranges.is_empty() {
+        out.line("\nBytes that differ")?;
+        for d in r.ranges.iter().take(most) {
+            out.line(format_args!("  {}: {}", d.address, counted(d.bytes, "byte")))?;
+        }
+        let rest = r.ranges_in_all.saturating_sub(most as u64);
+        if rest > 0 {
+            out.line(format_args!("  and {rest} more ranges (--most shows more)"))?;
+        }
+    }
+    Ok(())
+}

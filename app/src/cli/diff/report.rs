@@ -1,0 +1,536 @@
+//! What `diff --json` prints, and what its text and its page are made of.
+
+use super::words::{job_name, told, written};
+use crate::cli::hex;
+use crate::cli::out::counted;
+use crate::cli::source::Opened;
+use serde::Serialize;
+use std::borrow::Cow;
+use trace_core::diff::{
+    self, Aligned, Become, BufferDiff, Diff, Effect, Errors, EventDifference, HostWriteDifference, JobPair, Link,
+    MappingDifference, PageDifference, RegisterDiff, Rules, Tolerance, kind_name,
+};
+use trace_core::memory::element_text;
+use trace_core::recording::EventKind;
+
+#[derive(Serialize)]
+pub struct Report<'a> {
+    pub same: bool,
+    pub first_difference: Option<First>,
+    pub jobs: Sides,
+    pub events: Events,
+    pub registers: Vec<Register<'a>>,
+    pub host_writes: HostWrites,
+    pub mappings: Mappings,
+    pub memory: Memory<'a>,
+    /// What led to the differences.
+    pub causes: Vec<Cause>,
+    /// The rules that were applied, one a line.
+    pub rules: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct Sides {
+    pub a: u64,
+    pub b: u64,
+}
+
+/// Where the recordings part.
+#[derive(Serialize)]
+pub struct First {
+    pub a_event: Option<u64>,
+    pub b_event: Option<u64>,
+    pub what: String,
+}
+
+#[derive(Serialize)]
+pub struct Events {
+    pub equal: u64,
+    pub changed: u64,
+    pub inserted: u64,
+    pub deleted: u64,
+    pub moved: u64,
+    pub relocated: u64,
+    pub uncompared: u64,
+    pub folded: Sides,
+    pub cut_short: Vec<JobPair>,
+    pub one_sided: Vec<OneSided>,
+    pub list: Vec<Event>,
+}
+
+/// A kind of events of which one side has none at all.
+#[derive(Serialize)]
+pub struct OneSided {
+    pub kind: &'static str,
+    pub a: u64,
+    pub b: u64,
+}
+
+/// What led to a difference, step by step back.
+#[derive(Serialize)]
+pub struct Cause {
+    pub a_event: Option<u64>,
+    pub b_event: Option<u64>,
+    pub address_space: Option<u32>,
+    pub va: Option<String>,
+    pub buffer: Option<String>,
+    pub what: String,
+    pub steps: Vec<CauseStep>,
+}
+
+/// A step back from a difference.
+#[derive(Serialize)]
+pub struct CauseStep {
+    pub link: Link,
+    pub sure: bool,
+    pub a_event: Option<u64>,
+    pub b_event: Option<u64>,
+    pub buffer: Option<String>,
+    pub what: String,
+}
+
+/// What page tables map; counts are of pages.
+#[derive(Serialize)]
+pub struct Mappings {
+    pub same: u64,
+    pub changed: u64,
+    pub only_a: u64,
+    pub only_b: u64,
+    pub moved: u64,
+    pub list: Vec<Mapping>,
+}
+
+/// Memory at the end.
+#[derive(Serialize)]
+pub struct Memory<'a> {
+    pub by: &'static str,
+    pub pages_same: u64,
+    pub pages_differ: u64,
+    pub pages_only_a: u64,
+    pub pages_only_b: u64,
+    pub pages_ignored: u64,
+    pub bytes_differ: u64,
+    pub pages: Vec<Page>,
+    pub buffers: Vec<Buffer<'a>>,
+}
+
+/// A named buffer; what only one side has has no elements.
+#[derive(Serialize)]
+pub struct Buffer<'a> {
+    pub name: &'a str,
+    pub differs: bool,
+    pub a_va: Option<String>,
+    pub b_va: Option<String>,
+    pub a_bytes: Option<u64>,
+    pub b_bytes: Option<u64>,
+    pub element: Option<&'static str>,
+    pub compared: u64,
+    pub equal: u64,
+    pub within: u64,
+    pub differ: u64,
+    pub unknown_bytes: u64,
+    pub bytes_differ: u64,
+    pub first: Option<Element>,
+    pub errors: Option<&'a Errors>,
+    pub tolerance: Option<Tolerance>,
+}
+
+/// The first element that differs.
+#[derive(Serialize)]
+pub struct Element {
+    pub index: u64,
+    pub a: String,
+    pub b: String,
+}
+
+#[derive(Serialize)]
+pub struct Event {
+    pub job: JobPair,
+    pub what: &'static str,
+    pub a_event: Option<u64>,
+    pub b_event: Option<u64>,
+    pub events: u64,
+    pub kind: &'static str,
+    pub offset: String,
+    pub register: Option<String>,
+    pub a: Option<String>,
+    pub b: Option<String>,
+}
+
+/// A field of a register at the place where the register's histories part.
+#[derive(Serialize)]
+pub struct Register<'a> {
+    pub register: &'a str,
+    pub offset: String,
+    pub count: u64,
+    pub a_event: Option<u64>,
+    pub b_event: Option<u64>,
+    pub field: &'a str,
+    pub a: Option<&'a str>,
+    pub b: Option<&'a str>,
+}
+
+/// What the CPU wrote; counts are of bytes.
+#[derive(Serialize)]
+pub struct HostWrites {
+    pub same: u64,
+    pub already: u64,
+    pub changed: u64,
+    pub only_a: u64,
+    pub only_b: u64,
+    pub uncompared: u64,
+    pub by: &'static str,
+    pub list: Vec<HostWrite>,
+}
+
+#[derive(Serialize)]
+pub struct HostWrite {
+    pub job: JobPair,
+    pub a: Option<u64>,
+    pub b: Option<u64>,
+    pub address_space: u8,
+    pub va: String,
+    pub bytes: u64,
+    pub bytes_a: String,
+    pub bytes_b: String,
+}
+
+#[derive(Serialize)]
+pub struct Mapping {
+    pub address_space: u8,
+    pub va: String,
+    pub pages: u64,
+    pub rights_a: Option<String>,
+    pub rights_b: Option<String>,
+    pub attribute_a: Option<u8>,
+    pub attribute_b: Option<u8>,
+    pub entry_a: Option<String>,
+    pub entry_b: Option<String>,
+    pub moved_to: Option<String>,
+}
+
+#[derive(Serialize)]
+pub struct Page {
+    pub address_space: u8,
+    pub va: String,
+    pub in_a: bool,
+    pub in_b: bool,
+    pub first_byte: Option<String>,
+}
+
+/// What there is to tell of a comparison; `a` is the first recording.
+pub fn report<'a>(
+    (diff, aligned): (&'a Diff, &Aligned),
+    causes: &[diff::Cause],
+    (a, b): (&Opened, &Opened),
+    rules: &Rules,
+) -> Report<'a> {
+    // What the first recording accesses there; an access that only the second has is told by its offset alone.
+    let register = |d: &EventDifference| match d.a.and_then(|e| usize::try_from(e).ok()) {
+        Some(e) => {
+            let access = a.recording.events.access(e)?;
+            a.device?.name_of(&access).map(Cow::into_owned)
+        }
+        None if matches!(d.kind, EventKind::Read | EventKind::Write) => {
+            a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone())
+        }
+        None => None,
+    };
+    let event = |d: &EventDifference| Event {
+        job: d.job,
+        what: became(d.what),
+        a_event: d.a,
+        b_event: d.b,
+        events: d.events,
+        kind: kind_name(d.kind),
+        offset: hex(u64::from(d.offset)),
+        register: register(d),
+        a: d.value_a.map(hex),
+        b: d.value_b.map(hex),
+    };
+    let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
+    let list: Vec<Event> = e.list.iter().map(event).collect();
+    let host_list: Vec<HostWrite> = h.list.iter().map(host_write).collect();
+    let fields = |r: &'a RegisterDiff| {
+        r.fields.iter().map(move |(field, x, y)| Register {
+            register: &r.name,
+            offset: hex(u64::from(r.offset)),
+            count: r.count,
+            a_event: r.first.0,
+            b_event: r.first.1,
+            field,
+            a: r.first.0.map(|_| x.as_str()),
+            b: r.first.1.map(|_| y.as_str()),
+        })
+    };
+    Report {
+        same: diff.is_empty(),
+        first_difference: first(diff, &list, &host_list),
+        jobs: Sides {
+            a: diff.jobs.0,
+            b: diff.jobs.1,
+        },
+        events: Events {
+            equal: e.equal,
+            changed: e.changed,
+            inserted: e.inserted,
+            deleted: e.deleted,
+            moved: e.moved,
+            relocated: e.relocated,
+            uncompared: e.uncompared,
+            folded: Sides {
+                a: e.folded.0,
+                b: e.folded.1,
+            },
+            cut_short: e.cut_short.clone(),
+            one_sided: e
+                .one_sided
+                .iter()
+                .map(|o| OneSided {
+                    kind: kind_name(o.kind),
+                    a: o.a,
+                    b: o.b,
+                })
+                .collect(),
+            list,
+        },
+        registers: diff.registers.iter().flat_map(fields).collect(),
+        host_writes: HostWrites {
+            same: h.same,
+            already: h.already,
+            changed: h.changed,
+            only_a: h.only_a,
+            only_b: h.only_b,
+            uncompared: h.uncompared,
+            by: addresses(h.physical),
+            list: host_list,
+        },
+        mappings: Mappings {
+            same: m.same,
+            changed: m.changed,
+            only_a: m.only_a,
+            only_b: m.only_b,
+            moved: m.moved,
+            list: m.list.iter().map(mapping).collect(),
+        },
+        memory: Memory {
+            by: addresses(p.physical),
+            pages_same: p.same,
+            pages_differ: p.changed,
+            pages_only_a: p.only_a,
+            pages_only_b: p.only_b,
+            pages_ignored: p.ignored,
+            bytes_differ: p.bytes_differ,
+            pages: p.list.iter().map(page).collect(),
+            buffers: diff.buffers.iter().map(buffer).collect(),
+        },
+        causes: causes.iter().map(|c| cause(c, aligned, (a, b))).collect(),
+        rules: rules.list.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn cause(c: &diff::Cause, aligned: &Aligned, both: (&Opened, &Opened)) -> Cause {
+    let steps = c.steps.iter().map(|s| CauseStep {
+        link: s.link,
+        sure: s.link.sure(),
+        a_event: s.a,
+        b_event: s.b,
+        buffer: s.buffer.clone(),
+        what: happened(aligned, both, (s.a, s.b)),
+    });
+    let mut out = Cause {
+        a_event: None,
+        b_event: None,
+        address_space: None,
+        va: None,
+        buffer: None,
+        what: String::new(),
+        steps: steps.collect(),
+    };
+    match &c.effect {
+        Effect::Event { a, b } => {
+            (out.a_event, out.b_event) = (*a, *b);
+            out.what = happened(aligned, both, (*a, *b));
+        }
+        Effect::Byte { spaces, a, buffer, .. } => {
+            out.address_space = Some(spaces.0);
+            out.va = Some(hex(a.0));
+            out.what = match buffer {
+                Some(name) => format!("the byte at {} of {name}", hex(a.0)),
+                None => format!("the byte at {}", hex(a.0)),
+            };
+            out.buffer.clone_from(buffer);
+        }
+    }
+    out
+}
+
+/// What happens at events of both sides, in words; empty where there is none.
+fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>, Option<u64>)) -> String {
+    let job = aligned
+        .courses()
+        .iter()
+        .find(|c| (x, y) != (None, None) && c.submits() == (x, y));
+    if let Some(course) = job {
+        return job_name(course.job);
+    }
+    let value = |opened: &Opened, event: Option<u64>| {
+        let event = usize::try_from(event?).ok()?;
+        let events = &opened.recording.events;
+        match events.kind(event)? {
+            EventKind::Read | EventKind::Write => events.access(event).map(|a| hex(a.value)),
+            EventKind::HostWrite => events.host_write(event).map(|w| counted(u64::from(w.bytes), "byte")),
+            EventKind::Interrupt => events.interrupt(event).map(|i| hex(u64::from(i.status))),
+            _ => None,
+        }
+    };
+    let name = |opened: &Opened, event: Option<u64>| {
+        let event = usize::try_from(event?).ok()?;
+        let events = &opened.recording.events;
+        let access = events.access(event);
+        Some(match (events.kind(event)?, access) {
+            (EventKind::HostWrite, _) => "the CPU's store of".to_owned(),
+            (kind, Some(access)) => {
+                let register = opened
+                    .device
+                    .as_ref()
+                    .and_then(|d| d.name_of(&access))
+                    .map(Cow::into_owned);
+                let register = register.unwrap_or_else(|| hex(u64::from(access.offset)));
+                format!("{} {register}", kind_name(kind))
+            }
+            (kind, None) => kind_name(kind).to_owned(),
+        })
+    };
+    let Some(name) = name(a, x).or_else(|| name(b, y)) else {
+        return String::new();
+    };
+    match (value(a, x), value(b, y)) {
+        (Some(v), Some(w)) if v == w => format!("{name} {v}"),
+        (Some(v), Some(w)) => format!("{name} {v}, {w} in the second"),
+        (Some(v), None) => format!("{name} {v}, only in the first"),
+        (None, Some(w)) => format!("{name} {w}, only in the second"),
+        (None, None) => name,
+    }
+}
+
+fn page(d: &PageDifference) -> Page {
+    Page {
+        address_space: d.address_space,
+        va: hex(d.va.0),
+        in_a: d.in_a,
+        in_b: d.in_b,
+        first_byte: d.first_byte.map(|b| hex(u64::from(b))),
+    }
+}
+
+fn buffer(d: &BufferDiff) -> Buffer<'_> {
+    let e = d.elements.as_ref();
+    let first = e.and_then(|e| {
+        let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
+        e.first.map(|f| Element {
+            index: f.index,
+            a: text(f.a),
+            b: text(f.b),
+        })
+    });
+    Buffer {
+        name: &d.name,
+        differs: d.differs(),
+        a_va: d.a.map(|a| hex(a.0.0)),
+        b_va: d.b.map(|b| hex(b.0.0)),
+        a_bytes: d.a.map(|a| a.1),
+        b_bytes: d.b.map(|b| b.1),
+        element: e.map(|e| e.element.name()),
+        compared: e.map_or(0, |e| e.compared),
+        equal: e.map_or(0, |e| e.equal),
+        within: e.map_or(0, |e| e.within),
+        differ: e.map_or(0, |e| e.differ),
+        unknown_bytes: d.unknown,
+        bytes_differ: d.bytes_differ,
+        first,
+        errors: e.and_then(|e| e.errors.as_ref()),
+        tolerance: d.tolerance,
+    }
+}
+
+/// Where the recordings part: the first event that differs, or, where none does, what is different in the end.
+fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
+    let of_event = events.first().map(|e| First {
+        a_event: e.a_event,
+        b_event: e.b_event,
+        what: told(e),
+    });
+    let by = addresses(diff.host_writes.physical);
+    let of_write = host_writes.first().map(|h| First {
+        a_event: h.a,
+        b_event: h.b,
+        what: format!("the CPU wrote otherwise: {}", written(h, by)),
+    });
+    let place = |f: &First| f.a_event.into_iter().chain(f.b_event).min();
+    let in_the_end = || {
+        let (m, p) = (&diff.mappings, &diff.pages);
+        let what = if m.changed + m.only_a + m.only_b + m.moved > 0 {
+            "mapped pages in the end"
+        } else if p.changed + p.only_a + p.only_b > 0 {
+            "memory in the end"
+        } else if diff.buffers.iter().any(BufferDiff::differs) {
+            "a buffer in the end"
+        } else {
+            "the number of jobs"
+        };
+        (!diff.is_empty()).then(|| First {
+            a_event: None,
+            b_event: None,
+            what: what.to_owned(),
+        })
+    };
+    of_event
+        .into_iter()
+        .chain(of_write)
+        .min_by_key(place)
+        .or_else(in_the_end)
+}
+
+fn became(what: Become) -> &'static str {
+    match what {
+        Become::Equal => "equal",
+        Become::Changed => "changed",
+        Become::Deleted => "deleted",
+        Become::Inserted => "inserted",
+        Become::MovedFrom | Become::MovedTo => "moved",
+    }
+}
+
+fn addresses(physical: bool) -> &'static str {
+    if physical { "physical address" } else { "GPU address" }
+}
+
+fn host_write(d: &HostWriteDifference) -> HostWrite {
+    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect();
+    HostWrite {
+        job: d.job,
+        a: d.a,
+        b: d.b,
+        address_space: d.address_space,
+        va: hex(d.va.0),
+        bytes: d.bytes,
+        bytes_a: digits(&d.bytes_a),
+        bytes_b: digits(&d.bytes_b),
+    }
+}
+
+fn mapping(d: &MappingDifference) -> Mapping {
+    Mapping {
+        address_space: d.address_space,
+        va: hex(d.va.0),
+        pages: d.pages,
+        rights_a: d.a.map(|m| m.rights.to_string()),
+        rights_b: d.b.map(|m| m.rights.to_string()),
+        attribute_a: d.a.map(|m| m.attr_index),
+        attribute_b: d.b.map(|m| m.attr_index),
+        entry_a: d.a.map(|m| hex(m.bits)),
+        entry_b: d.b.map(|m| hex(m.bits)),
+        moved_to: d.moved_to.map(|va| hex(va.0)),
+    }
+}

@@ -1,0 +1,222 @@
+//! A comparison as text: what a person reads in ten seconds, then the differences.
+
+use super::report::{Memory, Report};
+use super::words::{held, job_name, mapped, told, written};
+use crate::cli::out::counted;
+use crate::cli::{Failure, Out};
+
+/// Prints a comparison, at most `most` differences of each kind.
+pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+    if let Some(f) = &r.first_difference {
+        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+        match (f.a_event, f.b_event) {
+            (None, None) => out.line(format_args!("They part: {}\n", f.what))?,
+            (a, b) => out.line(format_args!(
+                "They part at events {} and {}: {}\n",
+                at(a),
+                at(b),
+                f.what
+            ))?,
+        }
+    } else {
+        out.line("No difference\n")?;
+    }
+    let counts = |same, changed, only_a, only_b| {
+        format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
+    };
+    let (e, m, p, h) = (&r.events, &r.mappings, &r.memory, &r.host_writes);
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let some = |n: u64, what: &str| match n {
+        0 => String::new(),
+        n => format!(", {n} {what}"),
+    };
+    out.table(&[
+        row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
+        row(
+            "Events",
+            counts(e.equal, e.changed, e.deleted, e.inserted) + &some(e.moved, "moved"),
+        ),
+        row(
+            "CPU's bytes",
+            format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
+        ),
+        row(
+            "Mapped pages",
+            counts(m.same, m.changed, m.only_a, m.only_b) + &some(m.moved, "moved"),
+        ),
+        row(
+            "Pages",
+            format!(
+                "{}{}, by {}",
+                counts(p.pages_same, p.pages_differ, p.pages_only_a, p.pages_only_b),
+                some(p.pages_ignored, "ignored"),
+                p.by
+            ),
+        ),
+        row("Bytes", format!("{} differ in these pages", p.bytes_differ)),
+        row("Buffers", buffers(p)),
+    ])?;
+    for rule in &r.rules {
+        out.line(format_args!("By rule: {rule}"))?;
+    }
+    if e.relocated > 0 {
+        out.line(format_args!(
+            "{} writes of page-table roots and addresses differ only by where things lie and count as neither",
+            e.relocated
+        ))?;
+    }
+    if e.uncompared > 0 {
+        out.line(format_args!(
+            "{} accesses carry what every run has for itself (flush ids, free-running counters) and count as neither",
+            e.uncompared
+        ))?;
+    }
+    if e.folded.a + e.folded.b > 0 {
+        out.line(format_args!(
+            "{} and {} reads repeat a wait for a status; its last read stands for them",
+            e.folded.a, e.folded.b
+        ))?;
+    }
+    for o in &e.one_sided {
+        let (n, has, lacks) = if o.b == 0 {
+            (o.a, "first", "second")
+        } else {
+            (o.b, "second", "first")
+        };
+        out.line(format_args!(
+            "{} of kind {} of the {has} not compared: the {lacks} has none at all (its recorder may not see them, and a \
+             replay makes none)",
+            counted(n, "event"),
+            o.kind
+        ))?;
+    }
+    for pair in &e.cut_short {
+        out.line(format_args!(
+            "{}: too different for the shortest alignment; fewer events may differ than are told",
+            job_name(*pair)
+        ))?;
+    }
+    if h.already > 0 {
+        out.line(format_args!(
+            "{} that the CPU wrote on one side the other had already, and count as neither",
+            counted(h.already, "byte")
+        ))?;
+    }
+    let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
+        Some(rest) if rest > 0 => out.line(format_args!(
+            "  and {rest} more (--most shows more, --json all that are kept)"
+        )),
+        _ => Ok(()),
+    };
+    if !r.causes.is_empty() {
+        out.line("\nWhy, as far as the recordings tell")?;
+        for c in r.causes.iter().take(most) {
+            out.line(format_args!("  {}", explained(&c.what, (c.a_event, c.b_event))))?;
+            for s in &c.steps {
+                let buffer = s.buffer.as_ref().map(|b| format!(" ({b})")).unwrap_or_default();
+                let what = explained(&s.what, (s.a_event, s.b_event));
+                out.line(format_args!("    {} {what}{buffer}", s.link.words()))?;
+            }
+            if c.steps.is_empty() {
+                out.line("    nothing before it that differs is known to have a part in it")?;
+            }
+        }
+    }
+    if !r.registers.is_empty() {
+        out.line("\nRegisters, where their histories part")?;
+        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+        let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
+        for fields in registers.iter().take(most) {
+            let Some(d) = fields.first() else { continue };
+            out.line(format_args!(
+                "  {}: at events {} and {}, {} in all",
+                d.register,
+                at(d.a_event),
+                at(d.b_event),
+                counted(d.count, "difference")
+            ))?;
+            for f in *fields {
+                let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
+                out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
+            }
+        }
+        more(out, registers.len())?;
+    }
+    if !e.list.is_empty() {
+        out.line("\nEvents")?;
+        for d in e.list.iter().take(most) {
+            let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+            out.line(format_args!(
+                "  events {} and {}, {}: {}",
+                at(d.a_event),
+                at(d.b_event),
+                job_name(d.job),
+                told(d)
+            ))?;
+        }
+        more(out, e.list.len())?;
+    }
+    if !h.list.is_empty() {
+        out.line("\nWritten by the CPU")?;
+        for d in h.list.iter().take(most) {
+            out.line(format_args!("  {}", written(d, h.by)))?;
+        }
+        more(out, h.list.len())?;
+    }
+    if !m.list.is_empty() {
+        out.line("\nMapped pages")?;
+        for d in m.list.iter().take(most) {
+            out.line(format_args!(
+                "  address space {}, {}: {}",
+                d.address_space,
+                d.va,
+                mapped(d)
+            ))?;
+        }
+        more(out, m.list.len())?;
+    }
+    let differ: Vec<_> = p.buffers.iter().filter(|b| b.differs || b.within > 0).collect();
+    if !differ.is_empty() {
+        out.line("\nBuffers")?;
+        for b in differ.iter().take(most) {
+            out.line(format_args!("  {}", held(b)))?;
+        }
+        more(out, differ.len())?;
+    }
+    if !p.pages.is_empty() {
+        out.line("\nPages")?;
+        for d in p.pages.iter().take(most) {
+            let what = match (d.in_a, d.in_b, &d.first_byte) {
+                (true, false, _) => "only in the first".to_owned(),
+                (false, _, _) => "only in the second".to_owned(),
+                (_, _, Some(byte)) => format!("differs from byte {byte} on"),
+                _ => "differs".to_owned(),
+            };
+            if p.by == "physical address" {
+                out.line(format_args!("  {}: {what}", d.va))?;
+            } else {
+                out.line(format_args!("  address space {}, {}: {what}", d.address_space, d.va))?;
+            }
+        }
+        more(out, p.pages.len())?;
+    }
+    Ok(())
+}
+
+/// Named buffers in a line.
+fn buffers(memory: &Memory<'_>) -> String {
+    let differ = memory.buffers.iter().filter(|b| b.differs).count();
+    match memory.buffers.len() {
+        0 => "none are named".to_owned(),
+        n => format!("{} the same, {differ} differ", n - differ),
+    }
+}
+
+/// What happened, and at which events of the two.
+fn explained(what: &str, events: (Option<u64>, Option<u64>)) -> String {
+    let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+    match events {
+        (None, None) => what.to_owned(),
+        (a, b) => format!("{what} (events {} and {})", at(a), at(b)),
+    }
+}

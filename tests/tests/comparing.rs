@@ -1,0 +1,222 @@
+//! Two runs of one recording with other inputs, and two images, compared through the command line.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use whole_program_tests::{Ended, root, run};
+
+/// Outcomes of the network that reads digits: as recorded, and with another picture.
+struct Runs {
+    dir: TempDir,
+}
+
+impl Runs {
+    fn new() -> Self {
+        let runs = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let image: Vec<u8> = (0..64u32).flat_map(|n| (n as f32 / 64.0).to_le_bytes()).collect();
+        fs::write(runs.path("image.bin"), image).unwrap();
+        let sample = root().join("sample-traces/digits.kine");
+        let input = format!("image={}", runs.path("image.bin").display());
+        for (to, more) in [("a.kine", vec![]), ("b.kine", vec!["--input", &input])] {
+            let to = runs.path(to);
+            let fixed = [
+                "replay",
+                sample.to_str().unwrap(),
+                "--on",
+                "software:mali-g71",
+                "-o",
+                to.to_str().unwrap(),
+            ];
+            assert_eq!(run(fixed.into_iter().chain(more)).code, Some(0));
+        }
+        runs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn diff(&self, more: &[&str]) -> Ended {
+        let (a, b) = (self.path("a.kine"), self.path("b.kine"));
+        let fixed = ["diff", a.to_str().unwrap(), b.to_str().unwrap()];
+        run(fixed.into_iter().chain(more.iter().copied()))
+    }
+}
+
+/// A call that is refused with how it would be right.
+fn refused(ended: &Ended, needle: &str) {
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains(needle), "{}", ended.err);
+}
+
+fn buffer<'a>(diff: &'a Value, name: &str) -> &'a Value {
+    let buffers = diff["memory"]["buffers"].as_array().unwrap();
+    buffers.iter().find(|b| b["name"] == name).unwrap()
+}
+
+#[test]
+fn a_result_is_compared_by_element_and_followed_to_the_input_that_differs() {
+    let runs = Runs::new();
+    let ended = runs.diff(&["--json"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let diff = ended.json();
+    let (image, logits) = (buffer(&diff, "image"), buffer(&diff, "logits"));
+    assert_eq!(
+        (
+            &image["element"],
+            &image["compared"],
+            &image["differ"],
+            &image["first"]["b"]
+        ),
+        (&json!("f32"), &json!(64), &json!(63), &json!("0.015625"))
+    );
+    assert_eq!(
+        (&logits["differ"], &logits["errors"]["pairs"]),
+        (&json!(10), &json!(10))
+    );
+    assert!(logits["errors"]["max_absolute"].as_f64().unwrap() > 1.0);
+    let counted = logits["errors"]["histogram"].as_array().unwrap();
+    let pairs: u64 = counted.iter().map(|d| d["pairs"].as_u64().unwrap()).sum();
+    assert_eq!(pairs, 10);
+    assert_eq!(buffer(&diff, "dense.weight")["differs"], json!(false));
+    let causes = diff["causes"].as_array().unwrap();
+    let of = |name: &str| causes.iter().find(|c| c["buffer"] == name).unwrap();
+    assert_eq!(of("image")["steps"], json!([]), "what a person put there");
+    let steps: Vec<_> = of("logits")["steps"].as_array().unwrap().iter().collect();
+    let told: Vec<_> = steps
+        .iter()
+        .map(|s| (s["link"].as_str().unwrap(), s["buffer"].as_str()))
+        .collect();
+    assert_eq!(told, [("ran", None), ("held", Some("image"))], "{steps:?}");
+    let text = runs.diff(&[]).out;
+    assert!(
+        text.contains("may have read what differs from the beginning on:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("logits: 10 of 10 f32 differ; first [0]: -2.8638382 becomes 0.6179719"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rules_are_options_and_a_file_that_can_be_shared() {
+    let runs = Runs::new();
+    let kept = runs.path("rules.txt");
+    let kept = kept.to_str().unwrap();
+    // Everything between input and result differs too: intermediate buffers have no names here.
+    let some = ["--ignore", "buffer image", "--tolerance", "buffer logits absolute 100"];
+    let all = [
+        "--ignore",
+        "memory 0xa010000..0xa013000",
+        "--ignore",
+        "memory 0xa014000..0xa025000",
+    ];
+    let ended = runs.diff(&[&some[..], &all[..], &["--save-rules", kept, "--json"]].concat());
+    let diff = ended.json();
+    assert_eq!((ended.code, &diff["same"]), (Some(0), &json!(true)), "{diff}");
+    assert_eq!(buffer(&diff, "logits")["within"], json!(10));
+    assert_eq!(
+        fs::read_to_string(kept).unwrap(),
+        "ignore buffer image\nignore memory 0xa010000..0xa013000\nignore memory 0xa014000..0xa025000\n\
+         tolerance buffer logits absolute 1e2\n"
+    );
+    assert_eq!(runs.diff(&["--rules", kept]).code, Some(0));
+    // The last word is the option's.
+    let ended = runs.diff(&["--rules", kept, "--tolerance", "buffer logits ulp 1"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.out.contains("By rule: tolerance buffer logits ulp 1"),
+        "{}",
+        ended.out
+    );
+    refused(
+        &runs.diff(&["--ignore", "buffers image"]),
+        "character 1: 'buffers' cannot be ignored",
+    );
+    refused(
+        &runs.diff(&["--tolerance", "buffer x relative"]),
+        "character 18: expected a number",
+    );
+    fs::write(kept, "ignore mappings\nignore evnts read\n").unwrap();
+    runs.diff(&["--rules", kept])
+        .assert_refused("line 2, column 8: 'evnts' cannot be ignored");
+    runs.diff(&["--rules", kept, "--save-rules", kept])
+        .assert_refused("rules.txt");
+    runs.diff(&["--rules", "/nowhere"]).assert_refused("/nowhere");
+}
+
+#[test]
+fn a_page_of_the_comparison_stands_alone_and_shows_names_as_text() {
+    let runs = Runs::new();
+    let odd = runs.path("<b>&.kine");
+    fs::copy(runs.path("b.kine"), &odd).unwrap();
+    let page = runs.path("page.html");
+    let (a, page) = (runs.path("a.kine"), page.to_str().unwrap());
+    let ended = run(["diff", a.to_str().unwrap(), odd.to_str().unwrap(), "--html", page]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let text = fs::read_to_string(page).unwrap();
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"));
+    assert!(text.contains("&lt;b&gt;&amp;.kine") && !text.contains("<b>&"));
+    assert!(text.contains("logits: 10 of 10 f32 differ"));
+    for other in ["<script", "src=", "href=", "url(", "http:", "https:", "@import"] {
+        assert!(!text.contains(other), "{other} leads elsewhere");
+    }
+    runs.diff(&["--html", runs.path("b.kine").to_str().unwrap()])
+        .assert_refused("b.kine");
+}
+
+fn images(dir: &Path, change: impl Fn(&mut Vec<u8>)) -> (String, String) {
+    let floats: Vec<u8> = (0..10_000u32).flat_map(|n| (n as f32).to_le_bytes()).collect();
+    let mut other = floats.clone();
+    change(&mut other);
+    let paths = (dir.join("a.bin"), dir.join("b.bin"));
+    fs::write(&paths.0, floats).unwrap();
+    fs::write(&paths.1, other).unwrap();
+    (paths.0.display().to_string(), paths.1.display().to_string())
+}
+
+#[test]
+fn raw_images_are_compared_by_byte_and_by_element() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = images(dir.path(), |bytes| {
+        bytes[40_000 - 4..].copy_from_slice(&10_000.5f32.to_le_bytes())
+    });
+    let fixed = ["diff", "--raw", &a, &b, "--element", "f32", "--base", "0x8000_0000"];
+    let with = |more: &[&str]| run(fixed.iter().copied().chain(more.iter().copied()));
+    let diff = with(&["--json"]).json();
+    assert_eq!(
+        (&diff["differ"], &diff["first"]["index"], &diff["ranges"][0]["address"]),
+        (&json!(1), &json!(9999), &json!("0x80009c3d"))
+    );
+    assert_eq!(with(&["--tolerance", "buffer image relative 1e-3"]).code, Some(0));
+    assert!(
+        with(&[])
+            .out
+            .starts_with("They part at f32 [9999]: 9999 becomes 10000.5")
+    );
+    with(&["--ignore", "events read"]).assert_refused("means nothing for raw images");
+    refused(
+        &run(["diff", "--raw", &a, &b, "--element", "f8"]),
+        "'f8' is no type of element",
+    );
+    run(["diff", "--raw", &a, "/nowhere"]).assert_refused("/nowhere: ");
+    refused(&run(["diff", &a, &b, "--element", "f32"]), "--raw");
+    let (a, b) = images(dir.path(), |bytes| bytes.truncate(39_999));
+    let shorter = run(["diff", "--raw", &a, &b]);
+    assert_eq!(shorter.code, Some(1));
+    assert!(
+        shorter.out.starts_with("They differ in size: 40000 and 39999 bytes"),
+        "{}",
+        shorter.out
+    );
+}

@@ -1,0 +1,551 @@
+//! Why two recordings differ: from a difference back, step by step, to the earliest one that could have caused it.
+//!
+//! A recording tells what the driver did and what it read, not what it thought: some steps are sure (a write set the
+//! register that is read, the CPU stored the byte), others are what could have been (a job may have read the byte, the
+//! driver may have acted on what it read). Each step says which it is, and each lies before the one that it explains.
+
+use super::aligned::{Aligned, Become, Which};
+use super::{Diff, HostWriteDifference};
+use crate::memory::GpuMemoryView;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, MemoryView, Recording};
+use crate::registers::{Register, RegisterMap, Role, register_space};
+use serde::Serialize;
+
+/// Most steps that are gone back.
+const MOST_STEPS: usize = 64;
+/// Most events that are gone back in search of the write that set a register.
+const MOST_BACK: usize = 1 << 20;
+/// Most bytes of named buffers that are looked at for one job.
+const MOST_BYTES: u64 = 64 << 20;
+/// Most registers and buffers, each, whose differences are explained.
+const MOST_OF_A_KIND: usize = 4;
+
+/// What is explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Effect {
+    /// An event of either side or both.
+    Event {
+        /// In the first.
+        a: Option<u64>,
+        /// In the second.
+        b: Option<u64>,
+    },
+    /// A byte of memory in the end.
+    Byte {
+        /// Index of the address space in the list of the first recording, and in that of the second.
+        spaces: (u32, u32),
+        /// Its address in the first.
+        a: GpuVa,
+        /// Its address in the second.
+        b: GpuVa,
+        /// The buffer that it is in.
+        buffer: Option<String>,
+    },
+}
+
+/// How a step leads to the one before it in the list, which is later in the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Link {
+    /// The write set the register.
+    Set,
+    /// The CPU stored the byte.
+    Stored,
+    /// The CPU stored bytes that the job may read.
+    MayFeed,
+    /// The job ran, and memory or a status is what it left.
+    Ran,
+    /// The register told the job what to do.
+    Told,
+    /// The driver read this before and may have acted on it.
+    MayDecide,
+    /// The job may have read bytes that are different from the beginning on.
+    Held,
+}
+
+impl Link {
+    /// Whether it is certain that the step had a part in the later one.
+    #[must_use]
+    pub fn sure(self) -> bool {
+        matches!(self, Self::Set | Self::Stored | Self::Told)
+    }
+
+    /// The link in words, before a description of the step.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Set => "was set by",
+            Self::Stored => "was stored by the CPU:",
+            Self::MayFeed => "may have read what the CPU stored:",
+            Self::Ran => "came after",
+            Self::Told => "was told by",
+            Self::MayDecide => "may follow from",
+            Self::Held => "may have read what differs from the beginning on:",
+        }
+    }
+}
+
+/// A difference, or a job, that has a part in a later one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The event of the first; `None` where it has none.
+    pub a: Option<u64>,
+    /// The event of the second.
+    pub b: Option<u64>,
+    /// How it leads to what came before in the list.
+    pub link: Link,
+    /// The buffer whose bytes lead there, where it is known.
+    pub buffer: Option<String>,
+}
+
+/// What led to a difference: the last step is the earliest that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The difference.
+    pub effect: Effect,
+    /// Steps back from it; none where nothing earlier differs.
+    pub steps: Vec<Step>,
+}
+
+/// Events of both sides at one place.
+type Pair = (Option<u64>, Option<u64>);
+
+struct Walk<'r> {
+    a: &'r Recording,
+    b: &'r Recording,
+    diff: &'r Diff,
+    aligned: &'r Aligned,
+    map: Option<&'r RegisterMap>,
+    /// By block: how many places come before it.
+    starts: Vec<u64>,
+    spaces: (u8, u8),
+}
+
+impl<'r> Walk<'r> {
+    fn new(a: &'r Recording, b: &'r Recording, diff: &'r Diff, aligned: &'r Aligned) -> Self {
+        let map = RegisterMap::for_recording(a).or_else(|| RegisterMap::for_recording(b));
+        let mut all = 0u64;
+        let starts = aligned.blocks().iter().map(|block| {
+            let start = all;
+            all += u64::from(block.len);
+            start
+        });
+        Self {
+            starts: starts.collect(),
+            spaces: (register_space(a, map), register_space(b, map)),
+            a,
+            b,
+            diff,
+            aligned,
+            map,
+        }
+    }
+
+    /// Where an event stands in the course of both: odd where it is compared itself, even where it comes before one that
+    /// is.
+    fn place_of(&self, which: Which, event: u64) -> u64 {
+        let events = self.aligned.events(which);
+        let compared = events.partition_point(|e| u64::from(*e) < event);
+        let own = events.get(compared).is_some_and(|e| u64::from(*e) == event);
+        let Some(block) = self.aligned.block_at(which, event) else {
+            return 0;
+        };
+        let first = self.aligned.blocks().get(block).map_or(0, |b| Aligned::first(b, which));
+        let start = self.starts.get(block).copied().unwrap_or(0);
+        let by = (compared as u64).saturating_sub(u64::from(first));
+        2 * (start + by) + u64::from(own)
+    }
+
+    fn place(&self, pair: Pair) -> u64 {
+        match pair {
+            (Some(a), _) => self.place_of(Which::A, a),
+            (None, Some(b)) => self.place_of(Which::B, b),
+            (None, None) => 0,
+        }
+    }
+
+    /// The differences before a place, last first.
+    fn before(&self, place: u64) -> impl Iterator<Item = Pair> + '_ {
+        let ended = self.starts.partition_point(|s| 2 * s < place);
+        let blocks = self.aligned.blocks().iter().zip(&self.starts).take(ended).rev();
+        let differing = blocks.filter(|(b, _)| b.what.differs());
+        differing.flat_map(move |(block, start)| {
+            let len = u64::from(block.len).min((place / 2).saturating_sub(*start));
+            let (of_a, of_b) = (block.len_a() > 0, block.len_b() > 0);
+            (0..len as u32).rev().map(move |k| {
+                let a = of_a.then(|| self.aligned.event_a(block.a + k)).flatten();
+                let b = of_b.then(|| self.aligned.event_b(block.b + k)).flatten();
+                (a, b)
+            })
+        })
+    }
+
+    fn access(&self, which: Which, event: Option<u64>) -> Option<Access> {
+        let recording = match which {
+            Which::A => self.a,
+            Which::B => self.b,
+        };
+        recording.events.access(usize::try_from(event?).ok()?)
+    }
+
+    /// An access of either side, of the first where both have one.
+    fn either(&self, pair: Pair) -> Option<(Access, bool)> {
+        let a = self.access(Which::A, pair.0).map(|x| (x, x.space == self.spaces.0));
+        a.or_else(|| self.access(Which::B, pair.1).map(|x| (x, x.space == self.spaces.1)))
+    }
+
+    fn register(&self, access: &Access, in_registers: bool) -> Option<&'r Register> {
+        let map = self.map.filter(|_| in_registers)?;
+        map.covering(access.offset, access.width).next().map(|p| p.register)
+    }
+
+    /// The last write to where an access goes, before it.
+    fn last_write(&self, which: Which, before: Option<u64>, of: &Access) -> Option<u64> {
+        let recording = match which {
+            Which::A => self.a,
+            Which::B => self.b,
+        };
+        let end = usize::try_from(before?).ok()?;
+        let from = end.saturating_sub(MOST_BACK);
+        (from..end).rev().find_map(|e| {
+            let a = recording.events.access(e)?;
+            (a.write && (a.space, a.offset) == (of.space, of.offset)).then_some(e as u64)
+        })
+    }
+
+    /// Whether what became of the writes that set a register is a difference.
+    fn differ(&self, (x, y): Pair) -> bool {
+        let what = |which, e: Option<u64>| e.and_then(|e| self.aligned.what(which, e));
+        let differs = |w: Option<Become>| w.is_some_and(Become::differs);
+        differs(what(Which::A, x)) || differs(what(Which::B, y)) || x.is_some() != y.is_some()
+    }
+
+    /// The jobs that were begun last before a place: their submits.
+    fn job_before(&self, place: u64) -> Option<Pair> {
+        let begun = |pair: &Pair| *pair != (None, None) && self.place(*pair) < place;
+        self.aligned
+            .courses()
+            .iter()
+            .rev()
+            .map(super::aligned::Course::submits)
+            .find(begun)
+    }
+
+    /// What came before an event and has a part in it.
+    fn before_event(&self, pair: Pair) -> Option<Step> {
+        let place = self.place(pair);
+        let step = |(a, b): Pair, link: Link| Step {
+            a,
+            b,
+            link,
+            buffer: None,
+        };
+        let submits = self.aligned.courses().iter().map(super::aligned::Course::submits);
+        let is_submit = submits.clone().any(|s| {
+            let same = |x: Option<u64>, y: Option<u64>| x.is_some() && x == y;
+            same(s.0, pair.0) || same(s.1, pair.1)
+        });
+        if is_submit {
+            if let Some(found) = self.before_job(pair, place) {
+                return Some(found);
+            }
+        } else if let Some((access, in_registers)) = self.either(pair) {
+            let register = self.register(&access, in_registers);
+            if !access.write {
+                let of = |which| {
+                    self.access(which, if which == Which::A { pair.0 } else { pair.1 })
+                        .unwrap_or(access)
+                };
+                let set = (
+                    self.last_write(Which::A, pair.0, &of(Which::A)),
+                    self.last_write(Which::B, pair.1, &of(Which::B)),
+                );
+                if set != (None, None) && self.place(set) < place && self.differ(set) {
+                    return Some(step(set, Link::Set));
+                }
+                let of_job = matches!(
+                    register.and_then(|r| r.replay.role),
+                    Some(
+                        Role::JobStatus
+                            | Role::JobCurrent
+                            | Role::JobTail
+                            | Role::FaultStatus
+                            | Role::FaultAddress
+                            | Role::GpuFaultStatus
+                            | Role::GpuFaultAddress
+                            | Role::IrqStatus(_)
+                            | Role::IrqRawstat(_)
+                    )
+                );
+                if let Some(job) = self.job_before(place).filter(|_| of_job || self.map.is_none()) {
+                    return Some(step(job, Link::Ran));
+                }
+                return None;
+            }
+        } else if self.kind(pair) == Some(EventKind::Interrupt)
+            && let Some(job) = self.job_before(place)
+        {
+            return Some(step(job, Link::Ran));
+        }
+        // What the driver did it decided; the last thing that it learned and that differed may have led to it.
+        let read = |p: &Pair| {
+            let kind = self.kind(*p);
+            kind == Some(EventKind::Interrupt) || self.either(*p).is_some_and(|(a, _)| !a.write)
+        };
+        self.before(place).find(read).map(|p| step(p, Link::MayDecide))
+    }
+
+    fn kind(&self, pair: Pair) -> Option<EventKind> {
+        let of = |r: &Recording, e: Option<u64>| r.events.kind(usize::try_from(e?).ok()?);
+        of(self.a, pair.0).or_else(|| of(self.b, pair.1))
+    }
+
+    /// What came before a job's submit and has a part in what it does: registers of its slot, or what the CPU stored.
+    fn before_job(&self, submit: Pair, place: u64) -> Option<Step> {
+        let slot = self.either(submit).and_then(|(a, r)| self.register(&a, r));
+        let since = self.job_before(place).map_or(0, |p| self.place(p));
+        let told = self.before(place).take_while(|p| self.place(*p) > since).find(|p| {
+            self.either(*p).is_some_and(|(a, r)| {
+                let register = self.register(&a, r);
+                let same_slot = match (register, slot) {
+                    (Some(r), Some(s)) => (&r.block, r.index) == (&s.block, s.index),
+                    _ => true,
+                };
+                a.write && same_slot
+            })
+        });
+        if let Some((a, b)) = told {
+            return Some(Step {
+                a,
+                b,
+                link: Link::Told,
+                buffer: None,
+            });
+        }
+        if let Some(found) = self.fed(submit, place) {
+            return Some(found);
+        }
+        let stored = self.diff.host_writes.list.iter().map(|h| (h.a, h.b));
+        let (a, b) = stored
+            .filter(|p| self.place(*p) < place)
+            .max_by_key(|p| self.place(*p))?;
+        Some(Step {
+            a,
+            b,
+            link: Link::MayFeed,
+            buffer: None,
+        })
+    }
+
+    /// What put other bytes into a named buffer that a job found, of the buffer whose bytes were put there last.
+    fn fed(&self, submit: Pair, place: u64) -> Option<Step> {
+        let (x, y) = (submit.0?, submit.1?);
+        let mut bytes_left = MOST_BYTES;
+        let mut found: Option<(u64, Step)> = None;
+        for of_a in &self.a.facts.buffers {
+            let Some(of_b) = self.b.facts.buffers.iter().find(|b| b.name == of_a.name) else {
+                continue;
+            };
+            let bytes = of_a.bytes.min(of_b.bytes).min(bytes_left);
+            bytes_left -= bytes;
+            let spaces = (of_a.address_space, of_b.address_space);
+            let (Some(one), Some(two)) = (
+                self.a.facts.address_spaces.get(spaces.0 as usize),
+                self.b.facts.address_spaces.get(spaces.1 as usize),
+            ) else {
+                continue;
+            };
+            let read = |view: MemoryView<'_>, space, va| GpuMemoryView::new(view, space).read_range(va, bytes).bytes;
+            let (p, q) = (
+                read(self.a.memory.at(x), one, of_a.va),
+                read(self.b.memory.at(y), two, of_b.va),
+            );
+            let Some(by) = p.iter().zip(&q).position(|(v, w)| v != w) else {
+                continue;
+            };
+            let at = |va: GpuVa| GpuVa(va.0.saturating_add(by as u64));
+            let put = self.byte_before(spaces, (at(of_a.va), at(of_b.va)), Some(submit));
+            let (when, mut step) = match put {
+                Some(s) => (self.place((s.a, s.b)), s),
+                // What jobs write differs here only because the recording has memory of the end alone.
+                None if of_a.role == BufferRole::Output => continue,
+                None => (
+                    0,
+                    Step {
+                        a: None,
+                        b: None,
+                        link: Link::Held,
+                        buffer: None,
+                    },
+                ),
+            };
+            if step.link == Link::Stored {
+                step.link = Link::MayFeed;
+            }
+            step.buffer = Some(of_a.name.clone());
+            if when < place && found.as_ref().is_none_or(|f| f.0 < when) {
+                found = Some((when, step));
+            }
+        }
+        found.map(|f| f.1)
+    }
+
+    /// What stored a byte, or the job behind which it differs first and stays so: in the end, or as a job's submit found
+    /// it.
+    fn byte_before(&self, spaces: (u32, u32), at: (GpuVa, GpuVa), submit: Option<Pair>) -> Option<Step> {
+        let (of_a, of_b) = (
+            self.a.facts.address_spaces.get(spaces.0 as usize)?,
+            self.b.facts.address_spaces.get(spaces.1 as usize)?,
+        );
+        let byte = |view: MemoryView<'_>, space: &AddressSpace, va: GpuVa| {
+            let memory = GpuMemoryView::new(view, space);
+            // Memory without contents starts as zero.
+            memory
+                .page(va)
+                .0
+                .map_or(0, |p| p.get(va.in_page()).copied().unwrap_or(0))
+        };
+        let differs = |x: u64, y: u64| byte(self.a.memory.at(x), of_a, at.0) != byte(self.b.memory.at(y), of_b, at.1);
+        let until = match submit {
+            Some((x, _)) => self.aligned.courses().iter().position(|c| c.submits().0 == x)?,
+            None => self.aligned.courses().len(),
+        };
+        let mut found = None;
+        for course in self.aligned.courses().iter().take(until).rev() {
+            let (Some(x), Some(y)) = (course.a.as_ref(), course.b.as_ref()) else {
+                continue;
+            };
+            if !differs(x.end, y.end) {
+                break;
+            }
+            found = Some(course);
+        }
+        let course = found?;
+        let holds = |h: &&HostWriteDifference| {
+            h.address_space == of_a.number
+                && h.job == course.job
+                && at.0.0.checked_sub(h.va.0).is_some_and(|by| by < h.bytes)
+        };
+        let step = |(a, b): Pair, link| Step {
+            a,
+            b,
+            link,
+            buffer: None,
+        };
+        if let Some(h) = self.diff.host_writes.list.iter().find(holds) {
+            return Some(step((h.a, h.b), Link::Stored));
+        }
+        let submits = course.submits();
+        (submits != (None, None)).then(|| step(submits, Link::Ran))
+    }
+
+    /// The last job, for a buffer that jobs write: where a recording has memory of the end alone it does not tell behind
+    /// which job a byte differs.
+    fn last_job(&self, buffer: Option<&str>) -> Option<Step> {
+        let found = self.a.facts.buffers.iter().find(|b| Some(b.name.as_str()) == buffer)?;
+        if found.role != BufferRole::Output {
+            return None;
+        }
+        let (a, b) = self.job_before(u64::MAX)?;
+        Some(Step {
+            a,
+            b,
+            link: Link::Ran,
+            buffer: None,
+        })
+    }
+
+    fn cause(&self, effect: Effect, progress: &Progress) -> Result<Cause, Cancelled> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut next = match &effect {
+            Effect::Event { a, b } => self.before_event((*a, *b)),
+            Effect::Byte { spaces, a, b, buffer } => {
+                let stored = self.byte_before(*spaces, (*a, *b), None);
+                stored.or_else(|| self.last_job(buffer.as_deref()))
+            }
+        };
+        let mut last = match &effect {
+            Effect::Event { a, b } => self.place((*a, *b)),
+            Effect::Byte { .. } => u64::MAX,
+        };
+        while let Some(step) = next.take() {
+            progress.check()?;
+            let place = self.place((step.a, step.b));
+            if place >= last || steps.len() >= MOST_STEPS {
+                break;
+            }
+            last = place;
+            let pair = (step.a, step.b);
+            steps.push(step);
+            if pair == (None, None) {
+                break;
+            }
+            next = self.before_event(pair);
+        }
+        // A job before which nothing differs stays told: the device did otherwise, and not its work.
+        Ok(Cause { effect, steps })
+    }
+}
+
+/// What led to one difference.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn why(
+    (a, b): (&Recording, &Recording),
+    (diff, aligned): (&Diff, &Aligned),
+    effect: Effect,
+    progress: &Progress,
+) -> Result<Cause, Cancelled> {
+    Walk::new(a, b, diff, aligned).cause(effect, progress)
+}
+
+/// What led to the first difference of the events, to the first one of some registers, and to the first byte that differs
+/// in some buffers.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn causes(
+    (a, b): (&Recording, &Recording),
+    (diff, aligned): (&Diff, &Aligned),
+    progress: &Progress,
+) -> Result<Vec<Cause>, Cancelled> {
+    let walk = Walk::new(a, b, diff, aligned);
+    let mut effects: Vec<Effect> = Vec::new();
+    let first = diff.events.list.iter().take(1).map(|e| (e.a, e.b));
+    let registers = diff.registers.iter().take(MOST_OF_A_KIND).map(|r| r.first);
+    for (a, b) in first.chain(registers) {
+        let effect = Effect::Event { a, b };
+        if !effects.contains(&effect) {
+            effects.push(effect);
+        }
+    }
+    let differing = diff.buffers.iter().filter(|b| b.differs());
+    for d in differing.take(MOST_OF_A_KIND) {
+        let found = |r: &Recording| {
+            r.facts
+                .buffers
+                .iter()
+                .find(|x| x.name == d.name)
+                .map(|x| x.address_space)
+        };
+        let (Some(e), Some(x), Some(y), Some(of_a), Some(of_b)) = (&d.elements, d.a, d.b, found(a), found(b)) else {
+            continue;
+        };
+        let Some(first) = e.first else { continue };
+        // The first byte of the element that differs.
+        let within = (first.a ^ first.b).trailing_zeros() / 8;
+        let by = first
+            .index
+            .saturating_mul(e.element.bytes() as u64)
+            .saturating_add(u64::from(within));
+        effects.push(Effect::Byte {
+            spaces: (of_a, of_b),
+            a: GpuVa(x.0.0.saturating_add(by)),
+            b: GpuVa(y.0.0.saturating_add(by)),
+            buffer: Some(d.name.clone()),
+        });
+    }
+    effects.into_iter().map(|e| walk.cause(e, progress)).collect()
+}

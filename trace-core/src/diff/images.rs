@@ -1,0 +1,409 @@
+//! Two raw images compared: files of bytes without digests, read side by side at the speed of memory.
+//!
+//! The files are read and not mapped: a piece of each lies in the cache while it is compared, so that only reading goes to
+//! memory, and a file that shrinks meanwhile is an error and no signal.
+
+use super::MOST;
+use super::buffers::differing;
+use super::elements::{Comparer, ElementDiff, Tolerance};
+use super::rules::{Rule, Rules};
+use crate::PAGE_SIZE;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::ElementType;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes of each image that are read at once: two of them lie in a core's second-level cache.
+const PIECE: usize = 256 << 10;
+/// Bytes of each image that one piece of work goes through.
+const CHUNK: u64 = 8 << 20;
+/// Chunks between two looks at whether the work was cancelled.
+const BATCH: u64 = 16;
+/// Differing bytes that are less than so many apart are one range.
+const JOIN: u64 = 8;
+
+/// Why two images were not compared.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// A file cannot be read.
+    #[error("{}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A rule that says nothing of images.
+    #[error("\"{rule}\" means nothing for raw images (only ignore memory FIRST..END and tolerance buffer image do)")]
+    Rule {
+        /// The rule.
+        rule: String,
+    },
+    /// The person stopped it.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Bytes one after another that differ, with no more than a few equal ones between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageRange {
+    /// The first that differs, from the begin of the images.
+    pub offset: u64,
+    /// How many, up to the last one that differs.
+    pub bytes: u64,
+}
+
+/// Where two images differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImageDiff {
+    /// Size of the first in bytes.
+    pub bytes_a: u64,
+    /// Size of the second in bytes. What is behind the end of the shorter one is not compared.
+    pub bytes_b: u64,
+    /// Pages of 4 KiB in which a byte differs.
+    pub pages_differ: u64,
+    /// Bytes that differ.
+    pub bytes_differ: u64,
+    /// How many ranges of bytes that differ there are.
+    pub ranges_in_all: u64,
+    /// The first of them, at most [`MOST`].
+    pub ranges: Vec<ImageRange>,
+    /// Elements, those within the tolerance told apart.
+    pub elements: ElementDiff,
+}
+
+impl ImageDiff {
+    /// Whether they have the same size and no element differs by more than is allowed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes_a == self.bytes_b && self.elements.differ == 0
+    }
+}
+
+/// What was found in a stretch of both images, to be joined in order.
+struct Found {
+    pages_differ: u64,
+    bytes_differ: u64,
+    ranges_in_all: u64,
+    ranges: Vec<ImageRange>,
+    /// The range that ends last, which may go on.
+    last: Option<ImageRange>,
+    elements: Comparer,
+}
+
+impl Found {
+    fn new(element: ElementType, tolerance: Tolerance) -> Self {
+        Self {
+            pages_differ: 0,
+            bytes_differ: 0,
+            ranges_in_all: 0,
+            ranges: Vec::new(),
+            last: None,
+            elements: Comparer::new(element, tolerance),
+        }
+    }
+
+    /// A range behind all others, joined with the last where it is near.
+    fn range(&mut self, r: ImageRange) {
+        match &mut self.last {
+            Some(last) if r.offset < last.offset + last.bytes + JOIN => last.bytes = r.offset + r.bytes - last.offset,
+            _ => {
+                self.close();
+                self.last = Some(r);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(r) = self.last.take() {
+            self.ranges_in_all += 1;
+            if self.ranges.len() < MOST {
+                self.ranges.push(r);
+            }
+        }
+    }
+
+    /// Two pieces of the same length at an offset.
+    fn piece(&mut self, offset: u64, a: &[u8], b: &[u8]) {
+        let size = self.elements.element().bytes();
+        let pages = a.chunks(PAGE_SIZE).zip(b.chunks(PAGE_SIZE));
+        for (n, (x, y)) in pages.enumerate() {
+            let at = offset + (n * PAGE_SIZE) as u64;
+            self.elements.take(at / size as u64, x, y);
+            if x == y {
+                continue;
+            }
+            self.pages_differ += 1;
+            self.bytes_differ += differing(x, y);
+            let mut i = 0;
+            while let Some(by) = x.iter().zip(y).skip(i).position(|(v, w)| v != w) {
+                let begin = i + by;
+                let end = x
+                    .iter()
+                    .zip(y)
+                    .skip(begin)
+                    .position(|(v, w)| v == w)
+                    .map_or(x.len(), |n| begin + n);
+                self.range(ImageRange {
+                    offset: at + begin as u64,
+                    bytes: (end - begin) as u64,
+                });
+                i = end;
+            }
+        }
+    }
+
+    /// What was found behind this.
+    fn join(&mut self, mut next: Self) {
+        let open = next.last.take();
+        // Ranges that were closed there are apart from one another, but the first may go on with the last one here.
+        let listed = next.ranges.len() as u64;
+        for r in next.ranges {
+            self.range(r);
+        }
+        if next.ranges_in_all > listed {
+            self.close();
+            self.ranges_in_all += next.ranges_in_all - listed;
+        }
+        if let Some(r) = open {
+            self.range(r);
+        }
+        self.pages_differ += next.pages_differ;
+        self.bytes_differ += next.bytes_differ;
+        self.elements.join(next.elements);
+    }
+}
+
+/// An image that is open.
+struct Image {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Image {
+    fn open(path: &Path) -> Result<Self, ImageError> {
+        let wrong = |source| ImageError::Read {
+            file: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(wrong)?;
+        let bytes = file.metadata().map_err(wrong)?;
+        if bytes.is_dir() {
+            return Err(wrong(io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            bytes: bytes.len(),
+        })
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), ImageError> {
+        read_at(&self.file, offset, out).map_err(|source| ImageError::Read {
+            file: self.path.clone(),
+            source,
+        })
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
+#[cfg(not(unix))]
+fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    use std::io::{Read as _, Seek as _};
+    // A handle of its own: threads share the place in the file otherwise.
+    let mut file = file.try_clone()?;
+    file.seek(io::SeekFrom::Start(offset))?;
+    file.read_exact(out)
+}
+
+/// Compares two images as far as both reach, `base` being the address of their first bytes, in the type of their
+/// elements, with progress by bytes of one of them. Takes a few megabytes, whatever their size.
+///
+/// # Errors
+/// When a file cannot be read, a rule means nothing for images, or the work was cancelled.
+pub fn images(
+    (a, b): (&Path, &Path),
+    base: u64,
+    element: ElementType,
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<ImageDiff, ImageError> {
+    let mut left_out: Vec<(u64, u64)> = Vec::new();
+    for rule in &rules.list {
+        match rule {
+            Rule::Memory { range, .. } => left_out.push((range.0.saturating_sub(base), range.1.saturating_sub(base))),
+            Rule::Tolerance { .. } => {}
+            _ => return Err(ImageError::Rule { rule: rule.to_string() }),
+        }
+    }
+    let tolerance = rules.image_tolerance();
+    let (a, b) = (Image::open(a)?, Image::open(b)?);
+    let common = a.bytes.min(b.bytes);
+    progress.set_total(common);
+    let mut all = Found::new(element, tolerance);
+    let chunks = common.div_ceil(CHUNK);
+    let mut first = 0;
+    while first < chunks {
+        let end = chunks.min(first + BATCH);
+        let chunk = |n: u64| {
+            let (from, to) = (n * CHUNK, common.min((n + 1) * CHUNK));
+            stretch((&a, &b), (from, to), Found::new(element, tolerance), &left_out)
+        };
+        let found: Result<Vec<Found>, ImageError> = (first..end).into_par_iter().map(chunk).collect();
+        for next in found? {
+            all.join(next);
+        }
+        progress.advance((common.min(end * CHUNK)) - first * CHUNK)?;
+        first = end;
+    }
+    all.close();
+    Ok(ImageDiff {
+        bytes_a: a.bytes,
+        bytes_b: b.bytes,
+        pages_differ: all.pages_differ,
+        bytes_differ: all.bytes_differ,
+        ranges_in_all: all.ranges_in_all,
+        ranges: all.ranges,
+        elements: all.elements.finish(),
+    })
+}
+
+fn stretch(
+    (a, b): (&Image, &Image),
+    (from, to): (u64, u64),
+    mut found: Found,
+    left_out: &[(u64, u64)],
+) -> Result<Found, ImageError> {
+    let (mut here, mut there) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut at = from;
+    while at < to {
+        let len = usize::try_from(to - at).unwrap_or(PIECE).min(PIECE);
+        let (Some(x), Some(y)) = (here.get_mut(..len), there.get_mut(..len)) else {
+            break;
+        };
+        a.read(at, x)?;
+        b.read(at, y)?;
+        let end = at + len as u64;
+        for (first, last) in left_out.iter().filter(|r| r.0 < end && r.1 > at) {
+            let range = (first.max(&at) - at) as usize..(last.min(&end) - at) as usize;
+            x.get_mut(range.clone()).unwrap_or_default().fill(0);
+            y.get_mut(range).unwrap_or_default().fill(0);
+        }
+        if x == y {
+            found.elements.same((len / found.elements.element().bytes()) as u64);
+        } else {
+            found.piece(at, x, y);
+        }
+        at = end;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(a: &[u8], b: &[u8], element: ElementType, rules: &str) -> Result<ImageDiff, ImageError> {
+        let dir = tempfile::tempdir().unwrap();
+        let (p, q) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::write(&p, a).unwrap();
+        std::fs::write(&q, b).unwrap();
+        images((&p, &q), 0x1000, element, &rules.parse().unwrap(), &Progress::new())
+    }
+
+    /// Differences at the borders of pages, pieces and chunks, against a look at every byte.
+    #[test]
+    fn every_byte_that_differs_is_found_and_told_in_ranges() {
+        let len = 2 * CHUNK as usize + PIECE + 77;
+        let a: Vec<u8> = (0..len).map(|n| (n * 7 + n / 251) as u8).collect();
+        let mut b = a.clone();
+        let chunk = CHUNK as usize;
+        let places = [
+            0,
+            1,
+            5,
+            4095,
+            4096,
+            PIECE - 1,
+            PIECE,
+            chunk - 3,
+            chunk + 3,
+            chunk + 40,
+            2 * chunk - 1,
+            len - 1,
+        ];
+        for at in places {
+            b[at] ^= 0xff;
+        }
+        let d = compared(&a, &b, ElementType::U8, "").unwrap();
+        assert_eq!((d.bytes_differ, d.elements.differ), (12, 12));
+        let ranges: Vec<_> = d.ranges.iter().map(|r| (r.offset as usize, r.bytes)).collect();
+        let expected = [
+            (0, 6),
+            (4095, 2),
+            (PIECE - 1, 2),
+            (chunk - 3, 7),
+            (chunk + 40, 1),
+            (2 * chunk - 1, 1),
+            (len - 1, 1),
+        ];
+        assert_eq!(ranges, expected);
+        assert_eq!((d.ranges_in_all, d.pages_differ), (7, 8));
+        assert!(!d.is_empty());
+        assert!(compared(&a, &a, ElementType::F32, "").unwrap().is_empty());
+    }
+
+    #[test]
+    fn more_ranges_than_are_listed_are_counted() {
+        let a = vec![0u8; 3 * CHUNK as usize];
+        let mut b = a.clone();
+        for at in (0..b.len()).step_by(4096) {
+            b[at] = 1;
+        }
+        let d = compared(&a, &b, ElementType::U32, "").unwrap();
+        assert_eq!(d.ranges.len(), MOST);
+        assert_eq!((d.ranges_in_all, d.pages_differ, d.elements.differ), (6144, 6144, 6144));
+        assert_eq!(d.ranges.last().unwrap().offset, (MOST as u64 - 1) * 4096);
+    }
+
+    #[test]
+    fn elements_tolerances_and_addresses_that_are_left_out() {
+        let floats = |v: [f32; 4]| v.iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<_>>();
+        let (a, b) = (floats([1.0, 2.0, 3.0, 4.0]), floats([1.0, 2.001, 3.0, 5.0]));
+        let of = |rules: &str| compared(&a, &b, ElementType::F32, rules);
+        let d = of("tolerance buffer image absolute 0.1").unwrap();
+        assert_eq!(
+            (d.elements.within, d.elements.differ, d.elements.first.unwrap().index),
+            (1, 1, 3)
+        );
+        assert!(
+            of("tolerance buffer * absolute 0.1\nignore memory 0x100c..0x1010")
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            of("ignore mappings")
+                .unwrap_err()
+                .to_string()
+                .contains("means nothing for raw images")
+        );
+        let d = compared(&a, &a[..9], ElementType::F32, "").unwrap();
+        assert_eq!((d.bytes_a, d.bytes_b, d.bytes_differ, d.is_empty()), (16, 9, 0, false));
+        let gone = images(
+            (Path::new("/nowhere"), Path::new("/")),
+            0,
+            ElementType::U8,
+            &Rules::default(),
+            &Progress::new(),
+        );
+        assert!(gone.unwrap_err().to_string().starts_with("/nowhere: "));
+    }
+}
