@@ -8,6 +8,7 @@ pub mod container;
 pub mod diff;
 pub mod encode;
 pub mod export;
+pub mod filter;
 pub mod import;
 pub mod jobs;
 pub mod memory;

@@ -1,0 +1,271 @@
+//! Some events one after the other, with their columns side by side: lent where they lie together, else gathered.
+
+use crate::recording::{Column, EventKind, Events};
+use bytemuck::Pod;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::Range;
+
+/// Most events of a block: as many as a run of one value lends at once.
+pub(super) const BLOCK: usize = 4096;
+
+/// Events that are tested together.
+pub(super) struct Block<'a> {
+    pub events: &'a Events,
+    pub first: usize,
+    pub len: usize,
+    kind: OnceCell<Cow<'a, [u8]>>,
+    time: OnceCell<Cow<'a, [u64]>>,
+    thread: OnceCell<Cow<'a, [u32]>>,
+    space: OnceCell<Cow<'a, [u8]>>,
+    payload: OnceCell<Cow<'a, [u32]>>,
+    rows: OnceCell<Rows>,
+    offset: OnceCell<Cow<'a, [u32]>>,
+    width: OnceCell<Cow<'a, [u8]>>,
+    value: OnceCell<Cow<'a, [u64]>>,
+}
+
+/// Where the rows of the accesses among the events are.
+pub(super) enum Rows {
+    /// Every event is an access, and their rows follow one another from this one on.
+    All(usize),
+    /// Others.
+    Some(Mixed),
+}
+
+/// A block in which not every event is an access, or rows do not follow one another.
+pub(super) struct Mixed {
+    /// Accesses one after the other whose rows are so too.
+    runs: Vec<Run>,
+    /// 1 where the event is an access.
+    pub access: Vec<u8>,
+    /// 1 where it has a place: an access, or one of which the value is not known.
+    pub place: Vec<u8>,
+    /// 1 where its width is known.
+    pub wide: Vec<u8>,
+    /// Offset and width of accesses without a value, with the event's place in the block.
+    undecoded: Vec<(usize, u32, u8)>,
+}
+
+struct Run {
+    at: usize,
+    row: usize,
+    len: usize,
+}
+
+/// Rows of the columns of events that all of them have: a damaged recording may have columns of different lengths.
+pub(super) fn len(events: &Events) -> usize {
+    let lens = [
+        events.kind.len(),
+        events.space.len(),
+        events.time.len(),
+        events.thread.len(),
+        events.payload.len(),
+    ];
+    lens.into_iter().min().unwrap_or(0)
+}
+
+/// Rows that all columns of accesses have.
+fn access_rows(events: &Events) -> usize {
+    events.offset.len().min(events.width.len()).min(events.value.len())
+}
+
+/// The rows of a range that lies in a column.
+fn rows_of<T: Pod>(column: &Column<T>, range: Range<usize>) -> Cow<'_, [T]> {
+    let len = range.len();
+    let mut slices = column.slices(range.clone());
+    match slices.next() {
+        Some(first) if first.len() >= len => Cow::Borrowed(first),
+        first => {
+            let mut all = Vec::with_capacity(len);
+            all.extend_from_slice(first.unwrap_or_default());
+            slices.for_each(|s| all.extend_from_slice(s));
+            Cow::Owned(all)
+        }
+    }
+}
+
+impl<'a> Block<'a> {
+    /// The events from `first` on, at most [`BLOCK`] and none behind `end`, which is at most [`len`].
+    pub fn new(events: &'a Events, first: usize, end: usize) -> Self {
+        Self {
+            events,
+            first,
+            len: end.saturating_sub(first).min(BLOCK),
+            kind: OnceCell::new(),
+            time: OnceCell::new(),
+            thread: OnceCell::new(),
+            space: OnceCell::new(),
+            payload: OnceCell::new(),
+            rows: OnceCell::new(),
+            offset: OnceCell::new(),
+            width: OnceCell::new(),
+            value: OnceCell::new(),
+        }
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.first..self.first + self.len
+    }
+
+    pub fn kind(&self) -> &[u8] {
+        self.kind.get_or_init(|| rows_of(&self.events.kind, self.range()))
+    }
+
+    pub fn time(&self) -> &[u64] {
+        self.time.get_or_init(|| rows_of(&self.events.time, self.range()))
+    }
+
+    pub fn thread(&self) -> &[u32] {
+        self.thread.get_or_init(|| rows_of(&self.events.thread, self.range()))
+    }
+
+    pub fn space(&self) -> &[u8] {
+        self.space.get_or_init(|| rows_of(&self.events.space, self.range()))
+    }
+
+    pub fn payload(&self) -> &[u32] {
+        self.payload.get_or_init(|| rows_of(&self.events.payload, self.range()))
+    }
+
+    pub fn rows(&self) -> &Rows {
+        self.rows.get_or_init(|| {
+            let (kind, payload) = (self.kind(), self.payload());
+            let row = payload.first().copied().unwrap_or(0);
+            let arch = pulp::Arch::new();
+            let accesses = arch.dispatch(OnlyAccesses(kind));
+            let fits = (row as usize)
+                .checked_add(self.len)
+                .is_some_and(|end| end <= access_rows(self.events));
+            if accesses && fits && arch.dispatch(FollowOneAnother(payload)) {
+                Rows::All(row as usize)
+            } else {
+                Rows::Some(self.mixed())
+            }
+        })
+    }
+
+    fn mixed(&self) -> Mixed {
+        let most = access_rows(self.events);
+        let mut m = Mixed {
+            runs: Vec::new(),
+            access: vec![0; self.len],
+            place: vec![0; self.len],
+            wide: vec![0; self.len],
+            undecoded: Vec::new(),
+        };
+        for (at, (kind, payload)) in self.kind().iter().zip(self.payload()).enumerate() {
+            let row = *payload as usize;
+            if *kind == EventKind::Read as u8 || *kind == EventKind::Write as u8 {
+                if row >= most {
+                    continue;
+                }
+                match m.runs.last_mut() {
+                    Some(r) if r.at + r.len == at && r.row + r.len == row => r.len += 1,
+                    _ => m.runs.push(Run { at, row, len: 1 }),
+                }
+            } else if *kind == EventKind::Undecoded as u8
+                && let Some(u) = self.events.undecoded.get(row)
+            {
+                let width = u.width();
+                m.undecoded.push((at, u.offset, width.unwrap_or(0)));
+                set(&mut m.place, at, 1);
+                set(&mut m.wide, at, u8::from(width.is_some()));
+            }
+        }
+        for r in &m.runs {
+            for has in [&mut m.access, &mut m.place, &mut m.wide] {
+                if let Some(has) = has.get_mut(r.at..r.at + r.len) {
+                    has.fill(1);
+                }
+            }
+        }
+        m
+    }
+
+    /// A column of accesses, a row an event; 0 where the event has none.
+    fn accesses<T: Pod>(&self, column: &'a Column<T>) -> Cow<'a, [T]> {
+        match self.rows() {
+            Rows::All(row) => rows_of(column, *row..*row + self.len),
+            Rows::Some(m) => {
+                let mut out = vec![T::zeroed(); self.len];
+                for r in &m.runs {
+                    let mut at = r.at;
+                    for s in column.slices(r.row..r.row + r.len) {
+                        if let Some(to) = out.get_mut(at..at + s.len()) {
+                            to.copy_from_slice(s);
+                        }
+                        at += s.len();
+                    }
+                }
+                Cow::Owned(out)
+            }
+        }
+    }
+
+    pub fn offset(&self) -> &[u32] {
+        self.offset.get_or_init(|| {
+            let mut out = self.accesses(&self.events.offset);
+            if let Rows::Some(m) = self.rows() {
+                for (at, offset, _) in &m.undecoded {
+                    set(out.to_mut(), *at, *offset);
+                }
+            }
+            out
+        })
+    }
+
+    pub fn width(&self) -> &[u8] {
+        self.width.get_or_init(|| {
+            let mut out = self.accesses(&self.events.width);
+            if let Rows::Some(m) = self.rows() {
+                for (at, _, width) in &m.undecoded {
+                    set(out.to_mut(), *at, *width);
+                }
+            }
+            out
+        })
+    }
+
+    pub fn value(&self) -> &[u64] {
+        self.value.get_or_init(|| self.accesses(&self.events.value))
+    }
+}
+
+fn set<T>(all: &mut [T], at: usize, to: T) {
+    if let Some(one) = all.get_mut(at) {
+        *one = to;
+    }
+}
+
+struct OnlyAccesses<'a>(&'a [u8]);
+
+impl pulp::NullaryFnOnce for OnlyAccesses<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let mut others = 0u8;
+        for k in self.0 {
+            // 1 for reads, 2 for writes; what is 0 becomes 255.
+            others |= u8::from(k.wrapping_sub(EventKind::Read as u8) > 1);
+        }
+        others == 0
+    }
+}
+
+struct FollowOneAnother<'a>(&'a [u32]);
+
+impl pulp::NullaryFnOnce for FollowOneAnother<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let first = self.0.first().copied().unwrap_or(0);
+        let mut others = 0u32;
+        for (at, p) in self.0.iter().enumerate() {
+            others |= p ^ first.wrapping_add(at as u32);
+        }
+        others == 0
+    }
+}

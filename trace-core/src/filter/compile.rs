@@ -1,0 +1,629 @@
+//! A query and a recording become a filter: every name is looked up, every number is a range.
+
+use super::context::{Derived, Interrupt, Jobs};
+use super::error::{FilterError, Wrong};
+use super::near::nearest;
+use super::number::NumberTest;
+use super::places::{Meant, Part, Registers, Shown, named, without_index};
+use super::syntax::{Condition, Node, Order, Query, Test, Typed, Value};
+use super::words::{Kind, Meaning, Name, Number, WORDS, Word};
+use crate::recording::{EventKind, InterruptLine, Recording};
+use crate::registers::{FieldKind, Layout, RecordedRegisters, RegisterMap};
+use regex::{Regex, RegexBuilder};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A filter of one recording's events. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub(super) check: Arc<Check>,
+}
+
+/// A column of which numbers are tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Event,
+    Time,
+    Thread,
+    Space,
+    Offset,
+    Width,
+    Value,
+}
+
+/// Kinds of events, a bit each by their number; bit 0 for those that are not known.
+pub(super) type Kinds = u16;
+
+/// A part of a filter with everything looked up.
+#[derive(Debug)]
+pub(super) enum Check {
+    Always(bool),
+    And(Vec<Check>),
+    Or(Vec<Check>),
+    Not(Box<Check>),
+    Kind(Kinds),
+    Number(Column, NumberTest),
+    Job(Arc<Jobs>, NumberTest),
+    /// Events of some kinds, and others that are listed.
+    Events(Kinds, Arc<[u64]>),
+    /// Events between a first and a last one, both included.
+    Spans(Arc<[(u64, u64)]>),
+    Irq {
+        status: bool,
+        found: Arc<[Interrupt]>,
+        test: NumberTest,
+    },
+    /// Submits that were found, with the address of the chain.
+    Address(Arc<[(u64, u64)]>, NumberTest),
+    Bytes(NumberTest),
+    Registers(Arc<Registers>),
+    Part(Arc<Part>),
+    Text(TextTest),
+}
+
+/// A test of a mark's text.
+#[derive(Debug)]
+pub(super) struct TextTest {
+    which: TextIs,
+    not: bool,
+}
+
+#[derive(Debug)]
+enum TextIs {
+    Any,
+    One(Vec<String>),
+    Matches(Regex),
+}
+
+impl TextTest {
+    pub fn holds(&self, text: &str) -> bool {
+        let is = match &self.which {
+            TextIs::Any => true,
+            TextIs::One(all) => all.iter().any(|t| t == text),
+            TextIs::Matches(r) => r.is_match(text),
+        };
+        is != self.not
+    }
+}
+
+impl Check {
+    /// Roughly what it costs an event; what costs little is looked at first.
+    fn cost(&self) -> u32 {
+        match self {
+            Self::Always(_) => 0,
+            Self::Number(Column::Event, _) | Self::Spans(_) => 1,
+            Self::Kind(_) | Self::Events(..) => 2,
+            Self::Number(Column::Thread | Column::Space | Column::Width, _) => 4,
+            Self::Number(Column::Offset, _) => 5,
+            Self::Number(..) => 9,
+            Self::Irq { .. } | Self::Address(..) | Self::Bytes(_) => 6,
+            Self::Text(_) => 7,
+            Self::Part(_) => 10,
+            Self::Registers(_) => 12,
+            Self::Job(..) => 14,
+            Self::And(all) | Self::Or(all) => all.iter().map(Self::cost).sum(),
+            Self::Not(c) => c.cost(),
+        }
+    }
+}
+
+impl Query {
+    /// The filter of a recording. `derived` is what was found in its events, which is needed where
+    /// [`Query::needs_derived`] says so: without it there are no jobs and no polls.
+    ///
+    /// # Errors
+    /// A name that the recording does not have, or a comparison that makes no sense, and where.
+    pub fn compile(&self, recording: &Recording, derived: Option<&Derived>) -> Result<Filter, FilterError> {
+        let none = Derived::default();
+        let mut c = Compiler {
+            recording,
+            device: RecordedRegisters::new(recording),
+            derived: derived.unwrap_or(&none),
+            jobs: None,
+            interrupts: None,
+        };
+        let check = c.node(&self.root)?;
+        Ok(Filter { check: Arc::new(check) })
+    }
+}
+
+struct Compiler<'a> {
+    recording: &'a Recording,
+    device: Option<RecordedRegisters>,
+    derived: &'a Derived,
+    jobs: Option<Arc<Jobs>>,
+    interrupts: Option<Arc<[Interrupt]>>,
+}
+
+const READ: Kinds = 1 << EventKind::Read as u16;
+const WRITE: Kinds = 1 << EventKind::Write as u16;
+
+impl Compiler<'_> {
+    fn node(&mut self, node: &Node) -> Result<Check, FilterError> {
+        let mut all = |nodes: &[Node]| {
+            let mut checks = nodes.iter().map(|n| self.node(n)).collect::<Result<Vec<_>, _>>()?;
+            checks.sort_by_key(Check::cost);
+            Ok::<_, FilterError>(checks)
+        };
+        Ok(match node {
+            Node::All => Check::Always(true),
+            Node::And(nodes) => Check::And(all(nodes)?),
+            Node::Or(nodes) => Check::Or(all(nodes)?),
+            Node::Not(n) => Check::Not(Box::new(self.node(n)?)),
+            Node::Test(t) => self.test(t)?,
+        })
+    }
+
+    fn test(&mut self, t: &Test) -> Result<Check, FilterError> {
+        let word = Word::named(&t.left.text).filter(|_| !t.left.quoted);
+        match word.map(|w| w.meaning) {
+            Some(Meaning::Number(n)) => self.number(t, n),
+            Some(Meaning::Name(n)) => {
+                if t.mask.is_some() {
+                    return Err(operator(t, "&", "it has no bits"));
+                }
+                self.name(t, n)
+            }
+            Some(Meaning::Kind(k)) => match (&t.condition, t.mask) {
+                (Condition::Bare, None) => Ok(self.kind(k)),
+                _ => Err(FilterError::new(
+                    Wrong::Stands(t.left.text.clone()),
+                    t.left.span.clone(),
+                )),
+            },
+            Some(Meaning::Operator) | None => self.register(t),
+        }
+    }
+
+    fn kind(&self, kind: Kind) -> Check {
+        let sorted = |mut events: Vec<u64>| {
+            events.sort_unstable();
+            Arc::from(events)
+        };
+        match kind {
+            Kind::Stored(k) => Check::Kind(1 << k as u16),
+            Kind::Access => Check::Kind(READ | WRITE),
+            Kind::Unknown => Check::Kind(1),
+            Kind::Interrupt => Check::Events(
+                1 << EventKind::Interrupt as u16,
+                sorted(self.derived.interrupts.iter().map(|i| i.event).collect()),
+            ),
+            Kind::Submit => Check::Events(
+                1 << EventKind::Submit as u16,
+                sorted(self.derived.jobs.iter().map(|j| j.submit).collect()),
+            ),
+            Kind::Poll => {
+                let mut spans = self.derived.polls.clone();
+                spans.sort_unstable();
+                Check::Spans(Arc::from(spans))
+            }
+        }
+    }
+
+    fn number(&mut self, t: &Test, n: Number) -> Result<Check, FilterError> {
+        let time = n == Number::Time;
+        let test = match n {
+            Number::Line => numbers(t, time, &|name| {
+                let all = [InterruptLine::Job, InterruptLine::Mmu, InterruptLine::Gpu];
+                let line = all.iter().find(|l| l.name().eq_ignore_ascii_case(&name.text));
+                let unknown = || unknown("interrupt line", name, all.map(InterruptLine::name));
+                line.map(|l| *l as u64).ok_or_else(unknown)
+            })?,
+            _ => numbers(t, time, &|name| {
+                let wants = if time { "a number or a time" } else { "a number" };
+                Err(kind_error(t, wants, name.span.clone()))
+            })?,
+        };
+        Ok(match n {
+            Number::Event => Check::Number(Column::Event, test),
+            Number::Time => Check::Number(Column::Time, test),
+            Number::Thread => Check::Number(Column::Thread, test),
+            Number::Offset => Check::Number(Column::Offset, test),
+            Number::Width => Check::Number(Column::Width, test),
+            Number::Value => Check::Number(Column::Value, test),
+            Number::Job => {
+                let (derived, device) = (self.derived, self.device);
+                let jobs = self.jobs.get_or_insert_with(|| Arc::new(Jobs::new(derived, device)));
+                Check::Job(Arc::clone(jobs), test)
+            }
+            Number::Line | Number::Status => {
+                let derived = self.derived;
+                let found = self.interrupts.get_or_insert_with(|| {
+                    let mut all = derived.interrupts.clone();
+                    all.sort_by_key(|i| i.event);
+                    Arc::from(all)
+                });
+                Check::Irq {
+                    status: n == Number::Status,
+                    found: Arc::clone(found),
+                    test,
+                }
+            }
+            Number::Address => {
+                let mut submits: Vec<_> = self.derived.jobs.iter().map(|j| (j.submit, j.head_va)).collect();
+                submits.sort_unstable();
+                Check::Address(Arc::from(submits), test)
+            }
+            Number::Bytes => Check::Bytes(test),
+        })
+    }
+
+    fn name(&mut self, t: &Test, name: Name) -> Result<Check, FilterError> {
+        match name {
+            Name::Register | Name::Block => self.registers(t, name == Name::Block),
+            Name::Space => self.space(t),
+            Name::Kind => self.kinds(t),
+            Name::Text => {
+                let (which, not) = match names(t)? {
+                    Names::Any => (TextIs::Any, false),
+                    Names::These(all, not) => (TextIs::One(all.into_iter().map(|n| n.text.clone()).collect()), not),
+                    Names::Matching(r, not) => (TextIs::Matches(r), not),
+                };
+                Ok(Check::Text(TextTest { which, not }))
+            }
+        }
+    }
+
+    fn space(&self, t: &Test) -> Result<Check, FilterError> {
+        let spaces = &self.recording.facts.spaces;
+        let index = |name: &Typed| {
+            let at = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(&name.text));
+            let all = || unknown("space", name, spaces.iter().map(|s| s.name.as_str()));
+            at.map(|n| n as u64).ok_or_else(all)
+        };
+        let (found, not) = match names(t)? {
+            Names::Any => {
+                return Ok(Check::Number(
+                    Column::Space,
+                    NumberTest::new(None, vec![(0, u64::MAX)], false),
+                ));
+            }
+            Names::These(all, not) => {
+                let found: Vec<u64> = all.into_iter().map(index).collect::<Result<_, _>>()?;
+                (found, not)
+            }
+            Names::Matching(r, not) => {
+                let found = (0u64..).zip(spaces).filter(|(_, s)| r.is_match(&s.name));
+                (found.map(|(n, _)| n).collect(), not)
+            }
+        };
+        let ranges = found.into_iter().map(|n| (n, n)).collect();
+        Ok(Check::Number(Column::Space, NumberTest::new(None, ranges, not)))
+    }
+
+    fn kinds(&self, t: &Test) -> Result<Check, FilterError> {
+        let all = || {
+            WORDS.iter().filter_map(|w| match w.meaning {
+                Meaning::Kind(k) => Some((w.name, k)),
+                _ => None,
+            })
+        };
+        let (found, not): (Vec<Kind>, bool) = match names(t)? {
+            Names::Any => return Ok(Check::Always(true)),
+            Names::These(typed, not) => {
+                let one = |n: &Typed| match Word::named(&n.text).map(|w| w.meaning) {
+                    Some(Meaning::Kind(k)) => Ok(k),
+                    _ => Err(unknown("kind of event", n, all().map(|(name, _)| name))),
+                };
+                (typed.into_iter().map(one).collect::<Result<_, _>>()?, not)
+            }
+            Names::Matching(r, not) => (all().filter(|(n, _)| r.is_match(n)).map(|(_, k)| k).collect(), not),
+        };
+        let any = Check::Or(found.into_iter().map(|k| self.kind(k)).collect());
+        Ok(if not { Check::Not(Box::new(any)) } else { any })
+    }
+
+    fn registers(&self, t: &Test, block: bool) -> Result<Check, FilterError> {
+        let names = names(t)?;
+        let Some(device) = self.device else {
+            // Nothing has a name: no register passes, and what is typed may be right of another recording.
+            return Ok(Check::Always(false));
+        };
+        let map = device.map();
+        let lower = |all: &[&Typed]| all.iter().map(|n| n.text.to_lowercase()).collect::<Vec<_>>();
+        let (meant, not) = match names {
+            Names::Any => (Meant::Any, false),
+            Names::These(all, not) => {
+                for n in &all {
+                    let one = vec![n.text.to_lowercase()];
+                    let (one, what) = if block {
+                        (Meant::Block(one), "block")
+                    } else {
+                        (Meant::Named(one), "register")
+                    };
+                    let whole_access = !block && n.text.contains([' ', '[']);
+                    if !whole_access && !map.registers().any(|r| one.register(r)) {
+                        let known = known_names(map, block);
+                        return Err(unknown(what, n, known.iter().map(String::as_str)));
+                    }
+                }
+                let names = lower(&all);
+                (
+                    if block {
+                        Meant::Block(names)
+                    } else {
+                        Meant::Named(names)
+                    },
+                    not,
+                )
+            }
+            Names::Matching(r, not) => (
+                if block {
+                    Meant::BlockMatches(r)
+                } else {
+                    Meant::Matches(r)
+                },
+                not,
+            ),
+        };
+        Ok(Check::Registers(Arc::new(Registers::new(device, meant, not))))
+    }
+
+    /// A word that is none of the language: a register, its field, or a part of the names of some.
+    fn register(&self, t: &Test) -> Result<Check, FilterError> {
+        let name = &t.left;
+        let Some(device) = self.device else {
+            let near = nearest(&name.text, words());
+            let what = match near {
+                Some(near) => Wrong::Unknown {
+                    what: "field or kind of event",
+                    word: name.text.clone(),
+                    near: Some(near.to_owned()),
+                },
+                None => Wrong::NoMap(name.text.clone()),
+            };
+            return Err(FilterError::new(what, name.span.clone()));
+        };
+        let map = device.map();
+        let bare = t.condition == Condition::Bare && t.mask.is_none();
+        let lower = name.text.to_lowercase();
+        let whole = named(map, &name.text);
+        if bare && (!whole.is_empty() || !lower.contains('.')) {
+            let meant = Meant::Holds(lower);
+            if map.registers().any(|r| meant.register(r)) {
+                return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
+            }
+            // `JS_COMMAND` stands for that register of every slot, and is in the name of none.
+            if !whole.is_empty() {
+                let meant = Meant::Named(vec![name.text.to_lowercase()]);
+                return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
+            }
+            return Err(self.nothing_called(name, map));
+        }
+        if !whole.is_empty() {
+            let layout = whole.first().map(|w| w.layout);
+            let only = layout.and_then(only_enum);
+            let values = |value: &Typed| match only {
+                Some(names) => enum_value(names, value),
+                None => Err(kind_error(t, "a number", value.span.clone())),
+            };
+            let test = numbers(t, false, &values)?;
+            return Ok(Check::Part(Arc::new(Part::new(
+                device,
+                &whole,
+                None,
+                Shown::Plain,
+                test,
+            ))));
+        }
+        let Some((register, field)) = name.text.rsplit_once('.') else {
+            return Err(self.nothing_called(name, map));
+        };
+        let whole = named(map, register);
+        let Some(layout) = whole.first().map(|w| w.layout) else {
+            let known = known_names(map, false);
+            let typed = Typed {
+                text: register.to_owned(),
+                span: name.span.start..name.span.end.saturating_sub(field.len() + 1),
+                quoted: false,
+            };
+            return Err(unknown("register", &typed, known.iter().map(String::as_str)));
+        };
+        let Some(f) = layout.fields.iter().find(|f| f.name.eq_ignore_ascii_case(field)) else {
+            let fields: Vec<String> = layout.fields.iter().map(|f| f.name.clone()).collect();
+            let what = Wrong::NoField {
+                register: register.to_owned(),
+                field: field.to_owned(),
+                near: nearest(field, fields.iter().map(String::as_str)).map(str::to_owned),
+                fields,
+            };
+            let span = name.span.end.saturating_sub(field.len())..name.span.end;
+            return Err(FilterError::new(what, span));
+        };
+        let values = |value: &Typed| match &f.kind {
+            FieldKind::Enum(names) => enum_value(names, value),
+            FieldKind::Bool => match value.text.to_ascii_lowercase().as_str() {
+                "yes" | "true" | "on" => Ok(1),
+                "no" | "false" | "off" => Ok(0),
+                _ => Err(kind_error(t, "yes, no or a number", value.span.clone())),
+            },
+            _ => Err(kind_error(t, "a number", value.span.clone())),
+        };
+        let test = match (bare, t.mask) {
+            // A field by itself: it is set.
+            (true, None) => NumberTest::new(None, vec![(0, 0)], true),
+            _ => numbers(t, false, &values)?,
+        };
+        let shown = if bare { Shown::Plain } else { Shown::of(&f.kind) };
+        Ok(Check::Part(Arc::new(Part::new(
+            device,
+            &whole,
+            Some((f.lo, f.hi)),
+            shown,
+            test,
+        ))))
+    }
+
+    fn nothing_called(&self, name: &Typed, map: &RegisterMap) -> FilterError {
+        let known = known_names(map, false);
+        let all = words().chain(known.iter().map(String::as_str));
+        unknown("field, kind of event or register", name, all)
+    }
+}
+
+/// Words of the language that begin a test.
+fn words<'k>() -> impl Iterator<Item = &'k str> {
+    let all = WORDS.iter().filter(|w| w.meaning != Meaning::Operator);
+    all.flat_map(|w| std::iter::once(w.name).chain(w.also.iter().copied()))
+}
+
+/// Names that registers can be called by, or the blocks.
+pub(super) fn known_names(map: &RegisterMap, block: bool) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for r in map.registers() {
+        if block {
+            all.insert(r.block.clone());
+            continue;
+        }
+        all.insert(r.name.clone());
+        all.extend(r.wide.as_ref().map(|w| w.name.clone()));
+        all.extend(without_index(r).map(|n| n.to_uppercase()));
+    }
+    all
+}
+
+/// The names of a register's values, where it has one field and that one names them.
+pub(super) fn only_enum(layout: &Layout) -> Option<&[(u64, String)]> {
+    match layout.fields.as_slice() {
+        [only] => match &only.kind {
+            FieldKind::Enum(names) => Some(names),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn enum_value(names: &[(u64, String)], value: &Typed) -> Result<u64, FilterError> {
+    let found = names.iter().find(|(_, n)| n.eq_ignore_ascii_case(&value.text));
+    let unknown = || unknown("value of this field", value, names.iter().map(|(_, n)| n.as_str()));
+    found.map(|(v, _)| *v).ok_or_else(unknown)
+}
+
+fn unknown<'k>(what: &'static str, name: &Typed, known: impl IntoIterator<Item = &'k str>) -> FilterError {
+    let near = nearest(&name.text, known).map(str::to_owned);
+    let word = name.text.clone();
+    FilterError::new(Wrong::Unknown { what, word, near }, name.span.clone())
+}
+
+fn operator(t: &Test, operator: &'static str, why: &'static str) -> FilterError {
+    let left = t.left.text.clone();
+    FilterError::new(Wrong::Operator { operator, left, why }, t.left.span.clone())
+}
+
+fn kind_error(t: &Test, wants: &'static str, span: std::ops::Range<usize>) -> FilterError {
+    let left = t.left.text.clone();
+    FilterError::new(Wrong::Kind { left, wants }, span)
+}
+
+/// What a test of a number asks for. `name` gives the numbers of names.
+fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterError>) -> Result<NumberTest, FilterError> {
+    let value = |v: &Value| match v {
+        Value::Number { time: true, span, .. } if !time => {
+            Err(kind_error(t, "a number without a unit of time", span.clone()))
+        }
+        Value::Number { value, .. } => Ok(*value),
+        Value::Name(n) => name(n),
+    };
+    let (ranges, not) = match &t.condition {
+        // A field that the event has; bits that are set.
+        Condition::Bare => match t.mask {
+            None => (vec![(0, u64::MAX)], false),
+            Some(_) => (vec![(0, 0)], true),
+        },
+        Condition::Compare(order, v) => {
+            let v = value(v)?;
+            match order {
+                Order::Equal => (vec![(v, v)], false),
+                Order::Differs => (vec![(v, v)], true),
+                Order::Less => (v.checked_sub(1).map(|l| (0, l)).into_iter().collect(), false),
+                Order::AtMost => (vec![(0, v)], false),
+                Order::More => (v.checked_add(1).map(|f| (f, u64::MAX)).into_iter().collect(), false),
+                Order::AtLeast => (vec![(v, u64::MAX)], false),
+            }
+        }
+        Condition::Match { not, .. } => {
+            let sign = if *not { "!~" } else { "=~" };
+            return Err(operator(t, sign, "it is a number and no name"));
+        }
+        Condition::Within { not, first, end, span } => {
+            let first = first.as_ref().map(value).transpose()?.unwrap_or(0);
+            let end = end.as_ref().map(value).transpose()?;
+            if end.is_some_and(|e| e < first) {
+                return Err(FilterError::new(Wrong::Backwards, span.clone()));
+            }
+            let last = match end {
+                None => Some(u64::MAX),
+                Some(e) => e.checked_sub(1),
+            };
+            let range = last.filter(|l| *l >= first).map(|l| (first, l));
+            (range.into_iter().collect(), *not)
+        }
+        Condition::Among { not, values } => {
+            let all = values
+                .iter()
+                .map(|v| value(v).map(|v| (v, v)))
+                .collect::<Result<_, _>>()?;
+            (all, *not)
+        }
+    };
+    Ok(NumberTest::new(t.mask, ranges, not))
+}
+
+/// What a test of a name asks for.
+enum Names<'a> {
+    Any,
+    These(Vec<&'a Typed>, bool),
+    Matching(Regex, bool),
+}
+
+fn names(t: &Test) -> Result<Names<'_>, FilterError> {
+    let name = |v: &'_ Value| -> Result<(), FilterError> {
+        match v {
+            Value::Name(_) => Ok(()),
+            Value::Number { span, .. } => Err(kind_error(t, "a name", span.clone())),
+        }
+    };
+    let of = |v: &'_ Value| name(v);
+    match &t.condition {
+        Condition::Bare => Ok(Names::Any),
+        Condition::Compare(order @ (Order::Equal | Order::Differs), v) => {
+            of(v)?;
+            Ok(Names::These(typed(std::slice::from_ref(v)), *order == Order::Differs))
+        }
+        Condition::Compare(order, _) => Err(operator(t, order.sign(), "names are equal or not (=, !=, =~, !~, in)")),
+        Condition::Within { .. } => Err(operator(t, "in", "names have no range; a list is written {A, B}")),
+        Condition::Among { not, values } => {
+            values.iter().try_for_each(of)?;
+            Ok(Names::These(typed(values), *not))
+        }
+        Condition::Match { not, pattern } => {
+            let regex = RegexBuilder::new(&pattern.text)
+                .case_insensitive(true)
+                .size_limit(1 << 20)
+                .dfa_size_limit(1 << 20)
+                .nest_limit(64)
+                .build()
+                .map_err(|e| FilterError::new(Wrong::Regex(regex_says(&e)), pattern.span.clone()))?;
+            Ok(Names::Matching(regex, *not))
+        }
+    }
+}
+
+fn typed(values: &[Value]) -> Vec<&Typed> {
+    let name = |v: &'_ Value| matches!(v, Value::Name(_));
+    debug_assert!(values.iter().all(name), "numbers were refused");
+    values
+        .iter()
+        .filter_map(|v| match v {
+            Value::Name(n) => Some(n),
+            Value::Number { .. } => None,
+        })
+        .collect()
+}
+
+/// The last line of what the library says: the others draw the expression.
+fn regex_says(e: &regex::Error) -> String {
+    let told = e.to_string();
+    let last = told.lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}

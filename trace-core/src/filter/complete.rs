@@ -1,0 +1,406 @@
+//! What can stand where the cursor is in a filter's text, with what each of it means.
+
+use super::compile::only_enum;
+use super::error::Wrong;
+use super::lex::{Token, tokens, word_len};
+use super::places::{named, without_index};
+use super::words::{Meaning, Name, Number, WORDS, Word};
+use crate::recording::{InterruptLine, Recording};
+use crate::registers::{FieldKind, RegisterMap};
+use std::ops::Range;
+
+/// Most candidates that are told.
+const MOST: usize = 200;
+
+/// What can stand at the cursor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completions {
+    /// The bytes of the text that a candidate takes the place of: the word at the cursor.
+    pub replace: Range<usize>,
+    /// Candidates, the likeliest first.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Something that can stand at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// As it is written.
+    pub text: String,
+    /// What it is.
+    pub kind: CandidateKind,
+    /// What it means, in words; may be empty.
+    pub means: String,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandidateKind {
+    /// A number or name that an event has.
+    Field,
+    /// A kind of event.
+    Kind,
+    /// A register.
+    Register,
+    /// A field of a register.
+    RegisterField,
+    /// A value.
+    Value,
+    /// An operator, or a word that joins.
+    Operator,
+}
+
+/// Where the cursor is.
+#[derive(Clone, Debug)]
+enum At {
+    /// A test begins.
+    Term,
+    /// Behind what is compared.
+    After(String),
+    /// Its value.
+    Value(String),
+    /// A number.
+    Number(String),
+    /// `in` was said.
+    In(String),
+    /// In a list.
+    List(String),
+    /// In a range.
+    Range,
+    /// Behind a test.
+    Done,
+}
+
+impl At {
+    fn then(self, token: &Token<'_>) -> Self {
+        let word = |w: &str| match w.to_ascii_lowercase().as_str() {
+            "and" | "or" | "not" => Self::Term,
+            _ => Self::After(w.to_owned()),
+        };
+        match (self, token) {
+            (_, Token::Sign("(" | "!" | "&&" | "||")) => Self::Term,
+            (_, Token::Sign(")" | "}")) => Self::Done,
+            (Self::After(left), Token::Sign("&")) => Self::Number(left),
+            (Self::After(left), Token::Sign("=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "=~" | "!~")) => {
+                Self::Value(left)
+            }
+            (Self::After(left), Token::Word(w)) if w.eq_ignore_ascii_case("in") => Self::In(left),
+            // As in `job not in`.
+            (Self::After(left), Token::Word(w)) if w.eq_ignore_ascii_case("not") => Self::After(left),
+            (Self::Number(left), Token::Number(..)) => Self::After(left),
+            (Self::Value(_), Token::Word(_) | Token::Text(_) | Token::Number(..)) => Self::Done,
+            (Self::In(left), Token::Sign("{")) => Self::List(left),
+            (Self::In(_), _) => Self::Range,
+            (Self::Range, Token::Number(..) | Token::Sign(_)) => Self::Range,
+            (Self::List(left), _) => Self::List(left),
+            (_, Token::Word(w)) => word(w),
+            (_, Token::Text(t)) => Self::After(t.clone().into_owned()),
+            (at, _) => at,
+        }
+    }
+}
+
+/// What can stand at a byte of a filter's text, for a recording. Nothing where the text before it is wrong, or where
+/// only the person knows, as behind `value =`.
+#[must_use]
+pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions {
+    let mut cursor = cursor.min(text.len());
+    while !text.is_char_boundary(cursor) {
+        cursor -= 1;
+    }
+    let head = text.get(..cursor).unwrap_or_default();
+    // An open quote: what is typed in it.
+    let quote = match tokens(head) {
+        Err(e) if e.what == Wrong::OpenText => Some(e.span.start),
+        _ => None,
+    };
+    let letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let start = quote.unwrap_or_else(|| {
+        let back = head.char_indices().rev().take_while(|(_, c)| letter(*c));
+        let start = back.last().map_or(cursor, |(at, _)| at);
+        // A number, or a range as in `4..9`: nobody knows which one is meant.
+        match head.get(start..).and_then(|t| t.chars().next()) {
+            Some(c) if c.is_alphabetic() || c == '_' => start,
+            _ => cursor,
+        }
+    });
+    let typed = head.get(start..).unwrap_or_default();
+    let (mark, typed) = match quote {
+        Some(_) => (typed.chars().next(), typed.get(1..).unwrap_or_default()),
+        None => (None, typed),
+    };
+    let behind = text.get(cursor..).unwrap_or_default();
+    let more = if quote.is_some() {
+        // To the closing quote, where there is one.
+        mark.and_then(|m| behind.find(m)).map_or(0, |n| n + 1)
+    } else if typed.is_empty() {
+        0
+    } else {
+        word_len(behind)
+    };
+    let mut out = Completions {
+        replace: start..cursor + more,
+        candidates: Vec::new(),
+    };
+    let Ok(before) = tokens(text.get(..start).unwrap_or_default()) else {
+        return out;
+    };
+    // Directly behind a number nothing is completed.
+    let joins = before
+        .last()
+        .is_some_and(|t| t.span.end == start && matches!(t.token, Token::Number(..)));
+    if joins {
+        return out;
+    }
+    let at = before.iter().fold(At::Term, |at, t| at.then(&t.token));
+    let mut c = Collect {
+        map: RegisterMap::for_recording(recording),
+        recording,
+        typed: typed.to_lowercase(),
+        quote: mark,
+        found: Vec::new(),
+    };
+    c.at(&at);
+    out.candidates = c.sorted();
+    out
+}
+
+struct Collect<'a> {
+    map: Option<&'static RegisterMap>,
+    recording: &'a Recording,
+    /// In lower case.
+    typed: String,
+    quote: Option<char>,
+    found: Vec<(u8, Candidate)>,
+}
+
+impl Collect<'_> {
+    fn sorted(mut self) -> Vec<Candidate> {
+        // A stable sort: within a rank the order in which they were found.
+        self.found.sort_by_key(|(rank, _)| *rank);
+        let mut all: Vec<Candidate> = Vec::new();
+        for (_, c) in self.found {
+            if all.len() < MOST && !all.iter().any(|x| x.text == c.text) {
+                all.push(c);
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, text: &str, kind: CandidateKind, means: &str) {
+        let lower = text.to_lowercase();
+        let rank = match lower.find(&self.typed) {
+            _ if lower == self.typed => 0,
+            Some(0) => 1,
+            // A part in the middle is looked for when there is something to look for.
+            Some(_) if self.typed.len() > 1 && kind != CandidateKind::Operator => 2,
+            _ => return,
+        };
+        let text = match self.quote {
+            Some(q) => format!("{q}{text}{q}"),
+            None => text.to_owned(),
+        };
+        let means = means.to_owned();
+        self.found.push((rank, Candidate { text, kind, means }));
+    }
+
+    /// A value that is a name: in quotes where it is no word.
+    fn value(&mut self, text: &str, kind: CandidateKind, means: &str) {
+        let plain = !text.is_empty() && word_len(text) == text.len() && text.starts_with(|c: char| !c.is_ascii_digit());
+        let operator = Word::named(text).is_some_and(|w| w.meaning == Meaning::Operator);
+        if self.quote.is_some() || plain && !operator {
+            self.add(text, kind, means);
+        } else {
+            self.add(&format!("\"{text}\""), kind, means);
+        }
+    }
+
+    fn at(&mut self, at: &At) {
+        match at {
+            At::Term => self.terms(),
+            At::After(left) => {
+                if self.typed.is_empty() {
+                    self.signs(left);
+                } else {
+                    self.words(&["and", "or", "not", "in"]);
+                    self.terms();
+                }
+            }
+            At::Value(left) | At::List(left) => self.values(left),
+            At::Done => self.words(&["and", "or"]),
+            At::Range if !self.typed.is_empty() => self.words(&["and", "or"]),
+            At::Number(_) | At::In(_) | At::Range => {}
+        }
+    }
+
+    fn words(&mut self, which: &[&str]) {
+        for w in WORDS.iter().filter(|w| which.contains(&w.name)) {
+            self.add(w.name, CandidateKind::Operator, w.doc);
+        }
+    }
+
+    fn terms(&mut self) {
+        if let Some((register, _)) = self.typed.clone().rsplit_once('.')
+            && self.register_fields(register)
+        {
+            return;
+        }
+        for w in WORDS {
+            let kind = match w.meaning {
+                Meaning::Number(_) | Meaning::Name(_) => CandidateKind::Field,
+                Meaning::Kind(_) => CandidateKind::Kind,
+                Meaning::Operator => continue,
+            };
+            self.add(w.name, kind, w.doc);
+        }
+        self.words(&["not"]);
+        self.registers(true);
+    }
+
+    fn registers(&mut self, bare: bool) {
+        let mut without: Vec<(String, &str)> = Vec::new();
+        for r in self.map.into_iter().flat_map(RegisterMap::registers) {
+            self.value_or_term(&r.name, &r.doc, bare);
+            if let Some(w) = &r.wide {
+                self.value_or_term(&w.name, &r.doc, bare);
+            }
+            if let Some(n) = without_index(r)
+                && without.last().is_none_or(|(last, _)| *last != n)
+            {
+                without.push((n, &r.doc));
+            }
+        }
+        without.sort();
+        without.dedup_by(|a, b| a.0 == b.0);
+        for (n, doc) in without {
+            self.value_or_term(&n.to_uppercase(), &format!("of every number: {doc}"), bare);
+        }
+    }
+
+    fn value_or_term(&mut self, name: &str, doc: &str, bare: bool) {
+        if bare {
+            self.add(name, CandidateKind::Register, doc);
+        } else {
+            self.value(name, CandidateKind::Register, doc);
+        }
+    }
+
+    /// The fields of a register; whether it is one.
+    fn register_fields(&mut self, register: &str) -> bool {
+        let Some(map) = self.map else { return false };
+        let wholes = named(map, register);
+        let Some(whole) = wholes.first() else { return false };
+        // As the person wrote the register, in the map's case.
+        let own = map
+            .registers()
+            .map(|r| r.name.as_str())
+            .find(|n| n.eq_ignore_ascii_case(register));
+        let own = own.map_or_else(|| register.to_uppercase(), str::to_owned);
+        for f in &whole.layout.fields {
+            let bits = if f.lo == f.hi {
+                format!("bit {}", f.lo)
+            } else {
+                format!("bits {} to {}", f.hi, f.lo)
+            };
+            let means = if f.doc.is_empty() {
+                bits
+            } else {
+                format!("{bits}: {}", f.doc)
+            };
+            self.add(&format!("{own}.{}", f.name), CandidateKind::RegisterField, &means);
+        }
+        true
+    }
+
+    fn signs(&mut self, left: &str) {
+        let numbers: &[(&str, &str)] = &[
+            ("=", "equal"),
+            ("!=", "different"),
+            ("<", "less"),
+            ("<=", "at most"),
+            (">", "more"),
+            (">=", "at least"),
+            ("in", "in a range FIRST..END, END not included, or a list {A, B}"),
+            ("&", "these bits of it; by itself: any of them is set"),
+        ];
+        let names: &[(&str, &str)] = &[
+            ("=", "is called so, in any case"),
+            ("!=", "is called otherwise"),
+            ("=~", "matches a regular expression"),
+            ("!~", "does not match it"),
+            ("in", "in a list {A, B}"),
+        ];
+        let signs = match Word::named(left).map(|w| w.meaning) {
+            Some(Meaning::Kind(_) | Meaning::Operator) => &[],
+            Some(Meaning::Name(_)) => names,
+            Some(Meaning::Number(_)) | None => numbers,
+        };
+        for (sign, means) in signs {
+            self.add(sign, CandidateKind::Operator, means);
+        }
+        self.words(&["and", "or"]);
+    }
+
+    fn values(&mut self, left: &str) {
+        match Word::named(left).map(|w| w.meaning) {
+            Some(Meaning::Name(Name::Register)) => self.registers(false),
+            Some(Meaning::Name(Name::Block)) => {
+                let mut blocks: Vec<&str> = self
+                    .map
+                    .into_iter()
+                    .flat_map(RegisterMap::registers)
+                    .map(|r| r.block.as_str())
+                    .collect();
+                blocks.sort_unstable();
+                blocks.dedup();
+                for b in blocks {
+                    self.value(b, CandidateKind::Value, "block of the register map");
+                }
+            }
+            Some(Meaning::Name(Name::Space)) => {
+                for s in &self.recording.facts.spaces {
+                    self.value(&s.name, CandidateKind::Value, &format!("{} bytes", s.bytes));
+                }
+            }
+            Some(Meaning::Name(Name::Kind)) => {
+                for w in WORDS.iter().filter(|w| matches!(w.meaning, Meaning::Kind(_))) {
+                    self.value(w.name, CandidateKind::Kind, w.doc);
+                }
+            }
+            Some(Meaning::Number(Number::Line)) => {
+                for l in [InterruptLine::Job, InterruptLine::Mmu, InterruptLine::Gpu] {
+                    self.value(l.name(), CandidateKind::Value, "interrupt line");
+                }
+            }
+            Some(_) => {}
+            None => self.field_values(left),
+        }
+    }
+
+    fn field_values(&mut self, left: &str) {
+        let Some(map) = self.map else { return };
+        if let Some(whole) = named(map, left).first() {
+            for (v, name) in only_enum(whole.layout).unwrap_or_default() {
+                self.value(name, CandidateKind::Value, &format!("{v:#x}"));
+            }
+            return;
+        }
+        let Some((register, field)) = left.rsplit_once('.') else {
+            return;
+        };
+        let wholes = named(map, register);
+        let fields = wholes.first().map(|w| w.layout.fields.as_slice()).unwrap_or_default();
+        let found = fields.iter().find(|f| f.name.eq_ignore_ascii_case(field));
+        match found.map(|f| &f.kind) {
+            Some(FieldKind::Enum(names)) => {
+                for (v, name) in names {
+                    self.value(name, CandidateKind::Value, &format!("{v:#x}"));
+                }
+            }
+            Some(FieldKind::Bool) => {
+                self.value("yes", CandidateKind::Value, "1");
+                self.value("no", CandidateKind::Value, "0");
+            }
+            _ => {}
+        }
+    }
+}

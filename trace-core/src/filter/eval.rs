@@ -1,0 +1,360 @@
+//! A filter looked at for a block of events: a byte each, 1 where the event passes.
+
+use super::block::{BLOCK, Block, Rows};
+use super::compile::{Check, Column, Kinds};
+use super::context::NO_JOB;
+use super::number::NumberTest;
+use crate::recording::{Access, DmaMapRow, EventKind};
+
+/// Memory that blocks are looked at with, used again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    free: Vec<Vec<u8>>,
+}
+
+impl Scratch {
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let mut v = self.free.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
+        v.clear();
+        v.resize(len, 0);
+        v
+    }
+
+    fn give(&mut self, v: Vec<u8>) {
+        self.free.push(v);
+    }
+}
+
+/// Whether any byte is not 0.
+fn any(bytes: &[u8]) -> bool {
+    // In pieces that are looked at as a whole.
+    bytes.chunks(256).any(|c| c.iter().fold(0, |a, b| a | b) != 0)
+}
+
+fn all(bytes: &[u8]) -> bool {
+    bytes.chunks(256).all(|c| c.iter().fold(1, |a, b| a & b) == 1)
+}
+
+fn and(out: &mut [u8], other: &[u8]) {
+    out.iter_mut().zip(other).for_each(|(o, x)| *o &= x);
+}
+
+/// What is known of each event before a check is looked at: those that passed so far. Others need no right answer.
+type Sofar<'a> = Option<&'a [u8]>;
+
+impl Check {
+    /// Writes for each event of a block whether it passes. Where `sofar` is 0 the answer does not matter.
+    pub fn fill(&self, b: &Block<'_>, sofar: Sofar<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+        let arch = pulp::Arch::new();
+        match self {
+            Self::Always(is) => out.fill(u8::from(*is)),
+            Self::And(checks) => {
+                let Some((first, rest)) = checks.split_first() else {
+                    out.fill(1);
+                    return;
+                };
+                first.fill(b, sofar, scratch, out);
+                let mut next = scratch.take(out.len());
+                for c in rest {
+                    if !any(out) {
+                        break;
+                    }
+                    c.fill(b, Some(out), scratch, &mut next);
+                    and(out, &next);
+                }
+                scratch.give(next);
+            }
+            Self::Or(checks) => {
+                let Some((first, rest)) = checks.split_first() else {
+                    out.fill(0);
+                    return;
+                };
+                first.fill(b, sofar, scratch, out);
+                let mut next = scratch.take(out.len());
+                for c in rest {
+                    if all(out) {
+                        break;
+                    }
+                    c.fill(b, sofar, scratch, &mut next);
+                    out.iter_mut().zip(&next).for_each(|(o, x)| *o |= x);
+                }
+                scratch.give(next);
+            }
+            Self::Not(c) => {
+                c.fill(b, sofar, scratch, out);
+                out.iter_mut().for_each(|o| *o ^= 1);
+            }
+            Self::Kind(kinds) => kind(b, *kinds, out),
+            Self::Events(kinds, events) => {
+                kind(b, *kinds, out);
+                for e in within(events, b, |e| *e) {
+                    mark(out, b, *e);
+                }
+            }
+            Self::Spans(spans) => {
+                out.fill(0);
+                let end = (b.first + b.len) as u64;
+                let n = spans.partition_point(|s| s.1 < b.first as u64);
+                for (first, last) in spans.iter().skip(n).take_while(|s| s.0 < end) {
+                    let from = first.saturating_sub(b.first as u64) as usize;
+                    let to = (last.saturating_add(1).min(end).saturating_sub(b.first as u64)) as usize;
+                    if let Some(part) = out.get_mut(from..to.max(from)) {
+                        part.fill(1);
+                    }
+                }
+            }
+            Self::Number(column, test) => number(*column, test, arch, b, out),
+            Self::Job(jobs, test) => {
+                let mut of = vec![NO_JOB; b.len];
+                jobs.running(b.first as u64, &mut of);
+                if jobs.can_prepare() {
+                    for_accesses(b, sofar, |at, access| {
+                        if access.write
+                            && let Some(job) = jobs.prepared((b.first + at) as u64, &access)
+                            && let Some(of) = of.get_mut(at)
+                        {
+                            *of = job;
+                        }
+                    });
+                }
+                test.fill(arch, &of, out);
+                out.iter_mut().zip(&of).for_each(|(o, j)| *o &= u8::from(*j != NO_JOB));
+            }
+            Self::Irq { status, found, test } => {
+                out.fill(0);
+                for i in within(found, b, |i| i.event) {
+                    let told = if *status { i.status } else { u64::from(i.line) };
+                    if test.holds(told) {
+                        mark(out, b, i.event);
+                    }
+                }
+                // What an interrupt event tells itself counts.
+                for_kinds(b, 1 << EventKind::Interrupt as u16, |at, _, payload| {
+                    let row = b.events.interrupts.get(payload);
+                    let told = row.map(|r| if *status { r.status } else { r.line });
+                    set(out, at, told.is_some_and(|t| test.holds(u64::from(t))));
+                });
+            }
+            Self::Address(submits, test) => {
+                out.fill(0);
+                for (event, head) in within(submits, b, |s| s.0) {
+                    if test.holds(*head) {
+                        mark(out, b, *event);
+                    }
+                }
+                const TELL: Kinds =
+                    1 << EventKind::Submit as u16 | 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
+                for_kinds(b, TELL, |at, kind, payload| {
+                    let told = match EventKind::from_raw(kind) {
+                        Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va),
+                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at),
+                        _ => {
+                            let row = b.events.dma_maps.get(payload);
+                            row.map(|d| d.bus).filter(|bus| *bus != DmaMapRow::UNKNOWN)
+                        }
+                    };
+                    set(out, at, told.is_some_and(|t| test.holds(t)));
+                });
+            }
+            Self::Bytes(test) => {
+                out.fill(0);
+                const TELL: Kinds = 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
+                for_kinds(b, TELL, |at, kind, payload| {
+                    let told = match EventKind::from_raw(kind) {
+                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
+                        _ => b.events.dma_maps.get(payload).map(|d| d.bytes),
+                    };
+                    set(out, at, told.is_some_and(|t| test.holds(t)));
+                });
+            }
+            Self::Registers(registers) => {
+                let near = scratch.take(out.len());
+                let near = near_places(b, sofar, registers.space(), (registers.first, registers.last), near);
+                out.fill(0);
+                let (offset, width) = (b.offset(), b.width());
+                for_set(&near, |at| {
+                    if let (Some(offset), Some(width)) = (offset.get(at), width.get(at)) {
+                        set(out, at, registers.holds(*offset, *width));
+                    }
+                });
+                scratch.give(near);
+            }
+            Self::Part(part) => {
+                let near = scratch.take(out.len());
+                let near = near_places(b, sofar, part.space(), part.bounds(), near);
+                out.fill(0);
+                if any(&near) {
+                    for_set(&near, |at| {
+                        if let Some(access) = access(b, at) {
+                            set(out, at, part.holds(&access));
+                        }
+                    });
+                }
+                scratch.give(near);
+            }
+            Self::Text(test) => {
+                out.fill(0);
+                for_kinds(b, 1 << EventKind::Mark as u16, |at, _, payload| {
+                    set(out, at, b.events.marks.get(payload).is_some_and(|t| test.holds(t)));
+                });
+            }
+        }
+    }
+}
+
+/// Those of a sorted list that lie in a block.
+fn within<'l, T>(list: &'l [T], b: &Block<'_>, event: impl Fn(&T) -> u64) -> &'l [T] {
+    let first = list.partition_point(|t| event(t) < b.first as u64);
+    let end = list.partition_point(|t| event(t) < (b.first + b.len) as u64);
+    list.get(first..end).unwrap_or_default()
+}
+
+fn set(out: &mut [u8], at: usize, to: bool) {
+    if let Some(o) = out.get_mut(at) {
+        *o = u8::from(to);
+    }
+}
+
+/// An event of the block passes.
+fn mark(out: &mut [u8], b: &Block<'_>, event: u64) {
+    set(out, (event - b.first as u64) as usize, true);
+}
+
+/// The bit of a kind.
+fn bit(kind: u8) -> Kinds {
+    if EventKind::from_raw(kind).is_some() {
+        1 << kind
+    } else {
+        1
+    }
+}
+
+fn kind(b: &Block<'_>, kinds: Kinds, out: &mut [u8]) {
+    let column = b.kind();
+    if kinds.count_ones() == 1 && kinds != 1 {
+        let only = kinds.trailing_zeros() as u8;
+        out.iter_mut().zip(column).for_each(|(o, k)| *o = u8::from(*k == only));
+        return;
+    }
+    out.iter_mut()
+        .zip(column)
+        .for_each(|(o, k)| *o = u8::from(bit(*k) & kinds != 0));
+}
+
+/// Calls back with the events of some kinds: place in the block, kind and row.
+fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)) {
+    let mut payload = None;
+    for (n, piece) in b.kind().chunks(64).enumerate() {
+        // Most events are accesses: those are passed over a piece at a time.
+        if piece.iter().fold(true, |only, k| only & (k.wrapping_sub(1) < 2)) {
+            continue;
+        }
+        let payload = *payload.get_or_insert_with(|| b.payload());
+        for (at, k) in (n * 64..).zip(piece) {
+            if bit(*k) & kinds != 0
+                && let Some(row) = payload.get(at)
+            {
+                call(at, *k, *row as usize);
+            }
+        }
+    }
+}
+
+/// Calls back with each place of a block that is set.
+fn for_set(mask: &[u8], mut call: impl FnMut(usize)) {
+    for (n, piece) in mask.chunks(64).enumerate() {
+        if piece.iter().fold(0, |a, b| a | b) == 0 {
+            continue;
+        }
+        for (at, m) in (n * 64..).zip(piece) {
+            if *m != 0 {
+                call(at);
+            }
+        }
+    }
+}
+
+/// The access at a place of a block that is one.
+fn access(b: &Block<'_>, at: usize) -> Option<Access> {
+    Some(Access {
+        space: *b.space().get(at)?,
+        write: *b.kind().get(at)? == EventKind::Write as u8,
+        offset: *b.offset().get(at)?,
+        width: *b.width().get(at)?,
+        value: *b.value().get(at)?,
+    })
+}
+
+fn for_accesses(b: &Block<'_>, sofar: Sofar<'_>, mut call: impl FnMut(usize, Access)) {
+    let mut each = |at: usize| {
+        if let Some(a) = access(b, at) {
+            call(at, a);
+        }
+    };
+    let is = match b.rows() {
+        Rows::All(_) => None,
+        Rows::Some(m) => Some(m.access.as_slice()),
+    };
+    match (is, sofar) {
+        (None, None) => (0..b.len).for_each(each),
+        (Some(mask), None) | (None, Some(mask)) => for_set(mask, each),
+        (Some(is), Some(sofar)) => for_set(is, |at| {
+            if sofar.get(at) == Some(&1) {
+                each(at);
+            }
+        }),
+    }
+}
+
+/// Writes which events are accesses to a space between two offsets, both included, and passed so far.
+fn near_places(b: &Block<'_>, sofar: Sofar<'_>, space: u8, (first, last): (u32, u32), mut near: Vec<u8>) -> Vec<u8> {
+    if first > last {
+        near.fill(0);
+        return near;
+    }
+    let arch = pulp::Arch::new();
+    let test = NumberTest::new(None, vec![(u64::from(first), u64::from(last))], false);
+    test.fill(arch, b.offset(), &mut near);
+    if let Rows::Some(m) = b.rows() {
+        and(&mut near, &m.access);
+    }
+    near.iter_mut()
+        .zip(b.space())
+        .for_each(|(n, s)| *n &= u8::from(*s == space));
+    if let Some(sofar) = sofar {
+        and(&mut near, sofar);
+    }
+    near
+}
+
+fn number(column: Column, test: &NumberTest, arch: pulp::Arch, b: &Block<'_>, out: &mut [u8]) {
+    match column {
+        Column::Event => {
+            let index: Vec<u64> = (b.first as u64..(b.first + b.len) as u64).collect();
+            test.fill(arch, &index, out);
+        }
+        Column::Time => test.fill(arch, b.time(), out),
+        Column::Thread => test.fill(arch, b.thread(), out),
+        Column::Space => test.fill(arch, b.space(), out),
+        Column::Offset => test.fill(arch, b.offset(), out),
+        Column::Width => test.fill(arch, b.width(), out),
+        Column::Value => test.fill(arch, b.value(), out),
+    }
+    let has = match (column, b.has_some()) {
+        (Column::Space | Column::Offset, Some(m)) => &m.place,
+        (Column::Width, Some(m)) => &m.wide,
+        (Column::Value, Some(m)) => &m.access,
+        _ => return,
+    };
+    and(out, has);
+}
+
+impl Block<'_> {
+    /// What of the events has places and values, where not all have.
+    fn has_some(&self) -> Option<&super::block::Mixed> {
+        match self.rows() {
+            Rows::All(_) => None,
+            Rows::Some(m) => Some(m),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A test of a number: some of its bits, shifted down or not, in ranges.
+
+/// Most ranges that are looked at one after the other.
+const FEW: usize = 4;
+
+/// Whether the bits of `mask` of a number lie in one of some ranges, or in none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NumberTest {
+    pub mask: u64,
+    /// First and last value, both included; rising and apart.
+    pub ranges: Vec<(u64, u64)>,
+    pub not: bool,
+}
+
+impl NumberTest {
+    /// A test of ranges with both ends included.
+    pub fn new(mask: Option<u64>, mut ranges: Vec<(u64, u64)>, not: bool) -> Self {
+        ranges.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some(m) if m.1 == u64::MAX || first <= m.1 + 1 => m.1 = m.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self {
+            mask: mask.unwrap_or(u64::MAX),
+            ranges: merged,
+            not,
+        }
+    }
+
+    /// Whether a number passes.
+    pub fn holds(&self, value: u64) -> bool {
+        let v = value & self.mask;
+        let n = self.ranges.partition_point(|r| r.1 < v);
+        self.ranges.get(n).is_some_and(|r| r.0 <= v) != self.not
+    }
+
+    /// Writes 1 or 0 for each value, as it passes or not.
+    pub fn fill<T: Lane>(&self, arch: pulp::Arch, values: &[T], out: &mut [u8]) {
+        let Some((first, more)) = self.ranges.split_first() else {
+            out.fill(u8::from(self.not));
+            return;
+        };
+        if more.len() >= FEW {
+            for (o, v) in out.iter_mut().zip(values) {
+                *o = u8::from(self.holds(v.wide()));
+            }
+            return;
+        }
+        let mask = T::narrow(self.mask);
+        one(arch, values, mask, *first, out, false);
+        for r in more {
+            one(arch, values, mask, *r, out, true);
+        }
+        if self.not {
+            arch.dispatch(Flip { out });
+        }
+    }
+}
+
+/// One range; what `out` says already is kept where `more` is set.
+fn one<T: Lane>(arch: pulp::Arch, values: &[T], mask: T, (first, last): (u64, u64), out: &mut [u8], more: bool) {
+    if first > T::MOST {
+        if !more {
+            out.fill(0);
+        }
+        return;
+    }
+    let first_narrow = T::narrow(first);
+    let span = T::narrow(last.min(T::MOST) - first);
+    if more {
+        arch.dispatch(Within::<T, true> {
+            values,
+            mask,
+            first: first_narrow,
+            span,
+            out,
+        });
+    } else {
+        arch.dispatch(Within::<T, false> {
+            values,
+            mask,
+            first: first_narrow,
+            span,
+            out,
+        });
+    }
+}
+
+/// A number of a column.
+pub(super) trait Lane: Copy {
+    /// The largest.
+    const MOST: u64;
+    /// Its low bits.
+    fn narrow(wide: u64) -> Self;
+    fn wide(self) -> u64;
+    /// Whether its bits of `mask` are at least `first` and at most `span` more.
+    fn within(self, mask: Self, first: Self, span: Self) -> bool;
+}
+
+macro_rules! lane {
+    ($($t:ty),*) => {$(
+        impl Lane for $t {
+            const MOST: u64 = <$t>::MAX as u64;
+            #[inline(always)]
+            fn narrow(wide: u64) -> Self {
+                wide as Self
+            }
+            #[inline(always)]
+            fn wide(self) -> u64 {
+                self as u64
+            }
+            #[inline(always)]
+            fn within(self, mask: Self, first: Self, span: Self) -> bool {
+                (self & mask).wrapping_sub(first) <= span
+            }
+        }
+    )*};
+}
+
+lane!(u8, u32, u64);
+
+/// A loop that is compiled for what the machine has: types of their own and no closures, because only what is inlined
+/// as a whole into what `pulp` calls is compiled so.
+struct Within<'a, T, const MORE: bool> {
+    values: &'a [T],
+    mask: T,
+    first: T,
+    span: T,
+    out: &'a mut [u8],
+}
+
+impl<T: Lane, const MORE: bool> pulp::NullaryFnOnce for Within<'_, T, MORE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            values,
+            mask,
+            first,
+            span,
+            out,
+        } = self;
+        for (o, v) in out.iter_mut().zip(values) {
+            let passes = u8::from(v.within(mask, first, span));
+            *o = if MORE { *o | passes } else { passes };
+        }
+    }
+}
+
+struct Flip<'a> {
+    out: &'a mut [u8],
+}
+
+impl pulp::NullaryFnOnce for Flip<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for o in self.out.iter_mut() {
+            *o ^= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agrees<T: Lane>(test: &NumberTest, values: &[T]) {
+        let mut out = vec![9; values.len()];
+        test.fill(pulp::Arch::new(), values, &mut out);
+        for (v, o) in values.iter().zip(out) {
+            assert_eq!(o == 1, test.holds(v.wide()), "{test:?} of {:#x}", v.wide());
+            assert!(o <= 1);
+        }
+    }
+
+    #[test]
+    fn columns_are_tested_as_single_numbers_are() {
+        let wide: Vec<u64> = (0..300)
+            .chain([u64::MAX, u64::MAX - 1, 1 << 32, (1 << 32) + 5])
+            .collect();
+        let narrow: Vec<u32> = (0..300).chain([u32::MAX]).collect();
+        let bytes: Vec<u8> = (0..=255).collect();
+        for mask in [None, Some(0x10), Some(!0xff)] {
+            for not in [false, true] {
+                for ranges in [
+                    vec![],
+                    vec![(3, 3)],
+                    vec![(0, u64::MAX)],
+                    vec![(200, u64::MAX)],
+                    vec![(1 << 32, (1 << 32) + 5)],
+                    vec![(16, 16), (3, 5)],
+                    (0..20).map(|n| (n * 10, n * 10 + 1)).collect(),
+                ] {
+                    let t = NumberTest::new(mask, ranges, not);
+                    agrees(&t, &wide);
+                    agrees(&t, &narrow);
+                    agrees(&t, &bytes);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let t = NumberTest::new(None, vec![(5, 6), (1, 2), (3, 3), (u64::MAX, u64::MAX), (6, 9)], false);
+        assert_eq!(t.ranges, [(1, 3), (5, 9), (u64::MAX, u64::MAX)]);
+    }
+}

@@ -1,0 +1,217 @@
+//! A filter over all events: in chunks, on every core, the first of them first.
+
+use super::block::{self, BLOCK, Block};
+use super::compile::Filter;
+use super::eval::Scratch;
+use super::selection::{Hits, Selection};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::Events;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+
+/// Events that are handed on together; places in them have 16 bits.
+pub(super) const CHUNK: usize = 1 << 16;
+
+/// Fewer chunks than this are not worth another thread.
+const ALONE: usize = 4;
+
+/// Results that may wait for those before them.
+const WAITING: usize = 64;
+
+/// The events of a part of a recording that passed.
+#[derive(Debug)]
+pub struct Found {
+    chunk: usize,
+    hits: Hits,
+}
+
+impl Found {
+    /// How many they are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.hits.count()
+    }
+
+    /// The events, in order.
+    pub fn events(&self) -> impl Iterator<Item = u64> + '_ {
+        let first = (self.chunk * CHUNK) as u64;
+        self.hits.places().map(move |p| first + u64::from(p))
+    }
+}
+
+impl Filter {
+    /// Looks at the events of a range (clipped), and calls back with those that pass, part by part and in order, as
+    /// soon as they are known; parts without any are left out. `each` may break off. Works on every core where there
+    /// is much to look at.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants them any more.
+    pub fn scan(
+        &self,
+        events: &Events,
+        range: Range<u64>,
+        progress: &Progress,
+        mut each: impl FnMut(&Found) -> ControlFlow<()>,
+    ) -> Result<(), Cancelled> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.scan_on(cores, events, range, progress, &mut |found| each(&found))
+    }
+
+    /// All events of a recording that pass.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants them any more.
+    pub fn select(&self, events: &Events, progress: &Progress) -> Result<Selection, Cancelled> {
+        let mut all = Selection::default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.scan_on(cores, events, 0..u64::MAX, progress, &mut |found| {
+            all.push(found.chunk, found.hits);
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
+    }
+
+    /// Whether one event passes. For many of them a scan costs far less.
+    #[must_use]
+    pub fn passes(&self, events: &Events, event: u64) -> bool {
+        let end = block::len(events);
+        let Some(at) = usize::try_from(event).ok().filter(|e| *e < end) else {
+            return false;
+        };
+        let mut out = [0];
+        let b = Block::new(events, at, at + 1);
+        self.check.fill(&b, None, &mut Scratch::default(), &mut out);
+        out == [1]
+    }
+
+    pub(super) fn scan_on(
+        &self,
+        threads: usize,
+        events: &Events,
+        range: Range<u64>,
+        progress: &Progress,
+        each: &mut dyn FnMut(Found) -> ControlFlow<()>,
+    ) -> Result<(), Cancelled> {
+        let len = block::len(events);
+        let clip = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(len);
+        let range = clip(range.start)..clip(range.end);
+        progress.set_total(range.len() as u64);
+        if range.is_empty() {
+            return progress.check();
+        }
+        let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
+        if threads < 2 || chunks.len() < ALONE {
+            let mut scratch = Scratch::default();
+            for chunk in chunks {
+                let found = self.chunk(events, &range, chunk, progress, &mut scratch)?;
+                if found.hits != Hits::None && each(found).is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let next = AtomicUsize::new(chunks.start);
+        let last = chunks.end;
+        std::thread::scope(|scope| {
+            let (to, from) = sync_channel(WAITING);
+            for _ in 0..threads.min(chunks.len()) {
+                let (to, next, range) = (to.clone(), &next, &range);
+                let work = move || {
+                    let mut scratch = Scratch::default();
+                    loop {
+                        let chunk = next.fetch_add(1, Ordering::Relaxed);
+                        if chunk >= last {
+                            return;
+                        }
+                        let found = self.chunk(events, range, chunk, progress, &mut scratch);
+                        let over = found.is_err();
+                        // Nobody takes it when it was broken off.
+                        if to.send(found).is_err() || over {
+                            return;
+                        }
+                    }
+                };
+                // Where there is no other thread to be had, those that are there do its work.
+                let name = std::thread::Builder::new().name("kinescope-filter".into());
+                let _ = name.spawn_scoped(scope, work);
+            }
+            drop(to);
+            let mut wanted = chunks.start;
+            let mut early: BTreeMap<usize, Found> = BTreeMap::new();
+            for found in from {
+                let found = found?;
+                early.insert(found.chunk, found);
+                while let Some(found) = early.remove(&wanted) {
+                    wanted += 1;
+                    if found.hits != Hits::None && each(found).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            // Without a single thread nothing was looked at; then it is done here.
+            let mut scratch = Scratch::default();
+            for chunk in wanted..last {
+                let found = self.chunk(events, &range, chunk, progress, &mut scratch)?;
+                if found.hits != Hits::None && each(found).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The events of a chunk, as far as they lie in the range, that pass.
+    fn chunk(
+        &self,
+        events: &Events,
+        range: &Range<usize>,
+        chunk: usize,
+        progress: &Progress,
+        scratch: &mut Scratch,
+    ) -> Result<Found, Cancelled> {
+        let first = chunk * CHUNK;
+        let (from, to) = (first.max(range.start), (first + CHUNK).min(range.end));
+        let mut bits = vec![0u64; CHUNK / 64];
+        let mut passes = [0u8; BLOCK];
+        let mut at = from;
+        while at < to {
+            // Blocks begin at the same events whatever the range.
+            let end = to.min((at / BLOCK + 1) * BLOCK);
+            let b = Block::new(events, at, end);
+            let out = passes.get_mut(..b.len).unwrap_or_default();
+            self.check.fill(&b, None, scratch, out);
+            pack(out, at - first, &mut bits);
+            at = end;
+        }
+        progress.advance((to - from) as u64)?;
+        let hits = Hits::new(bits, to - first);
+        Ok(Found { chunk, hits })
+    }
+}
+
+/// Sets the bit of each byte that is 1, the first byte's at `at`.
+fn pack(bytes: &[u8], at: usize, bits: &mut [u64]) {
+    if at.is_multiple_of(64) {
+        for (word, piece) in bits.iter_mut().skip(at / 64).zip(bytes.chunks(64)) {
+            let mut packed = 0;
+            for (n, eight) in piece.chunks(8).enumerate() {
+                let mut raw = [0; 8];
+                raw.iter_mut().zip(eight).for_each(|(r, e)| *r = *e);
+                // Each byte is 0 or 1; the product gathers their lowest bits in the topmost byte, the first one's lowest.
+                let gathered = u64::from_le_bytes(raw).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+                packed |= gathered << (n * 8);
+            }
+            *word = packed;
+        }
+        return;
+    }
+    for (n, b) in (at..).zip(bytes) {
+        if *b != 0
+            && let Some(word) = bits.get_mut(n / 64)
+        {
+            *word |= 1 << (n % 64);
+        }
+    }
+}

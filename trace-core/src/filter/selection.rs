@@ -1,0 +1,200 @@
+//! The events that pass a filter: small in memory, and any row of it is found at the cost of a search.
+
+use super::scan::CHUNK;
+
+/// Events that passed, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// One a [`CHUNK`] of events, from the first event of the recording on.
+    chunks: Vec<Hits>,
+    /// Events before each chunk; one more at the end.
+    before: Vec<u64>,
+}
+
+/// The events of a chunk that passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hits {
+    #[default]
+    None,
+    /// So many from the first on.
+    All(u32),
+    /// Their places, rising.
+    Few(Box<[u16]>),
+    /// A bit each.
+    Many(Box<[u64]>),
+}
+
+/// With more events than this a bit for every event of the chunk takes less memory.
+const FEW: usize = CHUNK / 16;
+
+impl Hits {
+    /// From a bit for each of `len` events.
+    pub fn new(bits: Vec<u64>, len: usize) -> Self {
+        let count: usize = bits.iter().map(|b| b.count_ones() as usize).sum();
+        match count {
+            0 => Self::None,
+            n if n == len => Self::All(len as u32),
+            n if n > FEW => Self::Many(bits.into()),
+            n => {
+                let mut few = Vec::with_capacity(n);
+                for (word, mut b) in bits.into_iter().enumerate() {
+                    while b != 0 {
+                        few.push((word * 64) as u16 + b.trailing_zeros() as u16);
+                        b &= b - 1;
+                    }
+                }
+                Self::Few(few.into())
+            }
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::All(n) => u64::from(*n),
+            Self::Few(few) => few.len() as u64,
+            Self::Many(bits) => bits.iter().map(|b| u64::from(b.count_ones())).sum(),
+        }
+    }
+
+    /// The place of the row with this number.
+    fn get(&self, mut row: u64) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::All(n) => u32::try_from(row).ok().filter(|r| r < n),
+            Self::Few(few) => few.get(usize::try_from(row).ok()?).map(|p| u32::from(*p)),
+            Self::Many(bits) => {
+                for (word, b) in (0u32..).zip(bits.iter()) {
+                    let n = u64::from(b.count_ones());
+                    if row < n {
+                        let mut b = *b;
+                        for _ in 0..row {
+                            b &= b - 1;
+                        }
+                        return Some(word * 64 + b.trailing_zeros());
+                    }
+                    row -= n;
+                }
+                None
+            }
+        }
+    }
+
+    /// How many lie before a place.
+    fn rank(&self, place: usize) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::All(n) => u64::from(*n).min(place as u64),
+            Self::Few(few) => few.partition_point(|p| usize::from(*p) < place) as u64,
+            Self::Many(bits) => {
+                let whole: u64 = bits.iter().take(place / 64).map(|b| u64::from(b.count_ones())).sum();
+                let part = bits.get(place / 64).map_or(0, |b| b & ((1 << (place % 64)) - 1));
+                whole + u64::from(part.count_ones())
+            }
+        }
+    }
+
+    /// The places, rising.
+    pub fn places(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            Self::None => Box::new(std::iter::empty()),
+            Self::All(n) => Box::new(0..*n),
+            Self::Few(few) => Box::new(few.iter().map(|p| u32::from(*p))),
+            Self::Many(bits) => Box::new((0u32..).zip(bits.iter()).flat_map(|(word, b)| {
+                let mut b = *b;
+                std::iter::from_fn(move || {
+                    let bit = (b != 0).then(|| b.trailing_zeros())?;
+                    b &= b - 1;
+                    Some(word * 64 + bit)
+                })
+            })),
+        }
+    }
+}
+
+impl Selection {
+    /// Adds the next chunk; those that are left out before it have none.
+    pub(super) fn push(&mut self, chunk: usize, hits: Hits) {
+        while self.chunks.len() < chunk {
+            self.add(Hits::None);
+        }
+        self.add(hits);
+    }
+
+    fn add(&mut self, hits: Hits) {
+        if self.before.is_empty() {
+            self.before.push(0);
+        }
+        let so_far = self.len();
+        self.before.push(so_far + hits.count());
+        self.chunks.push(hits);
+    }
+
+    /// How many events passed.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.before.last().copied().unwrap_or(0)
+    }
+
+    /// Whether none passed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The event in a row, counted from 0.
+    #[must_use]
+    pub fn get(&self, row: u64) -> Option<u64> {
+        let chunk = self.before.partition_point(|b| *b <= row).checked_sub(1)?;
+        let place = self.chunks.get(chunk)?.get(row - self.before.get(chunk)?)?;
+        Some((chunk * CHUNK) as u64 + u64::from(place))
+    }
+
+    /// How many of the events that passed lie before an event: the row of the first one at or behind it.
+    #[must_use]
+    pub fn rank(&self, event: u64) -> u64 {
+        let Ok(event) = usize::try_from(event) else {
+            return self.len();
+        };
+        match (self.chunks.get(event / CHUNK), self.before.get(event / CHUNK)) {
+            (Some(hits), Some(before)) => before + hits.rank(event % CHUNK),
+            _ => self.len(),
+        }
+    }
+
+    /// Whether an event passed.
+    #[must_use]
+    pub fn contains(&self, event: u64) -> bool {
+        self.rank(event.saturating_add(1)) > self.rank(event)
+    }
+
+    /// The events that passed, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        let first = |n: usize| (n * CHUNK) as u64;
+        let chunks = self.chunks.iter().enumerate();
+        chunks.flat_map(move |(n, hits)| hits.places().map(move |p| first(n) + u64::from(p)))
+    }
+}
+
+/// Of events that rise.
+impl FromIterator<u64> for Selection {
+    fn from_iter<I: IntoIterator<Item = u64>>(events: I) -> Self {
+        let mut all = Self::default();
+        let mut now: Option<(usize, Vec<u64>)> = None;
+        for e in events {
+            let Ok(e) = usize::try_from(e) else { break };
+            if now.as_ref().is_none_or(|(chunk, _)| *chunk != e / CHUNK)
+                && let Some((chunk, bits)) = now.replace((e / CHUNK, vec![0; CHUNK / 64]))
+            {
+                all.push(chunk, Hits::new(bits, CHUNK));
+            }
+            if let Some(word) = now.as_mut().and_then(|(_, bits)| bits.get_mut(e % CHUNK / 64)) {
+                *word |= 1 << (e % 64);
+            }
+        }
+        if let Some((chunk, bits)) = now {
+            all.push(chunk, Hits::new(bits, CHUNK));
+        }
+        all
+    }
+}

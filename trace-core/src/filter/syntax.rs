@@ -1,0 +1,428 @@
+//! The grammar of filters: a text as a tree of tests, in which no name is resolved yet.
+
+use super::error::{FilterError, Wrong};
+use super::lex::{Spanned, Token, tokens};
+use super::words::{Kind, Meaning, Number, Word};
+use super::{MOST_BYTES, MOST_DEPTH};
+use std::ops::Range;
+
+/// A filter's text, understood. It knows no recording: [`Query::compile`] gives the filter of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    pub(super) root: Node,
+}
+
+/// A part of a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Every event: of an empty text.
+    All,
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Test(Test),
+}
+
+/// A name as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Typed {
+    pub text: String,
+    pub span: Range<usize>,
+    /// In quotes: never a word of the language.
+    pub quoted: bool,
+}
+
+/// A test of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Test {
+    pub left: Typed,
+    /// Of a number, the bits that are looked at.
+    pub mask: Option<u64>,
+    pub condition: Condition,
+}
+
+/// What is asked of the left side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Nothing: a kind of event, a part of a register's name, a field that the event has; with a mask, bits that are set.
+    Bare,
+    /// A comparison.
+    Compare(Order, Value),
+    /// `=~` and `!~`.
+    Match { not: bool, pattern: Typed },
+    /// `in FIRST..END`, END not included.
+    Within {
+        not: bool,
+        first: Option<Value>,
+        end: Option<Value>,
+        span: Range<usize>,
+    },
+    /// `in {a, b}`.
+    Among { not: bool, values: Vec<Value> },
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Equal,
+    Differs,
+    Less,
+    More,
+    AtMost,
+    AtLeast,
+}
+
+impl Order {
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Differs => "!=",
+            Self::Less => "<",
+            Self::More => ">",
+            Self::AtMost => "<=",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    fn of(sign: &str) -> Option<Self> {
+        Some(match sign {
+            "=" | "==" => Self::Equal,
+            "!=" => Self::Differs,
+            "<" => Self::Less,
+            ">" => Self::More,
+            "<=" => Self::AtMost,
+            ">=" => Self::AtLeast,
+            _ => return None,
+        })
+    }
+}
+
+/// The right side of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Number { value: u64, time: bool, span: Range<usize> },
+    Name(Typed),
+}
+
+struct Parser<'a> {
+    tokens: Vec<Spanned<'a>>,
+    at: usize,
+    depth: usize,
+    end: usize,
+}
+
+impl Query {
+    /// Understands a filter's text. A text without words lets every event pass.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        if text.len() > MOST_BYTES {
+            return Err(FilterError::new(Wrong::TooLong, MOST_BYTES..text.len()));
+        }
+        let mut p = Parser {
+            tokens: tokens(text)?,
+            at: 0,
+            depth: 0,
+            end: text.len(),
+        };
+        if p.tokens.is_empty() {
+            return Ok(Self { root: Node::All });
+        }
+        let root = p.or()?;
+        match p.peek() {
+            None => Ok(Self { root }),
+            Some(t) => Err(FilterError::new(Wrong::Unexpected(shown(&t.token)), t.span.clone())),
+        }
+    }
+
+    /// Whether every event passes, because the text says nothing.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.root == Node::All
+    }
+
+    /// Whether it asks for what is not stored in events but found in them: jobs, polls, interrupts by their handlers,
+    /// submits. Such a query is compiled with what was found ([`super::Derived`]).
+    #[must_use]
+    pub fn needs_derived(&self) -> bool {
+        fn kind(k: Kind) -> bool {
+            matches!(k, Kind::Interrupt | Kind::Submit | Kind::Poll)
+        }
+        fn test(t: &Test) -> bool {
+            let word = Word::named(&t.left.text).filter(|_| !t.left.quoted);
+            match word.map(|w| w.meaning) {
+                Some(Meaning::Number(n)) => {
+                    matches!(n, Number::Job | Number::Line | Number::Status | Number::Address)
+                }
+                Some(Meaning::Kind(k)) => kind(k),
+                // A kind may be named on the right, and match a pattern.
+                Some(Meaning::Name(super::words::Name::Kind)) => true,
+                _ => false,
+            }
+        }
+        fn node(n: &Node) -> bool {
+            match n {
+                Node::All => false,
+                Node::And(all) | Node::Or(all) => all.iter().any(node),
+                Node::Not(n) => node(n),
+                Node::Test(t) => test(t),
+            }
+        }
+        node(&self.root)
+    }
+}
+
+/// A token as it is told.
+fn shown(token: &Token<'_>) -> String {
+    match token {
+        Token::Word(w) => (*w).to_owned(),
+        Token::Text(t) => format!("\"{t}\""),
+        Token::Number(n, _) => n.to_string(),
+        Token::Sign(s) => (*s).to_owned(),
+    }
+}
+
+const TERM: &str = "a field, a kind of event, a register or `(`";
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&Spanned<'a>> {
+        self.tokens.get(self.at)
+    }
+
+    fn word(&self, ahead: usize) -> Option<&'a str> {
+        match self.tokens.get(self.at + ahead)?.token {
+            Token::Word(w) => Some(w),
+            _ => None,
+        }
+    }
+
+    fn is_word(&self, ahead: usize, word: &str) -> bool {
+        self.word(ahead).is_some_and(|w| w.eq_ignore_ascii_case(word))
+    }
+
+    fn sign(&self) -> Option<&'static str> {
+        match self.peek()?.token {
+            Token::Sign(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// Takes the next token when it is this sign.
+    fn takes(&mut self, sign: &str) -> bool {
+        let is = self.sign() == Some(sign);
+        self.at += usize::from(is);
+        is
+    }
+
+    /// The bytes of the token before the next one, or the text's beginning.
+    fn behind(&self) -> usize {
+        self.at
+            .checked_sub(1)
+            .and_then(|n| self.tokens.get(n))
+            .map_or(0, |t| t.span.end)
+    }
+
+    fn expected(&self, expected: &'static str) -> FilterError {
+        let (found, span) = match self.peek() {
+            Some(t) => (shown(&t.token), t.span.clone()),
+            None => (String::new(), self.end..self.end),
+        };
+        FilterError::new(Wrong::Expected { expected, found }, span)
+    }
+
+    fn or(&mut self) -> Result<Node, FilterError> {
+        let mut all = vec![self.and()?];
+        while self.is_word(0, "or") || self.sign() == Some("||") {
+            self.at += 1;
+            all.push(self.and()?);
+        }
+        Ok(one_or(all, Node::Or))
+    }
+
+    fn and(&mut self) -> Result<Node, FilterError> {
+        let mut all = vec![self.unary()?];
+        loop {
+            if self.is_word(0, "and") || self.sign() == Some("&&") {
+                self.at += 1;
+            } else {
+                // Two tests one behind the other: both.
+                let begins = match self.peek().map(|t| &t.token) {
+                    Some(Token::Word(w)) => !w.eq_ignore_ascii_case("or"),
+                    Some(Token::Text(_)) => true,
+                    Some(Token::Sign(s)) => *s == "(" || *s == "!",
+                    _ => false,
+                };
+                if !begins {
+                    return Ok(one_or(all, Node::And));
+                }
+            }
+            all.push(self.unary()?);
+        }
+    }
+
+    fn unary(&mut self) -> Result<Node, FilterError> {
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            let span = self.peek().map_or(self.end..self.end, |t| t.span.clone());
+            return Err(FilterError::new(Wrong::TooDeep, span));
+        }
+        let out = if self.is_word(0, "not") || self.sign() == Some("!") {
+            self.at += 1;
+            Node::Not(Box::new(self.unary()?))
+        } else if self.takes("(") {
+            let inner = self.or()?;
+            if !self.takes(")") {
+                return Err(self.expected("`)`"));
+            }
+            inner
+        } else {
+            Node::Test(self.test()?)
+        };
+        self.depth -= 1;
+        Ok(out)
+    }
+
+    fn test(&mut self) -> Result<Test, FilterError> {
+        let left = match self.peek() {
+            Some(Spanned {
+                token: Token::Word(w),
+                span,
+            }) if !is_operator(w) => Typed {
+                text: (*w).to_owned(),
+                span: span.clone(),
+                quoted: false,
+            },
+            Some(Spanned {
+                token: Token::Text(t),
+                span,
+            }) => Typed {
+                text: t.clone().into_owned(),
+                span: span.clone(),
+                quoted: true,
+            },
+            _ => return Err(self.expected(TERM)),
+        };
+        self.at += 1;
+        let mut mask = None;
+        if self.takes("&") {
+            mask = Some(match self.value("a number")? {
+                Value::Number { value, .. } => value,
+                Value::Name(_) => {
+                    self.at -= 1;
+                    return Err(self.expected("a number"));
+                }
+            });
+        }
+        let condition = self.condition()?;
+        Ok(Test { left, mask, condition })
+    }
+
+    fn condition(&mut self) -> Result<Condition, FilterError> {
+        let not = self.is_word(0, "not") && self.is_word(1, "in");
+        if not || self.is_word(0, "in") {
+            self.at += 1 + usize::from(not);
+            return self.within(not);
+        }
+        let Some(sign) = self.sign() else {
+            return Ok(Condition::Bare);
+        };
+        if let Some(order) = Order::of(sign) {
+            self.at += 1;
+            return Ok(Condition::Compare(order, self.value("a number or a name")?));
+        }
+        if sign == "=~" || sign == "!~" {
+            self.at += 1;
+            return match self.value("a regular expression in quotes")? {
+                Value::Name(pattern) => Ok(Condition::Match {
+                    not: sign == "!~",
+                    pattern,
+                }),
+                Value::Number { .. } => {
+                    self.at -= 1;
+                    Err(self.expected("a regular expression in quotes"))
+                }
+            };
+        }
+        Ok(Condition::Bare)
+    }
+
+    fn within(&mut self, not: bool) -> Result<Condition, FilterError> {
+        const WHAT: &str = "a range FIRST..END or a list {A, B}";
+        let from = self.peek().map_or(self.end, |t| t.span.start);
+        if self.takes("{") {
+            let mut values = Vec::new();
+            loop {
+                values.push(self.value("a number or a name")?);
+                if self.takes("}") {
+                    return Ok(Condition::Among { not, values });
+                }
+                if !self.takes(",") {
+                    return Err(self.expected("`,` or `}`"));
+                }
+            }
+        }
+        let bound = |p: &mut Self| match p.peek().map(|t| &t.token) {
+            Some(Token::Number(..)) => p.value("a number").map(Some),
+            _ => Ok(None),
+        };
+        let first = bound(self)?;
+        if !self.takes("..") {
+            return Err(self.expected(if first.is_some() { "`..`" } else { WHAT }));
+        }
+        let end = bound(self)?;
+        if first.is_none() && end.is_none() {
+            return Err(self.expected("a number"));
+        }
+        let span = from..self.behind();
+        Ok(Condition::Within { not, first, end, span })
+    }
+
+    fn value(&mut self, expected: &'static str) -> Result<Value, FilterError> {
+        let value = match self.peek() {
+            Some(Spanned {
+                token: Token::Number(value, time),
+                span,
+            }) => Value::Number {
+                value: *value,
+                time: *time,
+                span: span.clone(),
+            },
+            Some(Spanned {
+                token: Token::Word(w),
+                span,
+            }) if !is_operator(w) => Value::Name(Typed {
+                text: (*w).to_owned(),
+                span: span.clone(),
+                quoted: false,
+            }),
+            Some(Spanned {
+                token: Token::Text(t),
+                span,
+            }) => Value::Name(Typed {
+                text: t.clone().into_owned(),
+                span: span.clone(),
+                quoted: true,
+            }),
+            _ => return Err(self.expected(expected)),
+        };
+        self.at += 1;
+        Ok(value)
+    }
+}
+
+/// Whether a word joins others and stands for nothing by itself.
+fn is_operator(word: &str) -> bool {
+    Word::named(word).is_some_and(|w| w.meaning == Meaning::Operator)
+}
+
+/// The only part, or all of them together.
+fn one_or(mut all: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> Node {
+    match (all.len(), all.pop()) {
+        (1, Some(only)) => only,
+        (_, last) => {
+            all.extend(last);
+            join(all)
+        }
+    }
+}

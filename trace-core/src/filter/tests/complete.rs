@@ -1,0 +1,123 @@
+//! Completion.
+
+use super::sample;
+use crate::filter::{CandidateKind, Query, complete};
+
+/// What is offered where `|` stands.
+fn offered(text: &str) -> Vec<String> {
+    let at = text.find('|').unwrap();
+    let text = text.replace('|', "");
+    let on = sample();
+    complete(&text, at, &on.0)
+        .candidates
+        .into_iter()
+        .map(|c| c.text)
+        .collect()
+}
+
+/// The text after the first candidate was taken.
+fn taken(text: &str) -> String {
+    let at = text.find('|').unwrap();
+    let mut text = text.replace('|', "");
+    let c = complete(&text, at, &sample().0);
+    text.replace_range(c.replace, &c.candidates[0].text);
+    text
+}
+
+#[test]
+fn a_test_begins_with_fields_kinds_and_registers() {
+    let all = offered("|");
+    for text in [
+        "reg",
+        "value",
+        "write",
+        "job",
+        "not",
+        "GPU_ID",
+        "JS_COMMAND",
+        "JS1_HEAD_NEXT",
+    ] {
+        assert!(all.iter().any(|t| t == text) || all.len() == 200, "{text}: {all:?}");
+    }
+    assert_eq!(offered("wr|")[0], "write");
+    assert_eq!(offered("read and wr|")[0], "write");
+    assert_eq!(offered("not ti|")[0], "time");
+    assert_eq!(offered("(val|")[0], "value");
+    assert!(offered("COMMAND_NE|").contains(&"JS1_COMMAND_NEXT".to_owned()));
+}
+
+#[test]
+fn behind_a_name_stand_the_operators_that_go_with_it() {
+    assert_eq!(&offered("reg |")[..5], ["=", "!=", "=~", "!~", "in"]);
+    assert_eq!(&offered("value |")[..3], ["=", "!=", "<"]);
+    assert_eq!(offered("write |"), ["and", "or"]);
+    assert_eq!(offered("value = 3 |"), ["and", "or"]);
+    assert_eq!(offered("value = 3 a|"), ["and"]);
+}
+
+#[test]
+fn values_are_those_of_what_is_compared() {
+    assert_eq!(offered("reg = js1_command_n|")[0], "JS1_COMMAND_NEXT");
+    assert_eq!(offered("space = |"), ["gpu", "bar1"]);
+    assert_eq!(offered("irq.line = m|"), ["mmu"]);
+    assert!(offered("kind = |").contains(&"host-write".to_owned()));
+    assert!(offered("block in {MMU, |").contains(&"JOB_SLOT".to_owned()));
+    assert!(offered("value = |").is_empty());
+    assert!(offered("job in 4..|").is_empty());
+    assert!(offered("value = 3|").is_empty());
+    assert!(offered("JS1_COMMAND = |").contains(&"start".to_owned()));
+    assert_eq!(offered("JS1_CONFIG.start_mmu = |"), ["yes", "no"]);
+    assert!(offered("JS1_CONFIG.start_flush = |").contains(&"\"clean+invalidate\"".to_owned()));
+}
+
+#[test]
+fn fields_of_a_register_follow_its_dot() {
+    let fields = offered("JS1_CONFIG.start|");
+    assert!(fields.contains(&"JS1_CONFIG.start_flush".to_owned()), "{fields:?}");
+    assert_eq!(taken("js1_config.start_m|"), "JS1_CONFIG.start_mmu");
+}
+
+#[test]
+fn the_whole_word_at_the_cursor_is_replaced() {
+    assert_eq!(taken("wr|ite and read"), "write and read");
+    assert_eq!(taken("reg = \"GPU_I|\" and read"), "reg = \"GPU_ID\" and read");
+    assert_eq!(taken("reg =~ 'LATEST_F|"), "reg =~ 'LATEST_FLUSH'");
+    assert_eq!(taken("value >= 3 an|"), "value >= 3 and");
+}
+
+#[test]
+fn a_candidate_says_what_it_is_and_means() {
+    let on = sample();
+    let c = complete("val", 3, &on.0).candidates.remove(0);
+    assert_eq!(
+        (c.kind, c.means.as_str()),
+        (CandidateKind::Field, "value read or written")
+    );
+    let c = complete("GPU_ID", 6, &on.0).candidates.remove(0);
+    assert_eq!(c.kind, CandidateKind::Register);
+    assert!(!c.means.is_empty());
+}
+
+#[test]
+fn any_cursor_in_any_text_is_taken() {
+    let on = sample();
+    let text = "rég = \"x' in {4..9 §§ JS1_CONFIG.start_flush & 0x and not (";
+    for at in 0..=text.len() + 2 {
+        let c = complete(text, at, &on.0);
+        assert!(text.get(c.replace.clone()).is_some(), "{at}: {c:?}");
+    }
+}
+
+#[test]
+fn what_is_offered_where_a_test_begins_is_understood() {
+    let on = sample();
+    for prefix in ["", "JS1_CONFIG.", "AS_", "kin", "J", "GPU"] {
+        for c in complete(prefix, prefix.len(), &on.0).candidates {
+            if c.kind == CandidateKind::Operator {
+                continue;
+            }
+            let q = Query::parse(&c.text).unwrap_or_else(|e| panic!("{}: {e}", c.text));
+            q.compile(&on.0, None).unwrap_or_else(|e| panic!("{}: {e}", c.text));
+        }
+    }
+}

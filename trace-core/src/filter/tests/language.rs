@@ -1,0 +1,374 @@
+//! What filters mean, and what is told of those that are wrong.
+
+use super::{access, filter, found, recording, sample, wrong};
+use crate::filter::{Derived, MOST_BYTES, Query, Selection, WORDS};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::EventsBuilder;
+use std::ops::ControlFlow;
+
+#[test]
+fn filters_find_what_they_say() {
+    let on = sample();
+    for (text, events) in [
+        ("", (0..13).collect::<Vec<u64>>()),
+        ("read", vec![1, 5]),
+        ("write", vec![2, 3, 6, 11, 12]),
+        ("access and not write", vec![1, 5]),
+        ("interrupt", vec![4, 5]),
+        ("IRQ", vec![4, 5]),
+        ("submit", vec![3, 6, 7]),
+        ("poll", vec![1, 2]),
+        ("mark or host-write or undecoded or dma", vec![0, 8, 9, 10]),
+        ("kind in {mark, hostwrite}", vec![0, 8]),
+        ("kind != write and access", vec![1, 5]),
+        ("event in 3..5", vec![3, 4]),
+        ("event in ..2", vec![0, 1]),
+        ("event not in 2..", vec![0, 1]),
+        ("event in 4..4", vec![]),
+        ("time < 2us", vec![0, 1, 2]),
+        ("time in 1.5us..5ms", vec![2, 3, 4, 5]),
+        ("time >= 2s", vec![11, 12]),
+        ("thread = 2", vec![3, 5]),
+        ("width = 8", vec![]),
+        ("width", vec![1, 2, 3, 5, 6, 9, 11, 12]),
+        ("value = 0x1", vec![3, 6, 11, 12]),
+        ("value != 1", vec![1, 2, 5]),
+        ("not value = 1", vec![0, 1, 2, 4, 5, 7, 8, 9, 10]),
+        ("value & 0x100 != 0", vec![2]),
+        ("value & 0x100", vec![2]),
+        ("value & 0x3 in {1, 2}", vec![3, 5, 6, 11, 12]),
+        ("offset = 0x20", vec![9]),
+        ("space = bar1", vec![9, 12]),
+        ("space =~ '^b' and write", vec![12]),
+        ("space != gpu", vec![9, 12]),
+        ("reg = js1_command_next", vec![3, 6]),
+        ("reg = JS_COMMAND_NEXT", vec![3, 6]),
+        ("reg =~ \"^JS1_C.*\"", vec![2, 3, 6]),
+        ("reg !~ \"^JS1_C.*\"", vec![1, 5, 11]),
+        ("reg in {GPU_ID, JOB_IRQ_STATUS}", vec![1, 5]),
+        ("reg = JS1_HEAD_NEXT", vec![11]),
+        ("reg = JS1_HEAD_NEXT_HI", vec![11]),
+        ("reg", vec![1, 2, 3, 5, 6, 11]),
+        ("block = JOB_SLOT", vec![2, 3, 6, 11]),
+        ("js1", vec![2, 3, 6, 11]),
+        ("JS_COMMAND_NEXT", vec![3, 6]),
+        ("write js1 value = 1", vec![3, 6, 11]),
+        ("JS1_COMMAND_NEXT = start", vec![3, 6]),
+        ("JS1_COMMAND_NEXT in {start, nop}", vec![3, 6]),
+        ("JS1_CONFIG_NEXT & 0xff00 = 0x7b00", vec![2]),
+        ("JS1_CONFIG_NEXT.start_flush = \"clean+invalidate\"", vec![2]),
+        ("JS_CONFIG_NEXT.start_flush >= 3", vec![2]),
+        ("JS1_CONFIG_NEXT.chain_flag", vec![2]),
+        (
+            "JS1_CONFIG_NEXT.chain_flag = yes and JS1_CONFIG_NEXT.start_mmu = no",
+            vec![2],
+        ),
+        ("JS1_CONFIG_NEXT.priority = 8", vec![2]),
+        ("JS1_HEAD_NEXT = 0x1_0000_2000", vec![]),
+        ("JS1_HEAD_NEXT_HI = 1", vec![11]),
+        ("job = 0", vec![2, 3, 4]),
+        ("job in 0..1", vec![2, 3, 4]),
+        ("job >= 1", (6..13).collect()),
+        ("not job", vec![0, 1, 5]),
+        ("irq.line = job", vec![4]),
+        ("irq.line in {job, mmu}", vec![4, 5]),
+        ("interrupt.status & 0x10", vec![5]),
+        ("address = 0x9000 or address = 0xae0c3000", vec![6, 7]),
+        ("address in 0x1000..0x8001", vec![3, 8, 10]),
+        ("bytes >= 64", vec![8, 10]),
+        ("text = begin", vec![0]),
+        ("text =~ \"^BEG\"", vec![0]),
+        ("(read or write) and not (thread = 1)", vec![3, 5]),
+        ("read || write && thread == 2", vec![1, 3, 5]),
+        ("!access && !interrupt", vec![0, 7, 8, 9, 10]),
+        (
+            "reg =~ \"JS1_.*\" and write and value & 0x100 != 0 and job in 0..9",
+            vec![2],
+        ),
+    ] {
+        assert_eq!(found(text, &on), events, "{text}");
+    }
+}
+
+#[test]
+fn registers_are_found_however_they_are_accessed() {
+    let on = super::of_many_widths();
+    for (text, events) in [
+        ("reg = QUEUE_DESC", vec![0, 1, 2, 5]),
+        ("reg = QUEUE_DESC_LO", vec![0, 1, 5]),
+        ("reg = 'QUEUE_DESC_LO[7:0]'", vec![5]),
+        ("reg =~ '\\[7:0\\]$'", vec![5]),
+        ("reg = DEVICE_STATUS", vec![3, 4]),
+        ("reg != DEVICE_STATUS", vec![0, 1, 2, 5, 6, 7]),
+        ("QUEUE_DESC = 0x1_0000_2000", vec![0]),
+        ("QUEUE_DESC_LO = 0x2000", vec![0, 1]),
+        ("QUEUE_DESC_HI = 1", vec![0, 2]),
+        ("QUEUE_DESC.address > 0xffff_ffff", vec![0]),
+        ("DEVICE_STATUS = 0xf", vec![3, 4]),
+        ("DEVICE_STATUS.driver_ok", vec![3, 4]),
+        ("QUEUE_SELECT.queue = 3", vec![4, 6]),
+        ("QUEUE_ENABLE.enabled = yes", vec![7]),
+    ] {
+        assert_eq!(found(text, &on), events, "{text}");
+    }
+}
+
+#[test]
+fn wrong_filters_are_told_with_the_place() {
+    for (text, told) in [
+        (
+            "wirte",
+            "no field, kind of event or register is called `wirte`; did you mean `write`?\nwirte\n^^^^^",
+        ),
+        (
+            "write and JS1_COMAND = 1",
+            "no field, kind of event or register is called `JS1_COMAND`; did you mean `JS1_COMMAND`?\n\
+             write and JS1_COMAND = 1\n          ^^^^^^^^^^",
+        ),
+        (
+            "reg = JS1_COMAND",
+            "no register is called `JS1_COMAND`; did you mean `JS1_COMMAND`?\nreg = JS1_COMAND\n      ^^^^^^^^^^",
+        ),
+        (
+            "JS1_CONFIG.start_flash = 1",
+            "JS1_CONFIG has no field `start_flash`; did you mean `start_flush`?\n\
+             JS1_CONFIG.start_flash = 1\n           ^^^^^^^^^^^",
+        ),
+        (
+            "JS1_CONFIG.start_flush = claen",
+            "no value of this field is called `claen`; did you mean `clean`?\n\
+             JS1_CONFIG.start_flush = claen\n                         ^^^^^",
+        ),
+        (
+            "space = bar2",
+            "no space is called `bar2`; did you mean `bar1`?\nspace = bar2\n        ^^^^",
+        ),
+        (
+            "value =",
+            "a number or a name is expected here, where the filter ends\nvalue =\n       ^",
+        ),
+        (
+            "value = and",
+            "a number or a name is expected here, and not `and`\nvalue = and\n        ^^^",
+        ),
+        ("(read", "`)` is expected here, where the filter ends\n(read\n     ^"),
+        ("read )", "`)` is not expected here\nread )\n     ^"),
+        (
+            "and",
+            "a field, a kind of event, a register or `(` is expected here, and not `and`\nand\n^^^",
+        ),
+        (
+            "value = 0x",
+            "`0x` is not a number: 0x is followed by digits and a to f\nvalue = 0x\n        ^^",
+        ),
+        (
+            "job in 9..4",
+            "the range ends before it begins (FIRST..END, END not included)\njob in 9..4\n       ^^^^",
+        ),
+        (
+            "job in 4",
+            "`..` is expected here, where the filter ends\njob in 4\n        ^",
+        ),
+        (
+            "job in {4",
+            "`,` or `}` is expected here, where the filter ends\njob in {4\n         ^",
+        ),
+        (
+            "write = 1",
+            "`write` stands by itself and is not compared\nwrite = 1\n^^^^^",
+        ),
+        (
+            "value = 3us",
+            "`value` is compared with a number without a unit of time\nvalue = 3us\n        ^^^",
+        ),
+        ("value = x", "`value` is compared with a number\nvalue = x\n        ^"),
+        ("reg = 3", "`reg` is compared with a name\nreg = 3\n      ^"),
+        (
+            "reg > GPU_ID",
+            "`>` does not go with `reg`: names are equal or not (=, !=, =~, !~, in)\nreg > GPU_ID\n^^^",
+        ),
+        (
+            "value =~ 'x'",
+            "`=~` does not go with `value`: it is a number and no name\nvalue =~ 'x'\n^^^^^",
+        ),
+        (
+            "reg =~ \"JS(\"",
+            "the regular expression is wrong: unclosed group\nreg =~ \"JS(\"\n       ^^^^^",
+        ),
+        (
+            "reg = \"x",
+            "the text that begins here has no closing quote\nreg = \"x\n      ^^",
+        ),
+        ("read § write", "'§' means nothing here\nread § write\n     ^"),
+        (
+            "irq.line = jbo",
+            "no interrupt line is called `jbo`; did you mean `job`?\nirq.line = jbo\n           ^^^",
+        ),
+    ] {
+        assert_eq!(wrong(text), told, "{text}");
+    }
+}
+
+#[test]
+fn a_filter_of_several_lines_points_at_its_line() {
+    let text = "write and\n\tänder = 3 and\nread";
+    let on = sample();
+    let e = Query::parse(text).unwrap().compile(&on.0, None).unwrap_err();
+    assert_eq!(e.caret(text, "  "), "   änder = 3 and\n   ^^^^^");
+}
+
+#[test]
+fn hostile_filters_are_refused() {
+    assert!(Query::parse(&"(".repeat(5000)).is_err());
+    assert!(Query::parse(&"not ".repeat(4000)).is_err());
+    assert!(Query::parse(&"!".repeat(5000)).is_err());
+    assert!(Query::parse(&" ".repeat(MOST_BYTES + 1)).is_err());
+    let chain = "read or ".repeat(2000) + "read";
+    assert!(Query::parse(&chain).is_ok());
+    let on = sample();
+    for regex in ["(a{1000}){1000}{1000}", &"(".repeat(4000)] {
+        let q = Query::parse(&format!("reg =~ '{regex}'")).unwrap();
+        assert!(q.compile(&on.0, None).is_err(), "{regex}");
+    }
+}
+
+#[test]
+fn without_a_register_map_words_are_still_explained() {
+    let mut r = sample().0;
+    r.facts.identity.gpu_id = 0;
+    let told = |t: &str| Query::parse(t).unwrap().compile(&r, None).unwrap_err().to_string();
+    assert_eq!(
+        told("wirte"),
+        "no field or kind of event is called `wirte`; did you mean `write`?"
+    );
+    assert_eq!(
+        told("JS1_COMMAND = 1"),
+        "`JS1_COMMAND` would be a register, and no register map knows the device of this recording"
+    );
+    assert_eq!(found("reg = X or offset = 0", &(r, Derived::default())), [1]);
+}
+
+#[test]
+fn what_must_be_found_out_first_is_known() {
+    for (text, needs) in [
+        ("read and value = 1", false),
+        ("job = 1", true),
+        ("not (read or poll)", true),
+        ("irq.status", true),
+        ("kind = submit", true),
+        ("\"job\" = 1", false),
+    ] {
+        assert_eq!(Query::parse(text).unwrap().needs_derived(), needs, "{text}");
+    }
+}
+
+#[test]
+fn every_word_of_the_table_is_one_of_the_language() {
+    for w in WORDS {
+        for name in std::iter::once(&w.name).chain(w.also) {
+            assert_eq!(crate::filter::Word::named(&name.to_uppercase()), Some(w), "{name}");
+        }
+        assert!(!w.doc.is_empty());
+    }
+}
+
+#[test]
+fn every_word_is_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/query.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for w in WORDS {
+        for name in std::iter::once(&w.name).chain(w.also) {
+            assert!(
+                text.contains(&format!("`{name}`")) || text.contains(&format!("\"{name}\"")),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// Many events, of which some pass early and some late.
+fn long() -> (crate::Recording, Derived) {
+    let mut b = EventsBuilder::new();
+    for n in 0..500_000u64 {
+        if n % 1000 == 999 {
+            b.mark(n, "m");
+        } else {
+            b.access(n, (n / 300_000) as u32, access(n % 3 == 0, (n % 64 * 4) as u32, n));
+        }
+    }
+    (recording(b), Derived::default())
+}
+
+#[test]
+fn parts_come_in_order_and_may_be_broken_off() {
+    let on = long();
+    let f = filter("value & 0xff = 0 and write", &on);
+    let plain: Vec<u64> = (0..500_000u64)
+        .filter(|n| n % 1000 != 999 && n % 3 == 0 && n & 0xff == 0)
+        .collect();
+    for threads in [1, 2, 5] {
+        let (mut all, progress) = (Vec::new(), Progress::new());
+        f.scan_on(threads, &on.0.events, 0..u64::MAX, &progress, &mut |found| {
+            assert_eq!(found.count(), found.events().count() as u64);
+            all.extend(found.events());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(all, plain, "{threads} threads");
+        assert_eq!(progress.fraction(), Some(1.0));
+        let mut first = Vec::new();
+        f.scan_on(threads, &on.0.events, 1000..450_001, &Progress::new(), &mut |found| {
+            first.extend(found.events());
+            ControlFlow::Break(())
+        })
+        .unwrap();
+        assert!(!first.is_empty() && first.len() < plain.len());
+        assert_eq!(first[0], *plain.iter().find(|e| **e >= 1000).unwrap());
+    }
+}
+
+#[test]
+fn a_scan_that_nobody_wants_stops() {
+    let on = long();
+    let f = filter("value = 1", &on);
+    for threads in [1, 2] {
+        let progress = Progress::new();
+        progress.cancel();
+        let all = f.scan_on(threads, &on.0.events, 0..u64::MAX, &progress, &mut |_| {
+            ControlFlow::Continue(())
+        });
+        assert_eq!(all, Err(Cancelled));
+    }
+}
+
+#[test]
+fn a_selection_finds_rows_and_events() {
+    let on = long();
+    for text in [
+        "",
+        "value & 0xfff = 0",
+        "thread = 0",
+        "value & 1",
+        "event in 70000..70100",
+        "value = 499998",
+    ] {
+        let f = filter(text, &on);
+        let s = f.select(&on.0.events, &Progress::new()).unwrap();
+        let all: Vec<u64> = s.iter().collect();
+        assert_eq!(s.len(), all.len() as u64, "{text}");
+        for (row, e) in (0u64..).zip(&all).step_by(97) {
+            assert_eq!(s.get(row), Some(*e), "{text}");
+            assert_eq!((s.rank(*e), s.contains(*e)), (row, true), "{text}");
+        }
+        assert_eq!(s.get(s.len()), None);
+        assert_eq!(s.rank(u64::MAX), s.len());
+        for e in (0..500_000u64).step_by(1009) {
+            assert_eq!(s.rank(e), all.partition_point(|x| *x < e) as u64, "{text} {e}");
+            assert_eq!(s.contains(e), all.binary_search(&e).is_ok(), "{text} {e}");
+        }
+        assert_eq!(
+            all.iter().copied().collect::<Selection>().iter().collect::<Vec<_>>(),
+            all
+        );
+    }
+}
