@@ -88,6 +88,7 @@ fn formats_are_known_by_their_lines() {
         ("radeonfb-arm64.txt", Some(Form::Ftrace)),
         ("igb.txt", Some(Form::Ftrace)),
         ("qemu-rv100.txt", Some(Form::Qemu)),
+        ("qemu-arm64.txt", Some(Form::Qemu)),
         ("radeonfb-arm64.resource.txt", None),
         ("nothing there", None),
     ] {
@@ -364,6 +365,21 @@ fn qemu_tells_the_function_by_its_configuration_space() {
     assert!(r.events.time.iter().all(|t| t == 0));
     let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
     assert!(kinds.contains(&FindingKind::Assumed), "{:?}", r.facts.findings);
+}
+
+/// On arm64 configuration space is a window of memory, and no port tells which function is meant: such a trace had no
+/// events at all.
+#[test]
+fn qemu_tells_the_function_by_a_window_of_configuration_space_too() {
+    let r = opened("qemu-arm64.txt");
+    let f = pci(&r);
+    assert_eq!((f.vendor, f.device, f.class), (0x1af4, 0x1000, Some(0x02_0000)));
+    assert_eq!(f.address, "0000:00:01.0");
+    let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
+    assert!(bars.contains(&(4, 0x80_0000_0000, 0x4000, false)), "{bars:x?}");
+    let all = told(&r);
+    let of = |space: &str| all.iter().filter(|t| t.contains(space)).count();
+    assert_eq!((of("config+"), of("bar4+"), of("bar1+")), (232, 91, 22), "{all:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! QEMU's trace of accesses to its devices: `-trace enable=memory_region_ops_*,file=…`. It has every access of the
-//! machine, from the firmware's first on: memory and ports, configuration space by ports 0xcf8 and 0xcfc, but no times
-//! unless asked for. The windows of functions are learnt from the accesses to configuration space, as they come.
+//! machine, from the firmware's first on: memory and ports, configuration space by ports 0xcf8 and 0xcfc or by a window
+//! of memory, but no times unless asked for. The windows of functions are learnt from the accesses to configuration space, as they come.
 //!
 //! ```text
 //! [PID@SECONDS.MICROSECONDS:]memory_region_ops_read|write cpu N mr POINTER addr ADDRESS value VALUE size N name 'NAME'
@@ -24,6 +24,12 @@ const SOURCE: &str = "qemu-trace";
 /// Port that chooses a register of configuration space, and the four that it is then reached by.
 const SELECT: u64 = 0xcf8;
 const DATA: std::ops::Range<u64> = 0xcfc..0xd00;
+/// What QEMU calls the window of memory that configuration space is reached by: 4 KiB a function, at most 256 MiB at a
+/// multiple of that. On boards where it is reached through an alias the addresses begin at 0. From QEMU's
+/// `hw/pci/pcie_host.c` and the traces themselves.
+const CONFIG_WINDOW: &str = "pcie-mmcfg-mmio";
+/// Bytes of configuration space that are kept of a function: what the ports reach.
+const CONFIG_BYTES: u32 = 0x100;
 /// Addresses below are ports: no machine has devices in memory there.
 const MOST_PORTS: u64 = 0x1_0000;
 /// What display adapters of PCs answer at besides their windows: memory and ports.
@@ -141,10 +147,8 @@ impl Qemu {
         })
     }
 
-    /// An access to configuration space, by its ports.
-    fn config(&mut self, item: &Item, rows: &mut Rows) {
-        let place = self.selected >> 8 & 0xffff;
-        let register = self.selected & 0xfc | (item.address & 3) as u32;
+    /// An access to a register of a function's configuration space.
+    fn config(&mut self, place: u32, register: u32, item: &Item, rows: &mut Rows) {
         let told = self
             .functions
             .access(place, item.write, register, item.width, item.value as u32);
@@ -166,7 +170,7 @@ impl Qemu {
         let window = self
             .configs
             .entry(place)
-            .or_insert_with(|| windows.add_apart(Owner::Config { place }, 0x100));
+            .or_insert_with(|| windows.add_apart(Owner::Config { place }, u64::from(CONFIG_BYTES)));
         if let Some(window) = *window {
             rows.access(
                 item.write,
@@ -207,6 +211,7 @@ impl Format for Qemu {
             ..Rows::default()
         };
         rows.reserve(parsed.items.len());
+        let by_window: Vec<bool> = numbers.iter().map(|n| self.names.name(*n) == CONFIG_WINDOW).collect();
         for item in parsed.items {
             self.timed |= item.time != 0;
             if item.address == SELECT && item.width == 4 {
@@ -214,7 +219,13 @@ impl Format for Qemu {
                     self.selected = item.value as u32;
                 }
             } else if DATA.contains(&item.address) && self.selected >> 31 == 1 {
-                self.config(&item, &mut rows);
+                let register = self.selected & 0xfc | (item.address & 3) as u32;
+                self.config(self.selected >> 8 & 0xffff, register, &item, &mut rows);
+            } else if by_window.get(usize::from(item.name)) == Some(&true)
+                && item.address & 0xfff < u64::from(CONFIG_BYTES)
+            {
+                let place = (item.address >> 12) as u32 & 0xffff;
+                self.config(place, (item.address & 0xff) as u32, &item, &mut rows);
             } else {
                 let address = if item.address < MOST_PORTS {
                     PORTS | item.address
