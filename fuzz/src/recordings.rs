@@ -4,7 +4,7 @@ use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::container::{KineFile, MemorySink, Writer};
-use trace_core::import::{gpureplay, raw_memory as raw};
+use trace_core::import::{ImportError, gpureplay, panfrostdump as panfrost, raw_memory as raw, rd as freedreno};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, PageId};
@@ -278,4 +278,28 @@ pub fn raw_memory(data: &[u8]) -> bool {
         let _ = std::fs::remove_file(path);
     });
     taken
+}
+
+/// One file of a name, handed to its importer: what it makes is asked everything.
+fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
+    let mut taken = false;
+    in_folder(|folder| {
+        let path = folder.join(name);
+        write(&path, data);
+        if let Ok(recording) = import(&path, &Progress::new()) {
+            survives(&recording);
+            taken = true;
+        }
+    });
+    taken
+}
+
+/// A device core dump of panfrost.
+pub fn panfrostdump(data: &[u8]) -> bool {
+    file("a.panfrostdump", data, panfrost::import)
+}
+
+/// A recording of freedreno's tools, packed or not.
+pub fn rd(data: &[u8]) -> bool {
+    file("a.rd", data, freedreno::import)
 }

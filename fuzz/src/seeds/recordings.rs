@@ -29,6 +29,12 @@ pub fn add(add: Add<'_>) {
     let padded = b"0,R,0x00000000,60a00002\n521,W,0x00000030,00000001\n";
     add("gpureplay_io", "padded", padded.to_vec());
     add("raw_memory", "small", raw_memory());
+    add("panfrostdump", "small", panfrostdump());
+    add("rd", "small", rd());
+    let packed = include_bytes!(
+        "../../../sample-traces/freedreno/dEQP-VK.draw.indirect_draw.indexed.indirect_draw_count.triangle_list.rd.gz"
+    );
+    add("rd", "packed", packed.to_vec());
     let small = container::to_bytes(&recording()).unwrap_or_default();
     let apart = parts::take_apart(&small);
     let second = [
@@ -248,4 +254,40 @@ pub fn recording() -> Recording {
         memory: memory.finish(),
         ..Recording::default()
     }
+}
+
+/// A dump of one object of a page, with registers of a job slot and an address space.
+fn panfrostdump() -> Vec<u8> {
+    let header = |kind: u32, bytes: u32, offset: u32, rest: &[u32]| {
+        let words = [0x464e_4150, kind, bytes, offset];
+        let mut out: Vec<u8> = words.iter().chain(rest).flat_map(|w| w.to_le_bytes()).collect();
+        out.resize(2000, 0);
+        out
+    };
+    let mut out = header(0, 24, 8000, &[0x10040, 0, 0x6000, 1, 0, 0, 1, 0]);
+    out.extend(header(1, 8, 8024, &[]));
+    out.extend(header(2, 4096, 8032, &[1, 0, 0x10000, 0, 0, 0]));
+    out.extend(header(3, 0, 0, &[]));
+    for word in [0x1884u32, 0, 0x2400, 0x5007, 0x2408, 0x88, 0x8000_0000, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend([7; 4096]);
+    out
+}
+
+/// A file with a submit of commands of the third generation, which lead to further commands.
+fn rd() -> Vec<u8> {
+    let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let commands = [1 << 16 | 0x10, 1, 2, 0xc001_3f00, 0x2000, 2, 0xc000_2200, 0];
+    let sections = [
+        (13, words(&[330])),
+        (2, b"a/1: fence=5\0".to_vec()),
+        (3, words(&[0x1000, 32])),
+        (12, words(&commands)),
+        (3, words(&[0x2000, 8])),
+        (12, words(&[0x30, 7])),
+        (6, words(&[0x1000, 8])),
+    ];
+    let section = |(kind, bytes): (u32, Vec<u8>)| [words(&[kind, bytes.len() as u32]), bytes].concat();
+    sections.into_iter().flat_map(section).collect()
 }

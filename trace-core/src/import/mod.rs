@@ -4,7 +4,10 @@ mod bytes;
 pub mod chains;
 mod error;
 pub mod gpureplay;
+mod made_tables;
+pub mod panfrostdump;
 pub mod raw_memory;
+pub mod rd;
 pub mod trace;
 
 pub use error::{ImportError, Place};
@@ -60,6 +63,20 @@ pub const IMPORTERS: &[Importer] = &[
         fits: chains::fits,
         parts: chains::parts,
         reads: Reads::Chains,
+    },
+    Importer {
+        name: "panfrostdump",
+        takes: "a device core dump of the Linux driver panfrost (*.panfrostdump, /sys/class/devcoredump/devcd*/data)",
+        fits: panfrostdump::fits,
+        parts: |_| Vec::new(),
+        reads: Reads::Recording(panfrostdump::import),
+    },
+    Importer {
+        name: "freedreno-rd",
+        takes: "a recording of freedreno's tools for Adreno GPUs (*.rd, *.rd.gz)",
+        fits: rd::fits,
+        parts: |_| Vec::new(),
+        reads: Reads::Recording(rd::import),
     },
     Importer {
         name: "trace",

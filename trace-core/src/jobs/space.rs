@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const NUMBER: u64 = 0xf;
 
 /// For each submit (events in rising order) the index of its address space in the recording's list. `None` where
-/// the recording holds no such space, or the event is no submit by registers.
+/// the recording holds no such space, or the event is no submit. A submit without registers tells its space itself.
 #[must_use]
 pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
     let spaces = &recording.facts.address_spaces;
@@ -28,6 +28,10 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
             }
         }
         next = next.max(submit);
+        if let Some(row) = usize::try_from(submit).ok().and_then(|e| recording.events.submitted(e)) {
+            out.push(Some(row.address_space).filter(|n| (*n as usize) < spaces.len()));
+            continue;
+        }
         let index = usize::try_from(submit)
             .ok()
             .and_then(|e| recording.events.access(e))

@@ -380,6 +380,15 @@ impl Events {
         }
     }
 
+    /// The submit that an event is, if it is one without register accesses.
+    #[must_use]
+    pub fn submitted(&self, event: usize) -> Option<SubmitRow> {
+        match self.kind(event)? {
+            EventKind::Submit => self.submits.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+
     /// The piece of memory that the CPU wrote at an event, if it is one at which it did.
     #[must_use]
     pub fn host_write(&self, event: usize) -> Option<HostWriteRow> {

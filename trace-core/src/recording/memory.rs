@@ -339,6 +339,15 @@ impl MemoryBuilder {
         self.pages.len()
     }
 
+    /// The image of an id that [`MemoryBuilder::add_page`] gave.
+    #[must_use]
+    pub fn image(&self, id: PageId) -> Option<&Page> {
+        match (id.0 as usize).checked_sub(1) {
+            None => Some(&ZERO_PAGE),
+            Some(at) => self.pages.get(at).map(|p| &**p),
+        }
+    }
+
     /// Stores an image once, and gives its id.
     pub fn add_page(&mut self, page: &Page) -> PageId {
         if *page == ZERO_PAGE {

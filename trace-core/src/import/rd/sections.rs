@@ -1,0 +1,269 @@
+//! The sections of a file, one after the other: a type, a length, and the contents.
+
+use crate::import::error::{ImportError, Place};
+use crate::progress::Progress;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most bytes that a file may unpack to.
+const MOST_UNPACKED: u64 = 4 << 30;
+/// Most bytes of a section: a buffer of the GPU.
+const MOST_BYTES: u32 = 1 << 30;
+/// The first bytes of a file packed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Two words that recorders put between sections to be found again after damage.
+const SYNC: u32 = u32::MAX;
+
+/// What a section holds. The numbers are those of Mesa's `redump.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Kind {
+    /// Name of a test.
+    Test = 1,
+    /// The process that submits: its name, its id, a fence.
+    Command = 2,
+    /// Address and length of a buffer.
+    Address = 3,
+    /// State of a context.
+    Context = 4,
+    /// Commands by themselves.
+    Commands = 5,
+    /// Address and length of the commands that are submitted.
+    CommandsAt = 6,
+    /// A parameter of a surface.
+    Parameter = 7,
+    /// Forgets the parameters.
+    Flush = 8,
+    /// A program.
+    Program = 9,
+    /// A vertex shader.
+    VertexShader = 10,
+    /// A fragment shader.
+    FragmentShader = 11,
+    /// Contents of the buffer that was told before.
+    Contents = 12,
+    /// Number of the GPU, 630.
+    GpuId = 13,
+    /// The GPU's own number of itself.
+    ChipId = 14,
+    /// Buffer that shaders log to.
+    ShaderLog = 15,
+    /// Buffer that the command processor logs to.
+    CommandLog = 16,
+    /// Buffer to be written to a file.
+    WriteBuffer = 17,
+}
+
+impl Kind {
+    /// All kinds, by their numbers.
+    pub const ALL: [Self; 17] = [
+        Self::Test,
+        Self::Command,
+        Self::Address,
+        Self::Context,
+        Self::Commands,
+        Self::CommandsAt,
+        Self::Parameter,
+        Self::Flush,
+        Self::Program,
+        Self::VertexShader,
+        Self::FragmentShader,
+        Self::Contents,
+        Self::GpuId,
+        Self::ChipId,
+        Self::ShaderLog,
+        Self::CommandLog,
+        Self::WriteBuffer,
+    ];
+
+    /// What it holds, in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Command => "process",
+            Self::Address => "buffer address",
+            Self::Context => "context",
+            Self::Commands => "commands without an address",
+            Self::CommandsAt => "submit",
+            Self::Parameter => "parameter",
+            Self::Flush => "flush of parameters",
+            Self::Program => "program",
+            Self::VertexShader => "vertex shader",
+            Self::FragmentShader => "fragment shader",
+            Self::Contents => "buffer contents",
+            Self::GpuId => "GPU",
+            Self::ChipId => "chip",
+            Self::ShaderLog => "shader log",
+            Self::CommandLog => "command-processor log",
+            Self::WriteBuffer => "buffer to write out",
+        }
+    }
+}
+
+/// A section.
+pub(super) struct Section {
+    /// Byte of the unpacked file that it begins at.
+    pub at: u64,
+    /// What it holds; `None`: a number that is not known, the second.
+    pub kind: Option<Kind>,
+    pub number: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// Why there are no more sections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The file ends behind one.
+    Whole,
+    /// It does not, and why; the byte of the unpacked file.
+    Broken(String, u64),
+}
+
+/// Reads sections out of a file, packed by gzip or not.
+pub(super) struct Sections<'a> {
+    from: Box<dyn Read>,
+    path: &'a Path,
+    progress: &'a Progress,
+    /// Bytes of the file that were read, packed as they are.
+    read: Arc<AtomicU64>,
+    told: u64,
+    at: u64,
+}
+
+/// Counts the bytes of a file as they are read.
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(out)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+impl<'a> Sections<'a> {
+    pub(super) fn open(path: &'a Path, progress: &'a Progress) -> Result<Self, ImportError> {
+        use std::os::unix::fs::FileExt as _;
+        let io = |e| ImportError::io(path, e);
+        let file = File::open(path).map_err(io)?;
+        progress.set_total(file.metadata().map_err(io)?.len().max(1));
+        let mut first = [0; GZIP.len()];
+        let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
+        let read = Arc::new(AtomicU64::new(0));
+        let counted = BufReader::with_capacity(
+            1 << 16,
+            Counted {
+                file,
+                read: Arc::clone(&read),
+            },
+        );
+        let from: Box<dyn Read> = if packed {
+            Box::new(MultiGzDecoder::new(counted).take(MOST_UNPACKED))
+        } else {
+            Box::new(counted)
+        };
+        Ok(Self {
+            from,
+            path,
+            progress,
+            read,
+            told: 0,
+            at: 0,
+        })
+    }
+
+    /// Bytes of the unpacked file that were read.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Reads up to `bytes` bytes; what is missing the file does not have.
+    fn take(&mut self, bytes: u32) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let read = (&mut self.from).take(u64::from(bytes)).read_to_end(&mut out);
+        self.at += out.len() as u64;
+        read.map(|_| out)
+    }
+
+    /// The next section, or how the file ends.
+    pub(super) fn next(&mut self) -> Result<Result<Section, End>, ImportError> {
+        let read = self.read.load(Ordering::Relaxed);
+        self.progress.advance(read - self.told)?;
+        self.told = read;
+        let at = self.at;
+        match self.section() {
+            Ok(found) => Ok(found),
+            // A packed file that is damaged is damage like any other; one that cannot be read is not.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Ok(Err(End::Broken(
+                    format!("the file cannot be unpacked further: {e}"),
+                    at,
+                )))
+            }
+            Err(e) => Err(ImportError::io(self.path, e)),
+        }
+    }
+
+    fn section(&mut self) -> io::Result<Result<Section, End>> {
+        loop {
+            let at = self.at;
+            let header = self.take(8)?;
+            let words: Vec<u32> = header.chunks_exact(4).map(word).collect();
+            let [number, bytes] = words[..] else {
+                let unpacked = at + header.len() as u64 >= MOST_UNPACKED;
+                let end = match header.len() {
+                    _ if unpacked => End::Broken(format!("the file unpacks to more than {MOST_UNPACKED} bytes"), at),
+                    0 => End::Whole,
+                    n => End::Broken(format!("the last {n} bytes are no section"), at),
+                };
+                return Ok(Err(end));
+            };
+            if (number, bytes) == (SYNC, SYNC) {
+                continue;
+            }
+            if bytes > MOST_BYTES {
+                let why = format!("a section of {bytes} bytes, more than {MOST_BYTES}; what follows was not used");
+                return Ok(Err(End::Broken(why, at)));
+            }
+            let contents = self.take(bytes)?;
+            if contents.len() as u64 != u64::from(bytes) {
+                let why = format!("a section of {bytes} bytes has {}", contents.len());
+                return Ok(Err(End::Broken(why, at)));
+            }
+            return Ok(Ok(Section {
+                at,
+                kind: Kind::ALL.into_iter().find(|k| *k as u32 == number),
+                number,
+                bytes: contents,
+            }));
+        }
+    }
+}
+
+/// A little-endian word of four bytes.
+pub(super) fn word(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).rev().fold(0, |n, b| n << 8 | u32::from(*b))
+}
+
+/// Address and length that a section tells: two words, and a third with the upper half of the address.
+pub(super) fn address(section: &Section, path: &Path) -> Result<(u64, u32), ImportError> {
+    let mut words = section.bytes.chunks_exact(4).map(word);
+    let (Some(low), Some(length)) = (words.next(), words.next()) else {
+        let message = format!("an address of {} bytes (expected 8 or 12)", section.bytes.len());
+        return Err(ImportError::malformed(path, Place::Byte(section.at), message));
+    };
+    Ok((u64::from(words.next().unwrap_or(0)) << 32 | u64::from(low), length))
+}
