@@ -312,7 +312,9 @@ impl<'r> Walk<'r> {
                     (Some(r), Some(s)) => (&r.block, r.index) == (&s.block, s.index),
                     _ => true,
                 };
-                a.write && same_slot
+                // Which flush a job waits for is every run's own.
+                let own = register.is_some_and(|r| r.replay.role == Some(Role::FlushId));
+                a.write && same_slot && !own
             })
         });
         if let Some((a, b)) = told {

@@ -21,7 +21,7 @@ code, td, .mono { font-family: ui-monospace, monospace; font-size: .86rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--dim); font-weight: 500; font-size: .86rem; } td.n, th.n { text-align: right; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
 .card { background: var(--card); border-radius: 6px; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
 .card span { color: var(--dim); font-size: .86rem; }
@@ -46,7 +46,11 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
                 h1 class=[r.same.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
                 p class="files" { "first " code { (a) } ", second " code { (b) } }
                 @if let Some(f) = &r.first_difference {
-                    p class="part" { "They part " (at(f.a_event, f.b_event)) ": " code { (f.what) } }
+                    p class="part" {
+                        "They part"
+                        @if (f.a_event, f.b_event) != (None, None) { " " (at(f.a_event, f.b_event)) }
+                        ": " code { (f.what) }
+                    }
                 }
                 (cards(r))
                 (notes(r))
@@ -110,8 +114,9 @@ fn sides(in_a: bool, in_b: bool) -> Sign {
 fn card(name: &str, differ: u64, all: u64, unit: &str) -> Markup {
     html! {
         div class="card" {
+            span { (name) }
             b class=(if differ == 0 { "same" } else { "changed" }) { @if differ == 0 { "= " } @else { "≠ " } (differ) }
-            span { (name) ": " (unit) " that differ, of " (all) }
+            span { "of " (all) " " (unit) }
         }
     }
 }
@@ -125,11 +130,11 @@ fn cards(r: &Report<'_>) -> Markup {
     let buffers = p.buffers.iter().filter(|b| b.differs).count() as u64;
     html! {
         div class="cards" {
-            (card("Events", events, events + e.equal + e.relocated + e.uncompared, "those"))
+            (card("Events", events, events + e.equal + e.relocated + e.uncompared, "events"))
             (card("Written by the CPU", written, written + h.same + h.already, "bytes"))
             (card("Page tables", mapped, mapped + m.same, "pages"))
             (card("Memory", pages, pages + p.pages_same, "pages"))
-            (card("Buffers", buffers, p.buffers.len() as u64, "those"))
+            (card("Buffers", buffers, p.buffers.len() as u64, "buffers"))
         }
     }
 }
@@ -150,18 +155,18 @@ fn notes(r: &Report<'_>) -> Markup {
 fn cause(c: &Cause) -> Markup {
     html! {
         p { code { (c.what) } " " span class="dim" { (at(c.a_event, c.b_event)) } }
-        ol {
+        @if c.steps.is_empty() { p class="dim" { "nothing before it that differs is known to have a part in it" } }
+        @else { ol {
             @for s in &c.steps {
                 li {
                     (s.link.words()) " " code { (s.what) } " " span class="dim" {
                         (at(s.a_event, s.b_event))
                         @if let Some(b) = &s.buffer { " " (b) }
-                        @if !s.sure { " (may be)" }
+                        @if !s.sure { " (not certain)" }
                     }
                 }
             }
-            @if c.steps.is_empty() { li class="dim" { "nothing before it that differs is known to have a part in it" } }
-        }
+        } }
     }
 }
 
