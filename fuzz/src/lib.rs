@@ -13,6 +13,7 @@ use tempfile::TempDir;
 mod bus;
 pub mod chains;
 pub mod files;
+pub mod filter;
 pub mod hardware;
 mod input;
 pub mod machine;
@@ -41,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("derived", recordings::derived),
     ("device_mali", machine::device_mali),
     ("diff_rules", files::diff_rules),
+    ("filter", filter::filter),
     ("gpureplay_integrated", recordings::gpureplay_integrated),
     ("gpureplay_io", recordings::gpureplay_io),
     ("gpureplay_memory", recordings::gpureplay_memory),

@@ -73,6 +73,7 @@ fn is(v: &Value, kind: &str) -> bool {
     let digits = |t: &str| t.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match kind {
         "n" => v.is_u64(),
+        "f" => v.is_number(),
         "h" => v
             .as_str()
             .and_then(|t| t.strip_prefix("0x"))
@@ -161,6 +162,23 @@ fn events() {
         };
         form(event, &format!("{keys}{means}"));
     }
+}
+
+#[test]
+fn stats() {
+    const ROW: &str = "name:s? space:s offset:h accesses:n reads:n writes:n first_event:n last_event:n values:n \
+                       rate_per_s:f? gap_ns:o?";
+    each(&json(&["stats", &sample("vecadd.kine")], 0), ROW);
+    let file = sample("vecadd.kine");
+    let all = json(&["stats", &file, "--where", "write", "--histogram"], 0);
+    each(&all, &format!("{ROW} histogram:a"));
+    for row in all.as_array().unwrap() {
+        each(&row["histogram"], "from:h to:h count:n");
+    }
+    let between = json(&["stats", &file, "--between", "submit", "irq.line = job"], 0);
+    form(&between, "count:n repeated:n strays:n open_event:n? ns:o?");
+    form(&between["ns"], "min:f median:f mean:f p99:f max:f shortest:o longest:o");
+    form(&between["ns"]["longest"], "from_event:n to_event:n");
 }
 
 /// A log of a driver that sets a mode of a Bochs display and stores four pixels, the third of them red.

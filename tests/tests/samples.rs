@@ -9,6 +9,8 @@
 
 #[path = "command_line/asking.rs"]
 mod asking;
+#[path = "command_line/filters.rs"]
+mod filters;
 #[path = "command_line/outputs.rs"]
 mod outputs;
 #[path = "command_line/programs.rs"]

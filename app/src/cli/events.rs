@@ -1,11 +1,13 @@
 //! `events`: what happened, in order, with names and meanings.
 
 use super::source::{Opened, Source, number};
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, filtered, hex, waiting};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::ops::Range;
+use std::io;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 use trace_core::recording::{DmaMapRow, EventKind, InterruptLine};
 
 pub const VERB: Verb = Verb {
@@ -22,6 +24,9 @@ struct Arguments {
     /// Only these events: FIRST..END (END not included), either may be left out
     #[arg(long, value_name = "FIRST..END", value_parser = range)]
     range: Option<(u64, u64)>,
+    /// Only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<String>,
     /// Only registers whose name contains this, in any case
     #[arg(long, value_name = "TEXT")]
     register: Option<String>,
@@ -81,12 +86,48 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             _ => None,
         },
     };
+    let filter = match &arguments.filter {
+        Some(text) => Some(filtered::compile("--where", text, &opened)?),
+        None => None,
+    };
+    let each = |out: &mut Out, add: &mut dyn FnMut(&mut Out, &Event) -> io::Result<()>| match &filter {
+        None => range
+            .clone()
+            .filter_map(|e| shown(&opened, e, &wanted))
+            .try_for_each(|e| add(out, &e))
+            .map_err(Failure::from),
+        Some(filter) => waiting::printing("filtering events", |progress, _| {
+            let mut flushed: Option<Instant> = None;
+            let mut failed = None;
+            let scanned = filter.scan(&opened.recording.events, range.clone(), progress, |found| {
+                let mut events = found.events().filter_map(|e| shown(&opened, e, &wanted));
+                let mut done = events.try_for_each(|e| add(out, &e));
+                // Whoever reads along sees the first ones at once, and the others as they come.
+                if done.is_ok() && flushed.is_none_or(|f| f.elapsed() > PATIENCE) {
+                    done = out.flush();
+                    flushed = Some(Instant::now());
+                }
+                match done {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(e) => {
+                        failed = Some(e);
+                        ControlFlow::Break(())
+                    }
+                }
+            });
+            match failed {
+                Some(e) => Err(e.into()),
+                None => scanned.map_err(|e| Failure::file(&opened.file, e)),
+            }
+        }),
+    };
     if out.json() {
-        out.array(shown(&opened, range, &wanted))?;
+        out.array_of(each)?;
     } else {
-        for e in shown(&opened, range, &wanted) {
-            let what = e.register.or(e.offset).unwrap_or_default();
-            let (value, means) = (e.value.unwrap_or_default(), e.means.unwrap_or_default());
+        each(out, &mut |out, e| {
+            let what = e.register.as_ref().or(e.offset.as_ref()).map_or("", String::as_str);
+            let value = e.value.as_deref().unwrap_or_default();
+            let means = e.means.as_deref().unwrap_or_default();
             let line = format!(
                 "{:>8}  {:>12.3} us  {:>6}  {:<9}  {what:<24}  {value:>10}  {means}",
                 e.event,
@@ -94,11 +135,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 e.thread,
                 e.kind,
             );
-            out.line(line.trim_end())?;
-        }
+            out.line(line.trim_end())
+        })?;
     }
     Ok(Exit::Good)
 }
+
+/// Time between two looks of whoever reads along.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What was asked for.
 struct Wanted {
@@ -106,94 +150,93 @@ struct Wanted {
     kind: Option<EventKind>,
 }
 
-fn shown<'a>(opened: &'a Opened, range: Range<u64>, wanted: &'a Wanted) -> impl Iterator<Item = Event> + 'a {
+/// An event as it is shown; `None` where it is not what was asked for.
+fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
     let events = &opened.recording.events;
-    range.filter_map(move |index| {
-        let at = usize::try_from(index).ok()?;
-        let kind = events.kind(at);
-        if wanted.kind.is_some() && wanted.kind != kind {
-            return None;
+    let at = usize::try_from(index).ok()?;
+    let kind = events.kind(at);
+    if wanted.kind.is_some() && wanted.kind != kind {
+        return None;
+    }
+    let mut event = Event {
+        event: index,
+        kind: "unknown",
+        time_ns: events.time.get(at)?,
+        thread: events.thread.get(at)?,
+        space: None,
+        offset: None,
+        register: None,
+        width: None,
+        value: None,
+        means: None,
+    };
+    let payload = events.payload.get(at)? as usize;
+    match kind {
+        Some(EventKind::Read | EventKind::Write) => {
+            let access = events.access(at)?;
+            event.kind = if access.write { "write" } else { "read" };
+            event.space = opened
+                .recording
+                .facts
+                .spaces
+                .get(usize::from(access.space))
+                .map(|s| s.name.clone());
+            event.offset = Some(hex(u64::from(access.offset)));
+            event.width = Some(access.width);
+            event.value = Some(hex(access.value));
+            event.means = opened
+                .device
+                .and_then(|d| d.describe(&access))
+                .filter(|m| !m.is_empty());
+            event.register = opened.device.and_then(|d| d.name_of(&access)).map(Cow::into_owned);
         }
-        let mut event = Event {
-            event: index,
-            kind: "unknown",
-            time_ns: events.time.get(at)?,
-            thread: events.thread.get(at)?,
-            space: None,
-            offset: None,
-            register: None,
-            width: None,
-            value: None,
-            means: None,
-        };
-        let payload = events.payload.get(at)? as usize;
-        match kind {
-            Some(EventKind::Read | EventKind::Write) => {
-                let access = events.access(at)?;
-                event.kind = if access.write { "write" } else { "read" };
-                event.space = opened
-                    .recording
-                    .facts
-                    .spaces
-                    .get(usize::from(access.space))
-                    .map(|s| s.name.clone());
-                event.offset = Some(hex(u64::from(access.offset)));
-                event.width = Some(access.width);
-                event.value = Some(hex(access.value));
-                event.means = opened
-                    .device
-                    .and_then(|d| d.describe(&access))
-                    .filter(|m| !m.is_empty());
-                event.register = opened.device.and_then(|d| d.name_of(&access)).map(Cow::into_owned);
-            }
-            Some(EventKind::Interrupt) => {
-                let row = events.interrupts.get(payload)?;
-                event.kind = "interrupt";
-                event.register = InterruptLine::from_raw(row.line).map(|l| l.name().to_owned());
-                event.value = Some(hex(u64::from(row.status)));
-            }
-            Some(EventKind::Mark) => {
-                event.kind = "mark";
-                event.means = events.marks.get(payload).cloned();
-            }
-            Some(EventKind::Submit) => {
-                let row = events.submits.get(payload)?;
-                event.kind = "submit";
-                event.value = Some(hex(row.head_va));
-                event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
-            }
-            Some(EventKind::HostWrite) => {
-                let row = events.host_write(at)?;
-                event.kind = "host-write";
-                event.value = Some(hex(row.at));
-                event.means = Some(format!("{} bytes", row.bytes));
-            }
-            Some(EventKind::Undecoded) => {
-                let row = events.undecoded(at)?;
-                event.kind = "undecoded";
-                let space = events.space.get(at).map(usize::from);
-                let space = space.and_then(|s| opened.recording.facts.spaces.get(s));
-                event.space = space.map(|s| s.name.clone());
-                event.offset = Some(hex(u64::from(row.offset)));
-                event.width = row.width();
-                event.means = Some(row.describe());
-            }
-            Some(EventKind::DmaMap) => {
-                let row = events.dma_map(at)?;
-                event.kind = "dma-map";
-                event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| hex(row.bus));
-                event.means = Some(row.describe());
-            }
-            None => {}
+        Some(EventKind::Interrupt) => {
+            let row = events.interrupts.get(payload)?;
+            event.kind = "interrupt";
+            event.register = InterruptLine::from_raw(row.line).map(|l| l.name().to_owned());
+            event.value = Some(hex(u64::from(row.status)));
         }
-        if let Some(text) = &wanted.register
-            && !event
-                .register
-                .as_ref()
-                .is_some_and(|r| r.to_ascii_lowercase().contains(text))
-        {
-            return None;
+        Some(EventKind::Mark) => {
+            event.kind = "mark";
+            event.means = events.marks.get(payload).cloned();
         }
-        Some(event)
-    })
+        Some(EventKind::Submit) => {
+            let row = events.submits.get(payload)?;
+            event.kind = "submit";
+            event.value = Some(hex(row.head_va));
+            event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
+        }
+        Some(EventKind::HostWrite) => {
+            let row = events.host_write(at)?;
+            event.kind = "host-write";
+            event.value = Some(hex(row.at));
+            event.means = Some(format!("{} bytes", row.bytes));
+        }
+        Some(EventKind::Undecoded) => {
+            let row = events.undecoded(at)?;
+            event.kind = "undecoded";
+            let space = events.space.get(at).map(usize::from);
+            let space = space.and_then(|s| opened.recording.facts.spaces.get(s));
+            event.space = space.map(|s| s.name.clone());
+            event.offset = Some(hex(u64::from(row.offset)));
+            event.width = row.width();
+            event.means = Some(row.describe());
+        }
+        Some(EventKind::DmaMap) => {
+            let row = events.dma_map(at)?;
+            event.kind = "dma-map";
+            event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| hex(row.bus));
+            event.means = Some(row.describe());
+        }
+        None => {}
+    }
+    if let Some(text) = &wanted.register
+        && !event
+            .register
+            .as_ref()
+            .is_some_and(|r| r.to_ascii_lowercase().contains(text))
+    {
+        return None;
+    }
+    Some(event)
 }

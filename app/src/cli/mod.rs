@@ -12,6 +12,7 @@ mod events;
 mod export;
 mod exported_program;
 mod failure;
+mod filtered;
 mod import;
 mod info;
 mod jobs;

@@ -106,13 +106,26 @@ impl Out {
     /// # Errors
     /// When the output is closed or full.
     pub fn array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
+        self.array_of(|out, add| items.into_iter().try_for_each(|item| add(out, &item)))
+    }
+
+    /// The same of elements that something else finds: it is given the output and what adds an element to it.
+    ///
+    /// # Errors
+    /// What `fill` says; when the output is closed or full.
+    pub fn array_of<T: Serialize, E: From<io::Error>>(
+        &mut self,
+        fill: impl FnOnce(&mut Self, &mut dyn FnMut(&mut Self, &T) -> io::Result<()>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut lead = "[\n";
-        for item in items {
-            self.to.write_all(lead.as_bytes())?;
-            serde_json::to_writer(&mut self.to, &item).map_err(io::Error::from)?;
+        fill(self, &mut |out, item| {
+            out.to.write_all(lead.as_bytes())?;
+            serde_json::to_writer(&mut out.to, item).map_err(io::Error::from)?;
             lead = ",\n";
-        }
-        self.to.write_all(if lead == "[\n" { b"[]\n" } else { b"\n]\n" })
+            Ok(())
+        })?;
+        let end: &[u8] = if lead == "[\n" { b"[]\n" } else { b"\n]\n" };
+        Ok(self.to.write_all(end)?)
     }
 
     /// Rows of text in columns, as wide as their widest cell; the first row is the head. The last column is not

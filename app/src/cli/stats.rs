@@ -1,11 +1,11 @@
 //! `stats`: how registers, blocks, threads or jobs are used, in figures.
 
-use super::out::duration;
+use super::out::{counted, duration};
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, filtered, hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
-use trace_query::{By, Usage};
+use trace_query::{Between, Bin, By, Count, Ends, Usage};
 
 pub const VERB: Verb = Verb {
     name: "stats",
@@ -35,6 +35,51 @@ struct Arguments {
     /// What accesses are counted by
     #[arg(long, value_enum, default_value_t)]
     by: ByArgument,
+    /// Only accesses that pass this filter: 'write and job in 4..9' (docs/query.md)
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<String>,
+    /// Also how often each value came, in bins
+    #[arg(long)]
+    histogram: bool,
+    /// Instead, the times from each event that passes the first filter to the next one that passes the second
+    #[arg(long, num_args = 2, value_names = ["EXPR", "EXPR"], conflicts_with_all = ["by", "filter", "histogram"])]
+    between: Option<Vec<String>>,
+}
+
+/// Times between two patterns.
+#[derive(Serialize)]
+struct Pairs {
+    count: u64,
+    repeated: u64,
+    strays: u64,
+    open_event: Option<u64>,
+    ns: Option<Times>,
+}
+
+#[derive(Serialize)]
+struct Times {
+    min: i64,
+    median: f64,
+    mean: f64,
+    p99: f64,
+    max: i64,
+    shortest: Pair,
+    longest: Pair,
+}
+
+/// The events that a time lies between.
+#[derive(Serialize)]
+struct Pair {
+    from_event: u64,
+    to_event: u64,
+}
+
+/// How often values of a range came.
+#[derive(Serialize)]
+struct ShownBin {
+    from: String,
+    to: String,
+    count: u64,
 }
 
 #[derive(Serialize)]
@@ -51,7 +96,10 @@ struct Row<'a> {
     first_event: u64,
     last_event: u64,
     values: u64,
+    rate_per_s: Option<f64>,
     gap_ns: Option<Gap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Vec<ShownBin>>,
 }
 
 /// Times between one access and the next.
@@ -65,6 +113,16 @@ struct Gap {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
+    if let Some([from, to]) = arguments.between.as_deref() {
+        let select = |text: &str| filtered::select("--between", text, &opened);
+        let (from, to) = (select(from)?, select(to)?);
+        let told = trace_query::between(&opened.recording, &from, &to).map_err(|e| Failure::usage(e.to_string()))?;
+        return pairs(&told, out);
+    }
+    let among = match &arguments.filter {
+        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        None => None,
+    };
     let timeline = match arguments.by {
         ByArgument::Job => opened.timeline()?,
         _ => Default::default(),
@@ -75,9 +133,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         ByArgument::Thread => By::Thread,
         ByArgument::Job => By::Job,
     };
+    let count = Count {
+        by,
+        among: among.as_ref(),
+        histogram: arguments.histogram,
+    };
     // It has no steps to be stopped at, and leaves nothing behind when a signal ends it.
-    let all = trace_query::usage(&opened.recording, &timeline, by).map_err(|e| Failure::usage(e.to_string()))?;
-    let rows = all.iter().map(|u| row(u, &opened, by));
+    let all = trace_query::usage(&opened.recording, &timeline, count).map_err(|e| Failure::usage(e.to_string()))?;
+    let rows = all.iter().map(|u| row(u, &opened, by, arguments.histogram));
     if out.json() {
         out.array(rows)?;
         return Ok(Exit::Good);
@@ -89,7 +152,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         By::Job => "Job",
     };
     let head = [
-        what, "Accesses", "Reads", "Writes", "First", "Last", "Values", "Shortest", "Median", "Mean", "Longest",
+        what, "Accesses", "Reads", "Writes", "First", "Last", "Values", "A second", "Shortest", "Median", "Mean",
+        "Longest",
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for r in rows {
@@ -97,6 +161,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let name = r.name.map(str::to_owned).or_else(|| r.offset.clone());
         let mut line = vec![name.unwrap_or_else(|| none.to_owned())];
         line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
+        line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), rate));
         line.extend(match &r.gap_ns {
             Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(time),
             None => ["-"; 4].map(str::to_owned),
@@ -104,6 +169,98 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         table.push(line);
     }
     out.table(&table)?;
+    if arguments.histogram {
+        let none = if matches!(by, By::Job) { "before any" } else { "unknown" };
+        for u in &all {
+            let place = matches!(by, By::Register).then(|| hex(u64::from(u.first_at.1)));
+            let name = u.name.clone().or(place).unwrap_or_else(|| none.to_owned());
+            out.line(format_args!("\n{name}"))?;
+            bars(&u.histogram, out)?;
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// Bins as lines, each with a bar that is as long as the bin is full.
+fn bars(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
+    const LONGEST: u64 = 40;
+    let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
+    let lines = bins.iter().map(|b| {
+        let values = match b.from == b.to {
+            true => hex(b.from),
+            false => format!("{} to {}", hex(b.from), hex(b.to)),
+        };
+        let long = (u128::from(b.count) * u128::from(LONGEST)).div_ceil(u128::from(most));
+        vec![format!("  {values}"), b.count.to_string(), "#".repeat(long as usize)]
+    });
+    out.table(&lines.collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Accesses a second.
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 {
+        format!("{per_second:.1}")
+    } else {
+        format!("{per_second:.0}")
+    }
+}
+
+/// Prints the times between two patterns.
+fn pairs(b: &Between, out: &mut Out) -> Result<Exit, Failure> {
+    if out.json() {
+        let pair = |e: Ends| Pair {
+            from_event: e.from,
+            to_event: e.to,
+        };
+        out.value(&Pairs {
+            count: b.count,
+            repeated: b.repeated,
+            strays: b.strays,
+            open_event: b.open,
+            ns: b.times.map(|t| Times {
+                min: t.min,
+                median: t.median,
+                mean: t.mean,
+                p99: t.p99,
+                max: t.max,
+                shortest: pair(t.shortest),
+                longest: pair(t.longest),
+            }),
+        })?;
+        return Ok(Exit::Good);
+    }
+    let head = ["Count", "Shortest", "Median", "Mean", "99 %", "Longest"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut line = vec![b.count.to_string()];
+    line.extend(match &b.times {
+        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(time),
+        None => ["-"; 5].map(str::to_owned),
+    });
+    out.table(&[head, line])?;
+    if let Some(t) = &b.times {
+        out.line(format_args!(
+            "the shortest from event {} to {}",
+            t.shortest.from, t.shortest.to
+        ))?;
+        out.line(format_args!(
+            "the longest from event {} to {}",
+            t.longest.from, t.longest.to
+        ))?;
+    }
+    if b.repeated > 0 {
+        out.line(format_args!(
+            "{} while one was open: measured from the first",
+            counted(b.repeated, "beginning")
+        ))?;
+    }
+    if b.strays > 0 {
+        out.line(format_args!("{} without a beginning", counted(b.strays, "end")))?;
+    }
+    if let Some(e) = b.open {
+        out.line(format_args!("what began at event {e} did not end"))?;
+    }
     Ok(Exit::Good)
 }
 
@@ -113,7 +270,7 @@ fn time(ns: f64) -> String {
     format!("{sign}{}", duration(ns.abs().round() as u64))
 }
 
-fn row<'a>(u: &'a Usage, opened: &Opened, by: By) -> Row<'a> {
+fn row<'a>(u: &'a Usage, opened: &Opened, by: By, histogram: bool) -> Row<'a> {
     let register = matches!(by, By::Register);
     let space = opened.recording.facts.spaces.get(u.first_at.0 as usize);
     Row {
@@ -126,6 +283,15 @@ fn row<'a>(u: &'a Usage, opened: &Opened, by: By) -> Row<'a> {
         first_event: u.first_event,
         last_event: u.last_event,
         values: u.values,
+        rate_per_s: u.rate,
+        histogram: histogram.then(|| {
+            let bin = |b: &Bin| ShownBin {
+                from: hex(b.from),
+                to: hex(b.to),
+                count: b.count,
+            };
+            u.histogram.iter().map(bin).collect()
+        }),
         gap_ns: u.gaps.map(|g| Gap {
             min: g.min,
             median: g.median,

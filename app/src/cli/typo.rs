@@ -3,6 +3,7 @@
 use super::{Failure, VERBS};
 use std::ffi::OsString;
 use std::path::Path;
+use trace_core::filter::distance;
 
 /// Why these arguments, the program's name not among them, begin with no verb; `None` where they may.
 pub fn of(arguments: &[OsString]) -> Option<Failure> {
@@ -26,31 +27,6 @@ pub fn of(arguments: &[OsString]) -> Option<Failure> {
     };
     let file = if more { "" } else { ", and no such file" };
     Some(Failure::usage(format!("there is no verb `{typed}`{file}: {hint}")))
-}
-
-/// Letters to add, leave out, replace, or swap with a neighbour to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Words that long are near no verb.
-    if a.len() > 32 {
-        return usize::MAX;
-    }
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at = |r: &[usize], n: usize| r.get(n).copied().unwrap_or(usize::MAX - 1);
-            let mut least = (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1);
-            least = least.min(at(&row, j) + 1);
-            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
-            if swapped {
-                least = least.min(at(&before, j - 1) + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -91,14 +67,5 @@ mod tests {
         ] {
             assert_eq!(told(fine), None, "{fine:?}");
         }
-    }
-
-    #[test]
-    fn a_distance_counts_letters() {
-        assert_eq!(distance("info", "info"), 0);
-        assert_eq!(distance("inof", "info"), 1);
-        assert_eq!(distance("inf", "info"), 1);
-        assert_eq!(distance("", "map"), 3);
-        assert_eq!(distance("jobs", "job"), 1);
     }
 }

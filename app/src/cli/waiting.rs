@@ -31,11 +31,26 @@ impl Doing {
 /// Does some work, and shows its progress on standard error while it goes on, when that is a terminal. The line is
 /// gone when the work is over. SIGINT and SIGTERM cancel it: what it then could not do is told as stopped.
 pub fn show<T>(what: &'static str, work: impl FnOnce(&Progress, &Doing) -> Result<T, Failure>) -> Result<T, Failure> {
+    go(what, true, work)
+}
+
+/// The same for work that prints what it finds as it goes: on a terminal that already shows how far it is.
+pub fn printing<T>(
+    what: &'static str,
+    work: impl FnOnce(&Progress, &Doing) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    go(what, !std::io::stdout().is_terminal(), work)
+}
+
+fn go<T>(
+    what: &'static str,
+    show: bool,
+    work: impl FnOnce(&Progress, &Doing) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let progress = Progress::new();
     let _going = stop::during(&progress);
     let doing = Doing(Arc::new(Mutex::new(what)));
-    let shown = std::io::stderr()
-        .is_terminal()
+    let shown = (show && std::io::stderr().is_terminal())
         .then(|| spawn(&progress, &doing))
         .flatten();
     let result = work(&progress, &doing).map_err(|e| stop::asked().map_or(e, Failure::stopped));

@@ -1,6 +1,7 @@
 //! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
 
 mod files;
+mod filter;
 mod hardware;
 mod machine;
 mod messages;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     files::add(&mut add);
+    filter::add(&mut add);
     hardware::add(&mut add);
     machine::add(&mut add);
     messages::add(&mut add);

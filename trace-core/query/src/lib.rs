@@ -4,6 +4,7 @@
 //! engine. What is here is group-by, statistics and export.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod between;
 mod export;
 mod lend;
 mod shaders;
@@ -11,9 +12,10 @@ mod statistics;
 mod table;
 mod tables;
 
+pub use between::{Between, Ends, Times, between};
 pub use export::{Exported, Format, export};
-pub use statistics::{By, Gaps, Usage, usage};
-pub use table::{QueryError, accesses, register_statistics};
+pub use statistics::{Bin, By, Count, Gaps, Usage, usage};
+pub use table::{QueryError, accesses, accesses_among, register_statistics};
 pub use tables::{Table, TableError};
 
 pub use polars::prelude::{DataFrame, LazyFrame};

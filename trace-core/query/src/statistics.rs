@@ -1,9 +1,10 @@
 //! How registers, blocks, threads and jobs are used, in figures.
 
-use crate::table::{QueryError, accesses};
+use crate::table::{QueryError, accesses, accesses_among};
 use polars::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use trace_core::Recording;
+use trace_core::filter::Selection;
 use trace_core::registers::RecordedRegisters;
 use trace_core::timeline::Timeline;
 
@@ -40,9 +41,27 @@ pub struct Usage {
     pub last_event: u64,
     /// Different values.
     pub values: u64,
+    /// Accesses a second, from the first one to the last one; `None` where they have no time between them.
+    pub rate: Option<f64>,
     /// Times between one access and the next, where there are two or more.
     pub gaps: Option<Gaps>,
+    /// Values in rising bins; empty where they were not asked for.
+    pub histogram: Vec<Bin>,
 }
+
+/// How many accesses had a value of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// Smallest value.
+    pub from: u64,
+    /// Largest value, included.
+    pub to: u64,
+    /// Accesses.
+    pub count: u64,
+}
+
+/// Most different values that have a bin each; more share bins from one power of two to the next.
+const SINGLE: usize = 16;
 
 /// Times between neighbours of a group, ns; below 0 where the clock ran backwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,12 +79,24 @@ pub struct Gaps {
 /// Stands for what no map knows, and for what is before any job.
 const NONE: u64 = u64::MAX;
 
+/// What accesses are counted, and how closely.
+#[derive(Clone, Copy, Debug)]
+pub struct Count<'a> {
+    /// By what.
+    pub by: By,
+    /// Only accesses among these events; `None`: all.
+    pub among: Option<&'a Selection>,
+    /// Whether values are told as a histogram.
+    pub histogram: bool,
+}
+
 /// Counts the accesses of a recording. Registers come by space and offset, threads and jobs by number, blocks by name;
 /// what has no name comes last.
 ///
 /// # Errors
 /// When polars refuses.
-pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<Usage>, QueryError> {
+pub fn usage(recording: &Recording, timeline: &Timeline, count: Count<'_>) -> Result<Vec<Usage>, QueryError> {
+    let by = count.by;
     let device = RecordedRegisters::new(recording);
     let mut blocks: Vec<&str> =
         device.map_or_else(Vec::new, |d| d.map().registers().map(|r| r.block.as_str()).collect());
@@ -78,7 +109,10 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
         blocks.binary_search(&name).ok()
     };
     let submits: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
-    let table = accesses(recording)?;
+    let table = match count.among {
+        Some(events) => accesses_among(recording, events)?,
+        None => accesses(recording)?,
+    };
     let (events, times) = (table.column("event")?.u64()?, table.column("time_ns")?.u64()?);
     let (spaces, offsets) = (table.column("space")?.u32()?, table.column("offset")?.u32()?);
     let threads = table.column("thread")?.u32()?;
@@ -113,6 +147,11 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
     let mut table = table;
     table.with_column(Column::new("key".into(), keys))?;
     table.with_column(Column::new("gap".into(), gaps))?;
+    let mut bins = if count.histogram {
+        histograms(&table)?
+    } else {
+        BTreeMap::new()
+    };
     let out = table
         .lazy()
         .group_by([col("key")])
@@ -124,6 +163,8 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
             col("write").sum().cast(DataType::UInt64).alias("writes"),
             col("event").min().alias("first_event"),
             col("event").max().alias("last_event"),
+            col("time_ns").first().alias("first_ns"),
+            col("time_ns").last().alias("last_ns"),
             col("value").n_unique().cast(DataType::UInt64).alias("values"),
             col("gap").min().alias("gap_min"),
             col("gap").median().alias("gap_median"),
@@ -158,19 +199,63 @@ pub fn usage(recording: &Recording, timeline: &Timeline, by: By) -> Result<Vec<U
                 max: max.get(row)?,
             })
         };
+        let accesses = number("accesses", row)?;
+        let ns = number("last_ns", row)?.saturating_sub(number("first_ns", row)?);
         all.push(Usage {
             name,
             first_at,
-            accesses: number("accesses", row)?,
+            accesses,
             reads: number("reads", row)?,
             writes: number("writes", row)?,
             first_event: number("first_event", row)?,
             last_event: number("last_event", row)?,
             values: number("values", row)?,
+            rate: (ns > 0 && accesses > 1).then(|| (accesses - 1) as f64 * 1e9 / ns as f64),
             gaps: gaps(),
+            histogram: bins.remove(&key).unwrap_or_default(),
         });
     }
     Ok(all)
+}
+
+/// The bins of each group's values.
+fn histograms(table: &DataFrame) -> Result<BTreeMap<u64, Vec<Bin>>, QueryError> {
+    let counted = table
+        .clone()
+        .lazy()
+        .group_by([col("key"), col("value")])
+        .agg([col("event").count().cast(DataType::UInt64).alias("count")])
+        .sort(["key", "value"], SortMultipleOptions::default())
+        .collect()?;
+    let (keys, values) = (counted.column("key")?.u64()?, counted.column("value")?.u64()?);
+    let counts = counted.column("count")?.u64()?;
+    let mut groups: BTreeMap<u64, Vec<Bin>> = BTreeMap::new();
+    for ((key, value), count) in keys.iter().zip(values.iter()).zip(counts.iter()) {
+        let (Some(key), Some(from), Some(count)) = (key, value, count) else {
+            continue;
+        };
+        groups.entry(key).or_default().push(Bin { from, to: from, count });
+    }
+    for bins in groups.values_mut().filter(|b| b.len() > SINGLE) {
+        let mut wide: Vec<Bin> = Vec::new();
+        for b in bins.drain(..) {
+            // From a power of two to below the next; 0 by itself.
+            let (from, to) = match b.from.checked_ilog2() {
+                None => (0, 0),
+                Some(n) => (1 << n, (1u64 << n) | ((1u64 << n) - 1)),
+            };
+            match wide.last_mut().filter(|w| w.from == from) {
+                Some(w) => w.count += b.count,
+                None => wide.push(Bin {
+                    from,
+                    to,
+                    count: b.count,
+                }),
+            }
+        }
+        *bins = wide;
+    }
+    Ok(groups)
 }
 
 #[cfg(test)]
@@ -196,7 +281,12 @@ mod tests {
             ..Recording::default()
         };
         recording.facts.identity.gpu_id = 0x6000_0000;
-        let of = |by| usage(&recording, &Timeline::default(), by).unwrap();
+        let count = |by| Count {
+            by,
+            among: None,
+            histogram: false,
+        };
+        let of = |by| usage(&recording, &Timeline::default(), count(by)).unwrap();
         let registers = of(By::Register);
         assert_eq!(registers.len(), 2);
         let status = &registers[1];
@@ -210,5 +300,42 @@ mod tests {
         let jobs = of(By::Job);
         assert_eq!((jobs.len(), &jobs[0].name, jobs[0].accesses), (1, &None, 4));
         assert_eq!(of(By::Block).iter().map(|b| b.accesses).sum::<u64>(), 4);
+    }
+
+    #[test]
+    fn only_the_events_of_a_selection_are_counted_with_rates_and_values() {
+        let mut b = EventsBuilder::new();
+        b.mark(0, "begin");
+        for n in 0..1000u64 {
+            // Two registers in turn; the first one's values count, the other one's repeat.
+            let (offset, value) = if n % 2 == 0 { (0x2428, n) } else { (0x1860, n % 3) };
+            b.access(n * 1_000_000, 1, access(n % 4 == 0, offset, value));
+        }
+        let recording = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        let among: Selection = (101..=300).collect();
+        let count = |histogram| Count {
+            by: By::Register,
+            among: Some(&among),
+            histogram,
+        };
+        let all = usage(&recording, &Timeline::default(), count(true)).unwrap();
+        assert_eq!(all.iter().map(|u| u.accesses).collect::<Vec<_>>(), [100, 100]);
+        assert_eq!((all[1].first_event, all[1].last_event), (101, 299));
+        // An access every two milliseconds.
+        assert_eq!(all[1].rate, Some(500.0));
+        let bins = |u: &Usage| u.histogram.iter().map(|b| (b.from, b.to, b.count)).collect::<Vec<_>>();
+        assert_eq!(bins(&all[0]), [(0, 0, 33), (1, 1, 33), (2, 2, 34)]);
+        assert_eq!(bins(&all[1]), [(64, 127, 14), (128, 255, 64), (256, 511, 22)]);
+        let plain = usage(&recording, &Timeline::default(), count(false)).unwrap();
+        assert!(plain.iter().all(|u| u.histogram.is_empty()));
+        let none = Selection::default();
+        let nothing = Count {
+            among: Some(&none),
+            ..count(true)
+        };
+        assert_eq!(usage(&recording, &Timeline::default(), nothing).unwrap(), []);
     }
 }

@@ -3,6 +3,7 @@
 use crate::lend::lend;
 use polars::prelude::*;
 use trace_core::Recording;
+use trace_core::filter::Selection;
 use trace_core::recording::{EventKind, Events};
 use trace_core::registers::RecordedRegisters;
 
@@ -78,6 +79,41 @@ pub fn accesses(recording: &Recording) -> Result<DataFrame, QueryError> {
         offset,
         Column::new("width".into(), width),
         value,
+    ];
+    Ok(DataFrame::new(height, columns)?)
+}
+
+/// The accesses among some events, in the form of [`accesses`]; all columns are made anew.
+///
+/// # Errors
+/// When polars refuses the columns.
+pub fn accesses_among(recording: &Recording, among: &Selection) -> Result<DataFrame, QueryError> {
+    let events = &recording.events;
+    let (mut event, mut time, mut thread) = (Vec::new(), Vec::<u64>::new(), Vec::<u32>::new());
+    let (mut space, mut write) = (Vec::new(), Vec::new());
+    let (mut offset, mut width, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    for e in among.iter() {
+        let Ok(at) = usize::try_from(e) else { break };
+        let Some(a) = events.access(at) else { continue };
+        event.push(e);
+        time.push(events.time.get(at).unwrap_or(0));
+        thread.push(events.thread.get(at).unwrap_or(0));
+        space.push(u32::from(a.space));
+        write.push(a.write);
+        offset.push(a.offset);
+        width.push(u32::from(a.width));
+        value.push(a.value);
+    }
+    let height = event.len();
+    let columns = vec![
+        Column::new("event".into(), event),
+        Column::new("time_ns".into(), time),
+        Column::new("thread".into(), thread),
+        Column::new("space".into(), space),
+        Column::new("write".into(), write),
+        Column::new("offset".into(), offset),
+        Column::new("width".into(), width),
+        Column::new("value".into(), value),
     ];
     Ok(DataFrame::new(height, columns)?)
 }

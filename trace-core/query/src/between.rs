@@ -1,0 +1,181 @@
+//! Times between events of one pattern and those of another.
+
+use crate::table::QueryError;
+use polars::prelude::*;
+use trace_core::Recording;
+use trace_core::filter::Selection;
+
+/// How long it took from events of one pattern to those of another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// Times that began and ended.
+    pub count: u64,
+    /// Beginnings while one was open: the time is measured from the first of them.
+    pub repeated: u64,
+    /// Ends without a beginning.
+    pub strays: u64,
+    /// The beginning that never ended.
+    pub open: Option<u64>,
+    /// What the times are; `None` without any.
+    pub times: Option<Times>,
+}
+
+/// Figures of some times, ns; below 0 where the clock ran backwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Shortest.
+    pub min: i64,
+    /// Half of them are shorter.
+    pub median: f64,
+    /// Mean.
+    pub mean: f64,
+    /// 99 in a hundred are not longer.
+    pub p99: f64,
+    /// Longest.
+    pub max: i64,
+    /// The first of the shortest.
+    pub shortest: Ends,
+    /// The first of the longest.
+    pub longest: Ends,
+}
+
+/// The events that a time lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends.
+    pub to: u64,
+}
+
+/// Measures from each event of `from` to the first event of `to` behind it. A beginning while one is open does not
+/// begin anew; an event that is of both ends one time and begins the next.
+///
+/// # Errors
+/// When polars refuses.
+pub fn between(recording: &Recording, from: &Selection, to: &Selection) -> Result<Between, QueryError> {
+    let mut out = Between {
+        count: 0,
+        repeated: 0,
+        strays: 0,
+        open: None,
+        times: None,
+    };
+    let mut spans: Vec<Ends> = Vec::new();
+    let (mut begins, mut ends) = (from.iter().peekable(), to.iter().peekable());
+    loop {
+        let event = match (begins.peek(), ends.peek()) {
+            (Some(a), Some(b)) => *a.min(b),
+            (Some(e), None) | (None, Some(e)) => *e,
+            (None, None) => break,
+        };
+        if ends.next_if_eq(&event).is_some() {
+            match out.open.take() {
+                Some(from) => spans.push(Ends { from, to: event }),
+                None => out.strays += 1,
+            }
+        }
+        if begins.next_if_eq(&event).is_some() {
+            match out.open {
+                Some(_) => out.repeated += 1,
+                None => out.open = Some(event),
+            }
+        }
+    }
+    let time = |event: u64| {
+        usize::try_from(event)
+            .ok()
+            .and_then(|e| recording.events.time.get(e))
+            .unwrap_or(0)
+    };
+    let ns: Vec<i64> = spans
+        .iter()
+        .map(|s| {
+            let signed = i128::from(time(s.to)) - i128::from(time(s.from));
+            i64::try_from(signed).unwrap_or(if signed < 0 { i64::MIN } else { i64::MAX })
+        })
+        .collect();
+    out.count = ns.len() as u64;
+    let shortest = (0..ns.len()).min_by_key(|n| ns.get(*n)).and_then(|n| spans.get(n));
+    // Of several that are as long the last is the largest: the order is turned for the first.
+    let longest = (0..ns.len())
+        .rev()
+        .max_by_key(|n| ns.get(*n))
+        .and_then(|n| spans.get(n));
+    let (Some(shortest), Some(longest)) = (shortest.copied(), longest.copied()) else {
+        return Ok(out);
+    };
+    let table = DataFrame::new(ns.len(), vec![Column::new("ns".into(), ns)])?
+        .lazy()
+        .select([
+            col("ns").min().alias("min"),
+            col("ns").max().alias("max"),
+            col("ns").median().cast(DataType::Float64).alias("median"),
+            col("ns").mean().cast(DataType::Float64).alias("mean"),
+            col("ns")
+                .quantile(lit(0.99), QuantileMethod::Nearest)
+                .cast(DataType::Float64)
+                .alias("p99"),
+        ])
+        .collect()?;
+    let whole = |name: &str| Ok::<_, QueryError>(table.column(name)?.i64()?.get(0).unwrap_or(0));
+    let real = |name: &str| Ok::<_, QueryError>(table.column(name)?.f64()?.get(0).unwrap_or(0.0));
+    out.times = Some(Times {
+        min: whole("min")?,
+        median: real("median")?,
+        mean: real("mean")?,
+        p99: real("p99")?,
+        max: whole("max")?,
+        shortest,
+        longest,
+    });
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::EventsBuilder;
+
+    fn recording(times: &[u64]) -> Recording {
+        let mut b = EventsBuilder::new();
+        for t in times {
+            b.mark(*t, "x");
+        }
+        Recording {
+            events: b.finish(),
+            ..Recording::default()
+        }
+    }
+
+    fn of(times: &[u64], from: &[u64], to: &[u64]) -> Between {
+        let select = |all: &[u64]| all.iter().copied().collect::<Selection>();
+        between(&recording(times), &select(from), &select(to)).unwrap()
+    }
+
+    #[test]
+    fn a_time_begins_with_the_first_beginning_and_ends_with_the_next_end() {
+        let b = of(&[0, 10, 15, 40, 50, 60, 61], &[1, 2, 4, 6], &[0, 3, 5]);
+        assert_eq!((b.count, b.repeated, b.strays, b.open), (2, 1, 1, Some(6)));
+        let t = b.times.unwrap();
+        assert_eq!((t.min, t.max, t.mean, t.median, t.p99), (10, 30, 20.0, 20.0, 30.0));
+        assert_eq!(
+            (t.shortest, t.longest),
+            (Ends { from: 4, to: 5 }, Ends { from: 1, to: 3 })
+        );
+    }
+
+    #[test]
+    fn the_same_pattern_twice_gives_its_period() {
+        let b = of(&[0, 5, 11, 12], &[0, 1, 2, 3], &[0, 1, 2, 3]);
+        assert_eq!((b.count, b.repeated, b.strays, b.open), (3, 0, 1, Some(3)));
+        assert_eq!(b.times.map(|t| (t.min, t.max)), Some((1, 6)));
+    }
+
+    #[test]
+    fn a_clock_that_runs_backwards_gives_times_below_nothing() {
+        let b = of(&[10, 4], &[0], &[1]);
+        assert_eq!(b.times.map(|t| (t.min, t.max)), Some((-6, -6)));
+        assert_eq!(of(&[1, 2], &[], &[0]).times, None);
+    }
+}
