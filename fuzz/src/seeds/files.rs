@@ -79,7 +79,6 @@ pub fn add(add: Add<'_>) {
         "a-note",
         b"  # what this board does by itself\n\nignore mappings # all\n".to_vec(),
     );
-    add("diff_rules", "no-number", b"tolerance buffer out relative 1e".to_vec());
     add(
         "workspace",
         "least",
