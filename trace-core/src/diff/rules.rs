@@ -329,7 +329,7 @@ impl fmt::Display for Rules {
 impl Rules {
     /// Whether events of a kind are compared.
     pub(super) fn compares(&self, kind: EventKind) -> bool {
-        !self.list.iter().any(|r| *r == Rule::Events(kind))
+        !self.list.contains(&Rule::Events(kind))
     }
 
     /// Whether what page tables map is compared.
