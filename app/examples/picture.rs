@@ -24,5 +24,5 @@ fn main() -> anyhow::Result<()> {
         commands: COMMANDS,
     };
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    screenshot(path.as_ref(), out.as_ref(), &shot, &steps)
+    screenshot(path.as_ref(), None, out.as_ref(), &shot, &steps)
 }

@@ -110,6 +110,14 @@ pub fn command() -> Command {
                 .help("Recording to open in the window: a .kine, or a folder or file that can be imported"),
         )
         .arg(
+            Arg::new("compare")
+                .long("compare")
+                .value_name("OTHER")
+                .requires("file")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Second recording to compare FILE with, side by side"),
+        )
+        .arg(
             Arg::new("screenshot")
                 .long("screenshot")
                 .value_name("OUT.png")
@@ -211,6 +219,15 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             "no such file or folder (expected a recording, or a verb: see --help)",
         ));
     }
+    let compare = matches.get_one::<PathBuf>("compare");
+    if let Some(other) = compare
+        && !other.exists()
+    {
+        return Err(Failure::file(
+            other,
+            "no such file or folder (expected a recording to compare with)",
+        ));
+    }
     let fail = |e: anyhow::Error| match file {
         Some(f) => Failure::file(f, format!("{e:#}")),
         None => Failure::usage(format!("{e:#}")),
@@ -228,7 +245,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
                 theme: theme.unwrap_or_default(),
                 commands: COMMANDS,
             };
-            crate::window::screenshot(file, out, &shot, &[]).map_err(fail)?;
+            crate::window::screenshot(file, compare.map(PathBuf::as_path), out, &shot, &[]).map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(
@@ -239,7 +256,8 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         _ => {
             let board = matches.get_one::<String>("board").cloned();
-            crate::window::run(file.cloned(), Options { theme, board }, COMMANDS).map_err(fail)?;
+            let compare = compare.cloned();
+            crate::window::run(file.cloned(), Options { theme, board, compare }, COMMANDS).map_err(fail)?;
         }
     }
     Ok(Exit::Good)

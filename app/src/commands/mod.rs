@@ -1,6 +1,7 @@
 //! Commands: one table feeds palette, menus, shortcuts and the sheet of keys; what they do lies in a file a menu. The
 //! window is given the table and knows none of them by itself.
 
+mod compare;
 mod edit;
 mod export;
 mod file;

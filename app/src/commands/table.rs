@@ -1,7 +1,7 @@
 //! The table of commands. A new command is a line here.
 
 use super::when::*;
-use super::{edit, export, file, go, help, replay, screen, shader, view};
+use super::{compare, edit, export, file, go, help, replay, screen, shader, view};
 use crate::window::App;
 use crate::window::command::{Command, Menu};
 use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
@@ -26,6 +26,9 @@ table! {
     // id               title                                  menu    keys                 may run when        does
     "open",             "Open file…",                          File,   ctrl(O),             always,             file::open;
     "open-folder",      "Open folder…",                        File,   ctrl_shift(O),       always,             file::open_folder;
+    "compare-with",     "Compare with file…",                  File,   key(C),             has_doc,            compare::with_file;
+    "compare-folder",   "Compare with folder…",                File,   None,                has_doc,            compare::with_folder;
+    "end-compare",      "Put the second recording away",       File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
     "save-kine",        "Save recording as .kine…",            File,   ctrl(S),             has_doc,            file::save_kine;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
@@ -60,6 +63,8 @@ table! {
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
     "next-problem",     "Next problem",                        Go,     key(F8),             has_findings,       go::next_problem;
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
+    "next-difference",  "Next difference",                     Go,     key(F6),            has_comparison,     compare::next;
+    "previous-difference", "Previous difference",              Go,     shift(F6),          has_comparison,     compare::previous;
     "next-pixel-store", "Next store to the pixel",             Go,     key(N),              has_next_store,     screen::next_store;
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
@@ -93,6 +98,7 @@ table! {
     "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
     "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
+    "show-compare",     "Compare",                             Panels, None,                has_doc,            view::show_compare;
     "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;
     "show-log",         "Log",                                 Panels, ctrl(Num9),          has_doc,            view::show_log;
 
@@ -102,6 +108,7 @@ table! {
     "cancel",           "Stop what is running",                Replay, key(Escape),         is_running,         replay::cancel;
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_doc,            replay::toggle_pace;
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
+    "compare-outcome",  "Compare outcome with the recording",  Replay, None,                has_outcome,        compare::outcome;
     "find-boards",      "Look for boards",                     Replay, None,                has_doc,            replay::find_boards;
     "pair",             "Pair with the agent at the address…", Replay, None,                has_address,        replay::pair;
 

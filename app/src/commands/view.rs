@@ -108,6 +108,7 @@ show! {
     show_inputs "inputs"
     show_screen "screen"
     show_replay "replay"
+    show_compare "compare"
     show_problems "problems"
     show_log "log"
 }

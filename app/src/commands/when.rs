@@ -61,6 +61,10 @@ pub fn has_outcome(app: &App) -> bool {
     doc(app).is_some_and(|d| d.replay.outcome.is_some())
 }
 
+pub fn has_comparison(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.comparing.done.is_some())
+}
+
 pub fn has_divergences(app: &App) -> bool {
     doc(app).is_some_and(|d| d.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()))
 }

@@ -75,6 +75,13 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
     Ok(facts)
 }
 
+/// Events that begin a job, rising; none where the device has no register map, or nobody wants them any more.
+#[must_use]
+pub fn submits(recording: &Recording, progress: &Progress) -> Vec<u64> {
+    let found = map_of(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
+    found.map_or_else(Vec::new, |t| t.jobs.iter().map(|j| j.submit_event).collect())
+}
+
 /// Finds out what one stage tells. `facts` holds what those before it told, `source` is where the recording was read
 /// from, where it was.
 ///

@@ -5,6 +5,7 @@ pub mod boards;
 pub mod captured;
 pub mod code;
 pub mod compared;
+pub mod comparison;
 pub mod computed;
 pub mod debug;
 pub mod derive;
@@ -65,6 +66,8 @@ pub struct Document {
     pub jumps: u64,
     /// State of replays.
     pub replay: replay::State,
+    /// The second recording beside it, if there is one.
+    pub comparing: comparison::State,
     /// Replays in which writes were remembered.
     pub writers: writers::Writers,
     /// What is being found out of the recording.
@@ -157,6 +160,7 @@ impl Document {
             notice,
             jumps: 0,
             replay: replay::State::of(recording.facts.identity.gpu_id),
+            comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             finding_out: None,
             path,

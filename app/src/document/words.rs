@@ -1,18 +1,24 @@
 //! Events in words: what an access means, what a job or an address is called.
 
 use super::Document;
+use super::facts::Facts;
 use super::jobs::JobFact;
 use crate::theme::text;
-use trace_core::recording::EventKind;
+use trace_core::recording::{EventKind, Recording};
 use trace_core::registers::Role;
 
 /// What an access or another event means, in a few words; empty when the value says it all.
 #[must_use]
 pub fn means(doc: &Document, event: u64) -> String {
+    means_of(&doc.recording, &doc.facts, event)
+}
+
+/// The same of a recording that is not the open one.
+fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
     let Ok(at) = usize::try_from(event) else {
         return String::new();
     };
-    let events = &doc.recording.events;
+    let events = &recording.events;
     match events.kind(at) {
         Some(EventKind::Interrupt) => {
             return events
@@ -41,16 +47,15 @@ pub fn means(doc: &Document, event: u64) -> String {
     let Some(a) = events.access(at) else {
         return String::new();
     };
-    let Some((device, r)) = doc.facts.device.and_then(|d| Some((d, d.touched(&a)?))) else {
+    let Some((device, r)) = facts.device.and_then(|d| Some((d, d.touched(&a)?))) else {
         return String::new();
     };
-    if let Some(j) = doc.facts.job_submitted_at(event) {
+    if let Some(j) = facts.job_submitted_at(event) {
         return format!("start job {}", j.index);
     }
     if a.write {
-        let next = doc.facts.jobs.partition_point(|j| j.submit <= event);
-        let soon = doc
-            .facts
+        let next = facts.jobs.partition_point(|j| j.submit <= event);
+        let soon = facts
             .jobs
             .get(next)
             .filter(|j| j.submit - event < 16 && Some(j.slot) == r.index);
@@ -66,11 +71,15 @@ pub fn means(doc: &Document, event: u64) -> String {
 /// Where an access without a value goes: `bar0+0x1000`.
 #[must_use]
 pub fn undecoded_place(doc: &Document, at: usize) -> String {
-    let events = &doc.recording.events;
+    undecoded_in(&doc.recording, at)
+}
+
+fn undecoded_in(recording: &Recording, at: usize) -> String {
+    let events = &recording.events;
     let space = events
         .space
         .get(at)
-        .and_then(|s| doc.recording.facts.spaces.get(usize::from(s)));
+        .and_then(|s| recording.facts.spaces.get(usize::from(s)));
     let offset = events.undecoded(at).map_or(0, |u| u.offset);
     format!("{}+{offset:#x}", space.map_or("", |s| s.name.as_str()))
 }
@@ -78,25 +87,31 @@ pub fn undecoded_place(doc: &Document, at: usize) -> String {
 /// An event on one line.
 #[must_use]
 pub fn line(doc: &Document, event: u64) -> String {
+    line_of(&doc.recording, &doc.facts, event)
+}
+
+/// An event of a recording that need not be the open one on one line.
+#[must_use]
+pub fn line_of(recording: &Recording, facts: &Facts, event: u64) -> String {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
-    let what = match doc.recording.events.access(at) {
+    let what = match recording.events.access(at) {
         Some(a) => format!(
             "{} {} {}",
             if a.write { "write" } else { "read" },
-            doc.facts.access_name(&doc.recording, &a),
+            facts.access_name(recording, &a),
             text::hex(a.value, a.width)
         ),
-        None => match doc.recording.events.kind(at) {
+        None => match recording.events.kind(at) {
             Some(EventKind::Interrupt) => "interrupt".into(),
             Some(EventKind::Mark) => "note of the recorder".into(),
             Some(EventKind::Submit) => "submit".into(),
             Some(EventKind::HostWrite) => "write of the CPU to memory".into(),
-            Some(EventKind::Undecoded) => undecoded_place(doc, at),
+            Some(EventKind::Undecoded) => undecoded_in(recording, at),
             Some(EventKind::DmaMap) => "memory for the device".into(),
             _ => "event of an unknown kind".into(),
         },
     };
-    let means = means(doc, event);
+    let means = means_of(recording, facts, event);
     if means.is_empty() {
         what
     } else {

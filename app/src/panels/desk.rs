@@ -5,6 +5,7 @@
 
 use super::views::Views;
 use crate::document::Document;
+use crate::document::comparison::With;
 use crate::document::debug::Told;
 use crate::theme::palette;
 use device_mali::debug::Writer;
@@ -37,6 +38,8 @@ pub enum Ask {
     Command(&'static str),
     /// A recording to be opened.
     Open(PathBuf),
+    /// The open recording to be compared with another.
+    Compare(With),
     /// Work apart from the interface thread.
     Work {
         /// What it is, for the person.

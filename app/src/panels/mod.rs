@@ -1,5 +1,6 @@
 //! The panels, one file each, registered in one table.
 
+pub mod compare;
 pub mod desk;
 pub mod events;
 pub mod inputs;
@@ -76,6 +77,11 @@ pub static PANELS: &[Panel] = &[
         id: "screen",
         title: "Screen",
         ui: |d, ui| screen::ui(d.doc, &mut d.views.screen, d.asks, ui),
+    },
+    Panel {
+        id: "compare",
+        title: "Compare",
+        ui: |d, ui| compare::ui(d.doc, &mut d.views.compare, d.asks, ui),
     },
     Panel {
         id: "replay",

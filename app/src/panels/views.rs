@@ -1,5 +1,6 @@
 //! What each panel shows of the open document: kept beside it, not in it.
 
+use super::compare::view as compare;
 use super::events::view as events;
 use super::inputs::view as inputs;
 use super::jobs::view as jobs;
@@ -23,6 +24,8 @@ pub struct Views {
     pub memory: memory::View,
     /// Of the Page tables panel.
     pub tables: page_tables::View,
+    /// Of the Compare panel.
+    pub compare: compare::View,
     /// Of the Jobs panel.
     pub jobs: jobs::View,
     /// Of the Shader panel.

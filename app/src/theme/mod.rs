@@ -64,6 +64,10 @@ pub struct Palette {
     pub poll: Color32,
     /// An error, a divergence, a difference.
     pub error: Color32,
+    /// What the first of two recordings has alone.
+    pub only_a: Color32,
+    /// What the second has alone.
+    pub only_b: Color32,
     /// A warning.
     pub warning: Color32,
     /// Edited by the person.
@@ -89,6 +93,8 @@ struct PaletteFile {
     job: String,
     poll: String,
     error: String,
+    only_a: String,
+    only_b: String,
     warning: String,
     edited: String,
 }
@@ -120,6 +126,8 @@ impl Palette {
             job: colour("job", &file.job)?,
             poll: colour("poll", &file.poll)?,
             error: colour("error", &file.error)?,
+            only_a: colour("only_a", &file.only_a)?,
+            only_b: colour("only_b", &file.only_b)?,
             warning: colour("warning", &file.warning)?,
             edited: colour("edited", &file.edited)?,
         })
@@ -148,6 +156,8 @@ impl Palette {
             job: Color32::GREEN,
             poll: Color32::GRAY,
             error: Color32::RED,
+            only_a: Color32::ORANGE,
+            only_b: Color32::BLUE,
             warning: Color32::YELLOW,
             edited: Color32::PURPLE,
         }
@@ -352,6 +362,8 @@ mod tests {
             ("interrupt", p.interrupt),
             ("job", p.job),
             ("error", p.error),
+            ("only in the first", p.only_a),
+            ("only in the second", p.only_b),
             ("warning", p.warning),
             ("edited", p.edited),
         ];
@@ -431,6 +443,8 @@ mod tests {
                     (p.write, p.interrupt),
                     (p.job, p.interrupt),
                     (p.edited, p.write),
+                    (p.only_a, p.only_b),
+                    (p.error, p.only_b),
                 ] {
                     let (x, y) = (see(a, kind), see(b, kind));
                     let d: f32 = x.iter().zip(y).map(|(u, v)| (u - v) * (u - v)).sum::<f32>().sqrt();

@@ -82,6 +82,10 @@ pub struct App {
     pub question: Option<Question>,
     /// Settings of the person.
     pub settings: Settings,
+    /// A file that was let go over the open recording: the person says what it is for.
+    pub brought: Option<PathBuf>,
+    /// What the recording that is being opened will be compared with.
+    pub(super) compare_next: Option<PathBuf>,
     pub(super) board: Option<String>,
     pub(super) keeper: Keeper,
     /// Where the edits were kept when it was looked last.
@@ -126,6 +130,8 @@ impl App {
             confirm: None,
             question: None,
             settings,
+            brought: None,
+            compare_next: None,
             board: setup.board,
             keeper: Keeper::default(),
             keeping: Keeping::Beside,

@@ -167,7 +167,9 @@ impl App {
             for running in [&d.replay.running, &d.finding_out].into_iter().flatten() {
                 running.cancel();
             }
+            d.comparing.clear();
             d.close();
         }
+        self.brought = None;
     }
 }

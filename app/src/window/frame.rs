@@ -6,13 +6,14 @@ use super::leaving::Leave;
 use super::shortcut::key;
 use super::tasks::{Done, Ended};
 use super::{contents, palette, shell, typed};
+use crate::document::comparison::With;
 use crate::panels;
 use crate::panels::desk::Ask;
 use crate::theme::{field, text};
 use egui::{Context, Key, Ui};
 
 impl App {
-    /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`.
+    /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`, `with=OTHER`, `compare=SECTION`.
     ///
     /// # Errors
     /// When there is no such command or it may not run now.
@@ -20,6 +21,11 @@ impl App {
         let done = match (step.split_once('='), self.desk()) {
             (Some(("filter", filter)), Some(desk)) => {
                 filter.clone_into(&mut desk.views.events.filter);
+                true
+            }
+            (Some(("compare", section)), Some(desk)) => desk.views.compare.choose(section),
+            (Some(("with", path)), Some(_)) => {
+                self.compare(ctx, With::File(path.into()));
                 true
             }
             (Some((what @ ("go" | "job" | "memory"), n)), Some(desk)) => {
@@ -79,6 +85,7 @@ impl App {
                 self.run(ctx, id);
             }
             Ask::Open(path) => self.open(ctx, path),
+            Ask::Compare(with) => self.compare(ctx, with),
             Ask::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
                 let done = work(progress);
                 let at_desk: Done<Self> = Box::new(move |app| {
@@ -96,13 +103,6 @@ impl App {
                     panels::show(&mut desk, &ask);
                 }
             }
-        }
-    }
-
-    fn dropped(&mut self, ctx: &Context) {
-        let file = ctx.input(|i| i.raw.dropped_files.first().map(|f| f.path().to_owned()));
-        if let Some(path) = file {
-            self.open(ctx, path);
         }
     }
 }

@@ -97,6 +97,7 @@ pub fn at_first(screen: bool) -> Dock {
         "shader",
         "inputs",
         "replay",
+        "compare",
         "problems",
         "log",
     ];

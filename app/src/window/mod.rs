@@ -3,6 +3,7 @@
 mod app;
 mod arrange;
 pub mod command;
+mod comparing;
 mod contents;
 pub mod crash;
 mod frame;
@@ -47,6 +48,8 @@ pub struct Options {
     pub theme: Option<ThemeChoice>,
     /// Board to have ready, `software:mali-g71` when `None`.
     pub board: Option<String>,
+    /// A second recording to compare the first one with.
+    pub compare: Option<PathBuf>,
 }
 
 struct Framed(App);
@@ -127,6 +130,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
             commands,
         };
         let mut app = App::new(ctx, setup);
+        app.compare_next.clone_from(&options.compare);
         if let Some(folder) = &crashes {
             app.tell_of_crash(folder);
         }
@@ -155,14 +159,20 @@ pub struct Shot {
     pub commands: &'static [Command<App>],
 }
 
-/// Renders the window with the recording at `path` off-screen, once everything that it shows is there, and writes it
+/// Renders the window with the recording at `path`, compared with the one at `compare` if there is one, off-screen, once everything that it shows is there, and writes it
 /// to `out_png`. Before that `steps` are taken one after another, each to its end: commands of the table, or
 /// `filter=TEXT` sets the Events filter, `go=N` goes to an event, `job=N` to a job, `memory=ADDRESS` to an address.
 ///
 /// # Errors
 /// When the recording does not open, there is no adapter to render with, a step is none, or the picture cannot be
 /// written.
-pub fn screenshot(path: &Path, out_png: &Path, shot: &Shot, steps: &[&str]) -> anyhow::Result<()> {
+pub fn screenshot(
+    path: &Path,
+    compare: Option<&Path>,
+    out_png: &Path,
+    shot: &Shot,
+    steps: &[&str],
+) -> anyhow::Result<()> {
     let ctx = egui::Context::default();
     let mut camera = Camera::new(shot.size, shot.scale)?;
     let setup = Setup {
@@ -173,6 +183,7 @@ pub fn screenshot(path: &Path, out_png: &Path, shot: &Shot, steps: &[&str]) -> a
         commands: shot.commands,
     };
     let mut app = App::new(&ctx, setup);
+    app.compare_next = compare.map(Path::to_owned);
     app.open(&ctx, path.to_owned());
     settle(&ctx, &mut camera, &mut app)?;
     if let Some(e) = app.failed() {

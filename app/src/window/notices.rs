@@ -1,7 +1,9 @@
 //! Strips under the top bar: what went wrong, changes left behind, hints of the first run.
 
 use super::app::App;
-use crate::theme::{Palette, icons, palette, small, strong, text};
+use crate::document::comparison::With;
+use crate::panels::desk::Ask;
+use crate::theme::{Palette, icons, palette, small, strong, text, widgets};
 use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
 
 fn strip(ui: &mut Ui, id: &str, add: impl FnOnce(&mut Ui)) {
@@ -53,7 +55,36 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
             }
         });
     }
+    brought(app, ui);
     hint(app, ui);
+}
+
+/// A file that was let go over the open recording: what is it for?
+fn brought(app: &mut App, ui: &mut Ui) {
+    let (Some(path), Some(doc)) = (app.brought.clone(), &app.doc) else {
+        return;
+    };
+    let p = palette(ui);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let compare = format!("Compare with {}", text::middle(&doc.title, 32));
+    strip(ui, "brought", |ui| {
+        ui.label(RichText::new(text::middle(&name, 48)).font(strong()).color(p.text))
+            .on_hover_text(path.display().to_string());
+        ui.label(RichText::new("was let go here:").color(p.quiet));
+        let open = ui.button("Open it");
+        let beside = ui.button(compare);
+        let leave = ui.button("Neither");
+        if open.clicked() {
+            app.asks.push(Ask::Open(path.clone()));
+        }
+        if beside.clicked() {
+            app.asks.push(Ask::Compare(With::File(path.clone())));
+        }
+        if open.clicked() || beside.clicked() || leave.clicked() {
+            app.brought = None;
+        }
+        widgets::keyboard_in(&[&open, &beside, &leave]);
+    });
 }
 
 /// The hints of the first run, one after another; once read they are gone for good.
@@ -99,10 +130,11 @@ pub(super) fn hovering(app: &App, ctx: &Context) {
         Stroke::new(2.0, p.read),
         egui::StrokeKind::Inside,
     );
-    let words = if held == 1 {
-        "Let go to open it"
-    } else {
-        "Let go to open the first of them"
+    let words = match (held, app.doc.is_some()) {
+        (1, false) => "Let go to open it",
+        (_, false) => "Let go to open the first and compare it with the second",
+        (1, true) => "Let go to open it, or to compare with it",
+        (_, true) => "Let go to open the first of them, or to compare with it",
     };
     egui::Area::new(egui::Id::unique("hovering words"))
         .order(Order::Tooltip)

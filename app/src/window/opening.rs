@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::leaving::Leave;
+use crate::document::comparison::With;
 use crate::document::{Document, derive, source};
 use crate::log::{self, Level};
 use egui::Context;
@@ -41,9 +42,18 @@ impl App {
                 Ok(doc) => {
                     app.take(doc);
                     app.find_out(&again);
+                    if let Some(other) = app.compare_next.take() {
+                        app.compare(&again, With::File(other));
+                    }
                 }
-                Err(e) if e == "cancelled" => app.info(format!("opening {title} was stopped")),
-                Err(e) => app.error(&format!("{title} was not opened"), &e),
+                Err(e) => {
+                    app.compare_next = None;
+                    if e == "cancelled" {
+                        app.info(format!("opening {title} was stopped"));
+                    } else {
+                        app.error(&format!("{title} was not opened"), &e);
+                    }
+                }
             })
         });
     }

@@ -3,6 +3,7 @@
 use super::app::App;
 use super::layout;
 use crate::document::Document;
+use crate::document::comparison::With;
 use crate::document::replay::{self, Trouble, TroubleKind};
 use crate::log::{self, Level};
 use crate::panels::desk::Pairing;
@@ -81,12 +82,13 @@ impl App {
         doc.replay.begin();
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
+        let again = ctx.clone();
         let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {
             let played = replay::play(&order, progress);
             Box::new(move |app| {
                 let what = format!("replay on {board}");
                 match played {
-                    Ok(p) => app.played(&of, &board, &what, command, p),
+                    Ok(p) => app.played(&again, &of, (&board, &what), command, p),
                     Err(e) => app.missed(&of, &board, &what, e),
                 }
             })
@@ -157,7 +159,14 @@ impl App {
         }
     }
 
-    fn played(&mut self, of: &Arc<Recording>, board: &str, what: &str, command: &'static str, played: replay::Played) {
+    fn played(
+        &mut self,
+        ctx: &Context,
+        of: &Arc<Recording>,
+        (board, what): (&str, &str),
+        command: &'static str,
+        played: replay::Played,
+    ) {
         let Some(doc) = self.still(of) else {
             log::push(
                 Level::Info,
@@ -181,12 +190,17 @@ impl App {
                 doc.replay.missed = None;
                 doc.replay.silent = None;
                 let good = outcome.verdict == Verdict::Match && outcome.computed;
-                doc.replay.outcome = Some(outcome);
+                doc.replay.outcome = Some(Arc::clone(&outcome));
                 doc.replay.compared = compared;
                 doc.jumps += 1;
                 doc.go_to_what_went_wrong();
+                let parted = outcome.verdict == Verdict::Diverged;
                 if !good {
                     self.turn_from_inputs();
+                }
+                if parted {
+                    // Where it parted from its original is shown beside it.
+                    self.compare(ctx, With::Outcome(outcome));
                 }
             }
             // The board is not what the person was asked about: they are asked again, and the board waits.

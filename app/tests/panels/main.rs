@@ -6,6 +6,7 @@ mod beside_inputs;
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;
+mod compare;
 mod digits;
 mod hands;
 mod inputs;

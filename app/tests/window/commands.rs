@@ -104,6 +104,13 @@ fn replayed(w: &mut Window) {
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
 }
 
+/// The open recording beside one of which two reads differ.
+fn beside(w: &mut Window) {
+    let (path, _) = diverging(w.folder.path(), 2);
+    w.will_choose(&path);
+    ran(w, "compare-with");
+}
+
 fn offer(w: &mut Window) {
     w.edit();
     w.dies();
@@ -138,6 +145,42 @@ fn saves_screen(w: &mut Window, id: &str) {
 const CHECKS: &[(&str, Check)] = &[
     ("open", opens),
     ("open-folder", opens),
+    ("compare-with", |w, id| {
+        let (path, _) = diverging(w.folder.path(), 2);
+        w.will_choose(&path);
+        ran(w, id);
+        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
+    }),
+    ("compare-folder", |w, id| {
+        w.will_choose(&crate::common::samples().join("digits"));
+        ran(w, id);
+        let c = &w.doc().comparing;
+        assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is told");
+    }),
+    ("end-compare", |w, id| {
+        beside(w);
+        ran(w, id);
+        assert!(w.doc().comparing.done.is_none() && !w.run(id));
+    }),
+    ("next-difference", |w, id| {
+        assert!(!w.run(id), "nothing was compared");
+        beside(w);
+        w.doc().go(0);
+        moves(w, id);
+        assert!(w.shows("compare"));
+    }),
+    ("previous-difference", |w, id| {
+        beside(w);
+        w.run("last-event");
+        moves(w, id);
+    }),
+    ("compare-outcome", |w, id| {
+        replayed(w);
+        assert!(w.doc().comparing.done.is_none());
+        ran(w, id);
+        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
+    }),
+    ("show-compare", shows_panel),
     ("open-sample", |w, id| {
         w.run("close");
         ran(w, id);

@@ -1,0 +1,84 @@
+//! What an event is on each side of a comparison, and its value field by field.
+
+use super::Comparison;
+use crate::document::facts::Facts;
+use crate::document::{Document, words};
+use trace_core::recording::{Access, Recording};
+use trace_core::registers::Register;
+
+/// A field on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPair {
+    /// Its name; `value` of the whole.
+    pub name: String,
+    /// What it means in the first, empty where it has none.
+    pub a: String,
+    /// In the second.
+    pub b: String,
+}
+
+impl FieldPair {
+    /// Whether both sides differ.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.a != self.b
+    }
+}
+
+/// An event of one side on a line: what it accesses, and the value.
+#[must_use]
+pub fn line(recording: &Recording, facts: &Facts, event: u64) -> (String, String) {
+    let at = usize::try_from(event).unwrap_or(usize::MAX);
+    match recording.events.access(at) {
+        Some(a) => {
+            let verb = if a.write { "W" } else { "R" };
+            let name = facts.access_name(recording, &a);
+            (format!("{verb} {name}"), crate::theme::text::hex(a.value, a.width))
+        }
+        None => {
+            let words = words::line_of(recording, facts, event);
+            match words.split_once(" · ") {
+                Some((what, means)) => (what.to_owned(), means.to_owned()),
+                None => (words, String::new()),
+            }
+        }
+    }
+}
+
+/// The value of a step field by field on both sides; the whole value where no field is known.
+#[must_use]
+pub fn pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<FieldPair> {
+    let access = |r: &Recording, e: Option<u64>| -> Option<Access> { r.events.access(usize::try_from(e?).ok()?) };
+    let x = access(&doc.recording, a);
+    let y = access(&c.other.recording, b);
+    let text = |a: Option<Access>| a.map_or_else(String::new, |a| crate::theme::text::hex(a.value, a.width));
+    let mut out = vec![FieldPair {
+        name: "value".into(),
+        a: text(x),
+        b: text(y),
+    }];
+    let register = |facts: &Facts, a: Option<Access>| -> Option<&'static Register> { facts.device?.touched(&a?) };
+    let (rx, ry) = (register(&doc.facts, x), register(&c.other.facts, y));
+    let whole = |r: &Register, a: &Access| a.offset == r.offset && a.width == r.width;
+    let decoded = |r: Option<&'static Register>, a: Option<Access>| {
+        let (r, a) = (r?, a?);
+        whole(r, &a).then(|| r.layout.decode(a.value))
+    };
+    let (dx, dy) = (decoded(rx, x), decoded(ry, y));
+    let Some(lead) = dx.as_ref().or(dy.as_ref()) else {
+        return out;
+    };
+    for f in &lead.fields {
+        let name = f.field.name.as_str();
+        let of = |d: &Option<trace_core::registers::Decoded<'_>>| {
+            let found = d.as_ref().and_then(|d| d.fields.iter().find(|v| v.field.name == name));
+            found.map(|v| v.text.clone()).unwrap_or_default()
+        };
+        out.push(FieldPair {
+            name: name.to_owned(),
+            a: of(&dx),
+            b: of(&dy),
+        });
+    }
+    out
+}

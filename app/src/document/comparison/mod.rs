@@ -1,0 +1,258 @@
+//! The second recording beside the open one: where they differ, how their events go together, and where in that a
+//! person stands.
+
+pub mod fields;
+pub mod steps;
+
+pub use steps::{Cell, Row, Step, Steps, Sums};
+
+use super::facts::{Facts, Stage};
+use super::{Document, derive, source};
+use replay_engine::run::Outcome;
+use std::path::PathBuf;
+use std::sync::Arc;
+use trace_core::container;
+use trace_core::diff::{self, Diff, Rules, Which};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// What the open recording is compared with.
+#[derive(Clone)]
+pub enum With {
+    /// A file or folder.
+    File(PathBuf),
+    /// What a replay of it did.
+    Outcome(Arc<Outcome>),
+}
+
+impl With {
+    /// Its name for the person.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => path
+                .file_name()
+                .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned()),
+            Self::Outcome(_) => "outcome of the replay".to_owned(),
+        }
+    }
+}
+
+/// The second recording.
+pub struct Other {
+    /// Its name for the person.
+    pub name: String,
+    /// What it is.
+    pub with: With,
+    /// The recording.
+    pub recording: Arc<Recording>,
+    /// What is known of it: names, times, jobs.
+    pub facts: Arc<Facts>,
+}
+
+/// Two recordings that were compared.
+pub struct Comparison {
+    /// The second one.
+    pub other: Other,
+    /// Where they differ.
+    pub diff: Diff,
+    /// How their events go together.
+    pub steps: Steps,
+    /// What a person should know before they trust it, in words; empty: nothing.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCompared {
+    /// Nobody wants it any more.
+    Stopped,
+    /// The second recording cannot be read, in words.
+    Unread(String),
+}
+
+impl From<trace_core::progress::Cancelled> for NotCompared {
+    fn from(_: trace_core::progress::Cancelled) -> Self {
+        Self::Stopped
+    }
+}
+
+/// Reads the second recording and compares it with the first. Takes time: to be done apart from the interface thread.
+///
+/// # Errors
+/// When the second one cannot be read, or nobody wants the comparison any more.
+pub fn compare(first: &Recording, with: With, progress: &Progress) -> Result<Comparison, NotCompared> {
+    let told = |e: String| match progress.check() {
+        Ok(()) => NotCompared::Unread(e),
+        Err(_) => NotCompared::Stopped,
+    };
+    let (recording, kept) = match &with {
+        With::File(path) => {
+            let opened = source::open(path, progress).map_err(|e| told(e.to_string()))?;
+            (opened.recording, (opened.pyramid, opened.timeline))
+        }
+        With::Outcome(outcome) => {
+            let read = container::from_bytes(outcome.recording.clone()).map_err(|e| told(e.to_string()))?;
+            (read, (None, None))
+        }
+    };
+    let mut facts = derive::first(&recording, kept, progress)?;
+    if !facts.knows(Stage::Timeline) {
+        let part = derive::find_out(Stage::Timeline, &recording, None, &facts, progress)?;
+        facts.take(part);
+    }
+    let (found, aligned) = diff::compare(first, &recording, &Rules::default(), progress)?;
+    let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
+    let (a, b) = (submits(first), facts.jobs.iter().map(|j| j.submit).collect::<Vec<_>>());
+    let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
+    let other = Other {
+        name: with.name(),
+        with,
+        recording: Arc::new(recording),
+        facts: Arc::new(facts),
+    };
+    Ok(Comparison {
+        warnings: warnings(first, &other.recording),
+        other,
+        diff: found,
+        steps,
+    })
+}
+
+/// What stands in the way of a comparison that means much.
+fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
+    let mut out = Vec::new();
+    let name = trace_core::registers::recorded_name;
+    let (x, y) = (a.facts.identity.gpu_id, b.facts.identity.gpu_id);
+    let map = super::lookup::map_of(a);
+    let same = x == y || map.is_some_and(|m| m.same_product(x, y));
+    let maps = map.map(|m| m.name()) == super::lookup::map_of(b).map(|m| m.name());
+    if !same || !maps {
+        out.push(format!(
+            "They are of different devices: {} and {}. What differs may be the device and not the driver.",
+            name(a),
+            name(b)
+        ));
+    }
+    if a.events.is_empty() || b.events.is_empty() {
+        out.push("One of them holds no events: memory and page tables are compared alone.".into());
+    }
+    out
+}
+
+/// State of the comparison of a document.
+#[derive(Default)]
+pub struct State {
+    /// What is being compared: its name and how far it is.
+    pub running: Option<(String, Progress)>,
+    /// Number of the request that was made last: an answer to another one is not taken.
+    pub request: u64,
+    /// What was compared last.
+    pub done: Option<Arc<Comparison>>,
+    /// Number of the comparison that is shown; what was looked up for another one is made again.
+    pub shown: u64,
+    /// Why the last request gave nothing: what was to be compared, and why not.
+    pub failed: Option<(String, String)>,
+    /// Where a step was gone to: the moment there, and the step. Several steps may share a moment.
+    cursor: Option<(u64, u64)>,
+    /// What the last way to a difference was, in words.
+    pub told: String,
+}
+
+impl State {
+    /// Begins a request; the one that was going on is given up. Gives its number.
+    pub fn begin(&mut self, name: String, progress: Progress) -> u64 {
+        if let Some((_, old)) = self.running.replace((name, progress)) {
+            old.cancel();
+        }
+        self.failed = None;
+        self.request += 1;
+        self.request
+    }
+
+    /// Takes up what came of a request. `false`: a newer one has taken its place.
+    pub fn end(&mut self, request: u64, done: Result<Comparison, NotCompared>) -> bool {
+        if self.request != request {
+            return false;
+        }
+        let name = self.running.take().map_or_else(String::new, |r| r.0);
+        match done {
+            Ok(c) => {
+                self.done = Some(Arc::new(c));
+                self.shown += 1;
+                self.cursor = None;
+                self.told.clear();
+            }
+            Err(NotCompared::Stopped) => {}
+            Err(NotCompared::Unread(why)) => self.failed = Some((name, why)),
+        }
+        true
+    }
+
+    /// Puts the second recording away.
+    pub fn clear(&mut self) {
+        if let Some((_, running)) = self.running.take() {
+            running.cancel();
+        }
+        *self = Self {
+            request: self.request + 1,
+            shown: self.shown + 1,
+            ..Self::default()
+        };
+    }
+}
+
+impl Document {
+    /// The step of the comparison at the moment.
+    #[must_use]
+    pub fn step(&self) -> Option<u64> {
+        let c = self.comparing.done.as_ref()?;
+        let moment = self.moment();
+        match self.comparing.cursor {
+            Some((at, step)) if at == moment => Some(step),
+            _ => Some(c.steps.of(Which::A, moment)).filter(|_| !c.steps.is_empty()),
+        }
+    }
+
+    /// Where the second recording stands at the moment: the event that goes with it, or the one before which it would be.
+    #[must_use]
+    pub fn other_moment(&self) -> Option<u64> {
+        let c = self.comparing.done.as_ref()?;
+        Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
+    }
+
+    /// Goes to a step of the comparison in both recordings.
+    pub fn go_step(&mut self, step: u64) {
+        let Some(at) = self.comparing.done.as_ref().and_then(|c| c.steps.at(step)) else {
+            return;
+        };
+        self.go(at.at_a);
+        self.comparing.cursor = Some((self.moment(), step));
+        self.comparing.told.clear();
+    }
+
+    /// Goes to the next difference, or the one before; behind the last one to the first, and says so.
+    pub fn go_difference(&mut self, forward: bool) {
+        let Some(c) = self.comparing.done.clone() else { return };
+        let n = c.steps.rows();
+        let Some(last) = n.checked_sub(1) else {
+            self.comparing.told = "no event differs".into();
+            return;
+        };
+        let here = self.step().unwrap_or(0);
+        let (row, wrapped) = match (c.steps.neighbour(here, forward), forward) {
+            (Some(row), _) => (row, ""),
+            (None, true) => (0, "from the last on to the first"),
+            (None, false) => (last, "from the first back to the last"),
+        };
+        self.go_row(row);
+        wrapped.clone_into(&mut self.comparing.told);
+    }
+
+    /// Goes to a difference, by its row in the list.
+    pub fn go_row(&mut self, row: u64) {
+        if let Some(r) = self.comparing.done.as_ref().and_then(|c| c.steps.row(row)) {
+            self.go_step(r.step);
+        }
+    }
+}

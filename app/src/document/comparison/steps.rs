@@ -1,0 +1,429 @@
+//! The axis that two recordings share: a position is a step of the alignment, so that what both have stands under each
+//! other and what one has alone leaves a gap in the other.
+//!
+//! What became of events is summed up once, in levels: a part of any length is drawn from about as many sums as it has
+//! pixels.
+
+use std::ops::Range;
+use trace_core::diff::{Aligned, Become, Block, Which};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::{EventKind, Recording};
+
+/// Kinds of [`Become`].
+pub const KINDS: usize = 6;
+/// Steps of a bin of the finest level, as a power of two.
+const FINEST: u32 = 3;
+/// How many bins of a level one of the next holds, as a power of two.
+const COARSER: u32 = 3;
+/// Events after which it is looked whether anybody still wants the work.
+const STEP: usize = 1 << 16;
+
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+const OTHER: u8 = 2;
+/// Bit of what begins a job.
+const SUBMIT: u8 = 4;
+
+/// How many of each there are in a part of the axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Steps by what became of them, in the order of [`Become`].
+    pub became: [u32; KINDS],
+    /// Reads of the first and of the second.
+    pub reads: [u32; 2],
+    /// Writes.
+    pub writes: [u32; 2],
+    /// Begins of jobs.
+    pub jobs: [u32; 2],
+}
+
+impl Sums {
+    /// Steps of which this became.
+    #[must_use]
+    pub fn of(&self, what: Become) -> u32 {
+        self.became.get(what as usize).copied().unwrap_or(0)
+    }
+
+    /// Steps that differ.
+    #[must_use]
+    pub fn differ(&self) -> u32 {
+        self.became.iter().sum::<u32>() - self.of(Become::Equal)
+    }
+
+    /// Events of one side.
+    #[must_use]
+    pub fn events(&self, which: Which) -> u32 {
+        let both = self.of(Become::Equal) + self.of(Become::Changed);
+        both + match which {
+            Which::A => self.of(Become::Deleted) + self.of(Become::MovedFrom),
+            Which::B => self.of(Become::Inserted) + self.of(Become::MovedTo),
+        }
+    }
+
+    fn each(self, other: Self, f: fn(u32, u32) -> u32) -> Self {
+        fn two<const N: usize>(a: [u32; N], b: [u32; N], f: fn(u32, u32) -> u32) -> [u32; N] {
+            std::array::from_fn(|i| f(a[i], b[i]))
+        }
+        Self {
+            became: two(self.became, other.became, f),
+            reads: two(self.reads, other.reads, f),
+            writes: two(self.writes, other.writes, f),
+            jobs: two(self.jobs, other.jobs, f),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_add)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.each(other, u32::wrapping_sub)
+    }
+}
+
+/// A step: events that go together, or an event that one side has alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What became of it.
+    pub what: Become,
+    /// The event of the first; `None` where it has none.
+    pub a: Option<u64>,
+    /// The event of the second.
+    pub b: Option<u64>,
+    /// Where the first stands: its event, or, where it has none, the one before which it would be; its last one behind
+    /// the end.
+    pub at_a: u64,
+    /// Where the second stands, likewise.
+    pub at_b: u64,
+}
+
+/// A row of the list of differences: a step that was changed, or a run of events that one side has alone or elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its first step.
+    pub step: u64,
+    /// How many steps.
+    pub len: u64,
+}
+
+/// A cell of the axis: a pixel, or a step where steps are wider.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// First step.
+    pub from: f64,
+    /// One past the last.
+    pub to: f64,
+    /// What lies there.
+    pub sums: Sums,
+}
+
+/// The axis.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    blocks: Vec<Block>,
+    /// First step of each block, and the number of steps.
+    starts: Vec<u64>,
+    /// Blocks that differ.
+    differing: Vec<u32>,
+    /// First row of each of them, and the number of rows.
+    rows: Vec<u64>,
+    events: [Vec<u32>; 2],
+    /// What each compared event is.
+    kinds: [Vec<u8>; 2],
+    /// For each level, the sums of everything before each of its bins.
+    levels: Vec<Vec<Sums>>,
+}
+
+impl Steps {
+    /// The axis of two recordings that were compared; `submits` are the events that begin jobs, rising.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn new(
+        aligned: &Aligned,
+        recordings: [&Recording; 2],
+        submits: [&[u64]; 2],
+        progress: &Progress,
+    ) -> Result<Self, Cancelled> {
+        let a = (0..).map_while(|i| aligned.event_a(i)).map(|e| e as u32).collect();
+        let b = (0..).map_while(|i| aligned.event_b(i)).map(|e| e as u32).collect();
+        let mut out = Self {
+            blocks: aligned.blocks().to_vec(),
+            events: [a, b],
+            rows: vec![0],
+            starts: vec![0],
+            ..Self::default()
+        };
+        let (mut step, mut row) = (0u64, 0u64);
+        for (i, b) in (0u32..).zip(&out.blocks) {
+            step += u64::from(b.len);
+            out.starts.push(step);
+            if b.what.differs() && b.len > 0 {
+                out.differing.push(i);
+                row += if b.what == Become::Changed { u64::from(b.len) } else { 1 };
+                out.rows.push(row);
+            }
+        }
+        progress.set_total(step.saturating_mul(2));
+        for side in 0..2 {
+            let (mut kinds, mut next) = (Vec::with_capacity(out.events[side].len()), 0);
+            for (n, event) in out.events[side].iter().enumerate() {
+                if n % STEP == 0 {
+                    progress.advance(if n == 0 { 0 } else { STEP as u64 })?;
+                }
+                let at = *event as usize;
+                let mut kind = match recordings[side].events.kind(at) {
+                    Some(EventKind::Read) => READ,
+                    Some(EventKind::Write) => WRITE,
+                    _ => OTHER,
+                };
+                while submits[side].get(next).is_some_and(|s| *s < u64::from(*event)) {
+                    next += 1;
+                }
+                if submits[side].get(next) == Some(&u64::from(*event)) {
+                    kind |= SUBMIT;
+                }
+                kinds.push(kind);
+            }
+            out.kinds[side] = kinds;
+        }
+        out.sum(progress)?;
+        Ok(out)
+    }
+
+    /// Makes the levels.
+    fn sum(&mut self, progress: &Progress) -> Result<(), Cancelled> {
+        let mut finest = vec![Sums::default()];
+        let (mut sum, mut step) = (Sums::default(), 0u64);
+        for (i, b) in self.blocks.iter().enumerate() {
+            for by in 0..b.len {
+                sum = sum.plus(self.one(i, by));
+                step += 1;
+                if step.is_multiple_of(1 << FINEST) {
+                    finest.push(sum);
+                }
+                if step.is_multiple_of(STEP as u64) {
+                    progress.advance(STEP as u64)?;
+                }
+            }
+        }
+        self.levels = vec![finest];
+        while let Some(last) = self.levels.last().filter(|l| l.len() > 1 << (COARSER + 6)) {
+            let next = last.iter().step_by(1 << COARSER).copied().collect();
+            self.levels.push(next);
+        }
+        Ok(())
+    }
+
+    /// What one step of a block adds.
+    fn one(&self, block: usize, by: u32) -> Sums {
+        let mut sum = Sums::default();
+        let Some(b) = self.blocks.get(block) else { return sum };
+        if let Some(n) = sum.became.get_mut(b.what as usize) {
+            *n = 1;
+        }
+        let sides = [(b.a, b.len_a()), (b.b, b.len_b())];
+        for (side, (first, len)) in sides.into_iter().enumerate() {
+            let kind = self.kinds[side].get((first as usize).saturating_add(by as usize));
+            let Some(kind) = kind.filter(|_| len > 0) else { continue };
+            sum.reads[side] = u32::from(kind & 3 == READ);
+            sum.writes[side] = u32::from(kind & 3 == WRITE);
+            sum.jobs[side] = u32::from(kind & SUBMIT != 0);
+        }
+        sum
+    }
+
+    /// Number of steps.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Whether there is nothing that could be compared.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The block that a step is in, and how far into it; the last step for those behind the end.
+    fn block(&self, step: u64) -> Option<(usize, u32)> {
+        let step = step.min(self.len().checked_sub(1)?);
+        let i = self.starts.partition_point(|s| *s <= step).checked_sub(1)?;
+        Some((i, (step - self.starts.get(i)?) as u32))
+    }
+
+    /// A step; the last one for those behind the end. `None`: there is none.
+    #[must_use]
+    pub fn at(&self, step: u64) -> Option<Step> {
+        let (i, by) = self.block(step)?;
+        let b = self.blocks.get(i)?;
+        let stand = |side: usize, first: u32, len: u32| {
+            let events = self.events.get(side)?;
+            let at = (first as usize).saturating_add(if len > 0 { by as usize } else { 0 });
+            let found = events.get(at).or(events.last()).map(|e| u64::from(*e));
+            Some((found.filter(|_| len > 0), found.unwrap_or(0)))
+        };
+        let (a, at_a) = stand(0, b.a, b.len_a())?;
+        let (b_, at_b) = stand(1, b.b, b.len_b())?;
+        Some(Step {
+            what: b.what,
+            a,
+            b: b_,
+            at_a,
+            at_b,
+        })
+    }
+
+    /// The step of an event of one side, or of the next one that is compared.
+    #[must_use]
+    pub fn of(&self, which: Which, event: u64) -> u64 {
+        let side = which as usize;
+        let compared = self.events[side].partition_point(|e| u64::from(*e) < event) as u32;
+        let first = |b: &Block| if which == Which::A { b.a } else { b.b };
+        // Blocks that this side does not have begin where the next one of it does: the last that begins there has it.
+        let Some(i) = self.blocks.partition_point(|b| first(b) <= compared).checked_sub(1) else {
+            return 0;
+        };
+        let (Some(b), Some(start)) = (self.blocks.get(i), self.starts.get(i)) else {
+            return 0;
+        };
+        let by = u64::from(compared.saturating_sub(first(b))).min(u64::from(b.len).saturating_sub(1));
+        start + by
+    }
+
+    /// How many differences there are to go to.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows.last().copied().unwrap_or(0)
+    }
+
+    /// A row of the list of differences.
+    #[must_use]
+    pub fn row(&self, row: u64) -> Option<Row> {
+        let n = self.rows.partition_point(|r| *r <= row).checked_sub(1)?;
+        let block = *self.differing.get(n)? as usize;
+        let (b, start) = (self.blocks.get(block)?, self.starts.get(block)?);
+        let changed = b.what == Become::Changed;
+        Some(Row {
+            step: start + if changed { row - self.rows.get(n)? } else { 0 },
+            len: if changed { 1 } else { u64::from(b.len) },
+        })
+    }
+
+    /// The first row that does not end before a step.
+    fn row_from(&self, step: u64) -> u64 {
+        let end = |i: &u32| self.starts.get(*i as usize + 1).copied().unwrap_or(0);
+        let n = self.differing.partition_point(|i| end(i) <= step);
+        let first = self.rows.get(n).copied().unwrap_or(0);
+        let within = || {
+            let block = *self.differing.get(n)? as usize;
+            let changed = self.blocks.get(block)?.what == Become::Changed;
+            changed.then_some(step.saturating_sub(*self.starts.get(block)?))
+        };
+        first + within().unwrap_or(0)
+    }
+
+    /// The row that a step is in.
+    #[must_use]
+    pub fn row_at(&self, step: u64) -> Option<u64> {
+        let row = self.row_from(step);
+        let r = self.row(row)?;
+        (r.step <= step && step < r.step + r.len).then_some(row)
+    }
+
+    /// The next row behind a step, or the one before it.
+    #[must_use]
+    pub fn neighbour(&self, step: u64, forward: bool) -> Option<u64> {
+        let here = self.row_from(step);
+        let inside = self.row_at(step).is_some();
+        if forward {
+            Some(here + u64::from(inside)).filter(|r| *r < self.rows())
+        } else {
+            here.checked_sub(1)
+        }
+    }
+
+    /// Sums of the steps `from..to`, exactly; costs as much as there are steps.
+    fn exact(&self, steps: Range<u64>) -> Sums {
+        let mut sum = Sums::default();
+        let Some((mut i, mut by)) = self.block(steps.start) else {
+            return sum;
+        };
+        for _ in steps.start..steps.end.min(self.len()) {
+            sum = sum.plus(self.one(i, by));
+            by += 1;
+            while self.blocks.get(i).is_some_and(|b| by >= b.len) {
+                (i, by) = (i + 1, 0);
+            }
+        }
+        sum
+    }
+
+    /// How many of the steps `from..to` differ; exact where there are few, else to a bin of the finest level.
+    #[must_use]
+    pub fn differ(&self, steps: Range<u64>) -> u32 {
+        if steps.end.saturating_sub(steps.start) <= 4 << FINEST {
+            return self.exact(steps).differ();
+        }
+        let at = |s: u64| self.before(0, s >> FINEST);
+        at(steps.end + (1 << FINEST) - 1).minus(at(steps.start)).differ()
+    }
+
+    /// Sums of everything before a bin of a level.
+    fn before(&self, level: usize, bin: u64) -> Sums {
+        let level = self.levels.get(level).map_or(&[][..], Vec::as_slice);
+        let at = usize::try_from(bin).unwrap_or(usize::MAX);
+        level.get(at).or(level.last()).copied().unwrap_or_default()
+    }
+
+    /// The cells of a part of the axis: `most` at most, one a step where there are no more steps than that.
+    #[must_use]
+    pub fn cells(&self, range: (f64, f64), most: usize) -> Vec<Cell> {
+        let end = self.len() as f64;
+        let (from, to) = (range.0.clamp(0.0, end), range.1.clamp(0.0, end));
+        let n = most.max(1);
+        let per = (to - from) / n as f64;
+        if per <= 1.0 {
+            return (from.floor() as u64..to.ceil() as u64)
+                .map(|s| Cell {
+                    from: s as f64,
+                    to: (s + 1) as f64,
+                    sums: self.exact(s..s + 1),
+                })
+                .collect();
+        }
+        // Of the levels whose bins are no wider than half a cell, the coarsest.
+        let wide = |level: usize| (1u64 << FINEST) << (COARSER * level as u32);
+        let level = (0..self.levels.len()).rev().find(|l| wide(*l) as f64 <= per / 2.0);
+        let edge = |i: usize| from + per * i as f64;
+        (0..n)
+            .map(|i| {
+                let (a, b) = (edge(i), edge(i + 1));
+                let sums = match level {
+                    None => self.exact(a.round() as u64..b.round() as u64),
+                    Some(l) => {
+                        let bin = |x: f64| {
+                            // The last bin is not a whole one: everything is before its end.
+                            if x >= end {
+                                u64::MAX
+                            } else {
+                                (x / wide(l) as f64).round() as u64
+                            }
+                        };
+                        self.upto(l, bin(b)).minus(self.upto(l, bin(a)))
+                    }
+                };
+                Cell { from: a, to: b, sums }
+            })
+            .collect()
+    }
+
+    /// Sums of everything before a bin; of everything for `u64::MAX`.
+    fn upto(&self, level: usize, bin: u64) -> Sums {
+        if bin != u64::MAX {
+            return self.before(level, bin);
+        }
+        let whole = self.levels.first().map_or(0, |l| l.len().saturating_sub(1)) as u64;
+        self.before(0, whole).plus(self.exact(whole << FINEST..self.len()))
+    }
+}

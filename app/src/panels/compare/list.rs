@@ -1,0 +1,525 @@
+//! What differs, row by row, and the value of the row that is meant field by field.
+
+use super::view::{Section, View};
+use super::{SIDE, entries, told};
+use crate::document::Document;
+use crate::document::comparison::{Comparison, Row, fields};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{Palette, ROW, body, icons, mono, palette, small, strong, text};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, EventFilter, FontId, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use trace_core::diff::{BufferDiff, JobPair, MappedAs};
+
+/// Narrower than this the fields of the row that is meant stand below the list, points.
+const BESIDE: f32 = 640.0;
+/// Width of the fields beside the list.
+const FIELDS: f32 = 300.0;
+
+/// Draws the list of a section.
+pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if entries(c, view.section) == 0 {
+        widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), None);
+        return;
+    }
+    if view.section != Section::Events {
+        rows(doc, c, view, asks, ui);
+        return;
+    }
+    let full = ui.available_rect_before_wrap();
+    let p = palette(ui);
+    let (list, detail) = if full.width() >= BESIDE {
+        full.split_left_right_at_x(full.right() - FIELDS)
+    } else {
+        full.split_top_bottom_at_y(full.bottom() - (full.height() * 0.4).min(120.0))
+    };
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt("list").max_rect(list));
+    child.shrink_clip_rect(list);
+    rows(doc, c, view, asks, &mut child);
+    if full.width() >= BESIDE {
+        ui.painter()
+            .vline(detail.left(), detail.y_range(), Stroke::new(1.0, p.line));
+    } else {
+        ui.painter()
+            .hline(detail.x_range(), detail.top(), Stroke::new(1.0, p.line));
+    }
+    let inner = detail.shrink2(vec2(SIDE, 4.0));
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt("fields").max_rect(inner));
+    child.shrink_clip_rect(detail);
+    detail_ui(doc, c, &mut child);
+    ui.advance_cursor_after_rect(full);
+}
+
+fn alike(section: Section) -> &'static str {
+    match section {
+        Section::Events => "No event differs.",
+        Section::Registers => "Every register has the same history on both sides.",
+        Section::Writes => "The CPU wrote the same on both sides.",
+        Section::Mappings => "Both map the same pages in the end.",
+        Section::Buffers => "Memory holds the same in the end.",
+    }
+}
+
+/// A row as it is drawn, and where it leads.
+struct Line {
+    sign: &'static str,
+    word: String,
+    ink: Color32,
+    a: Option<u64>,
+    b: Option<u64>,
+    what: String,
+    value: String,
+    /// Memory that it is about: address space by number, address, bytes.
+    memory: Option<(u8, u64, u64)>,
+}
+
+/// The rows of a section, each a line; click or Enter goes there in both recordings.
+fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let section = view.section;
+    let n = entries(c, section);
+    let here = match section {
+        Section::Events => doc.step().and_then(|s| c.steps.row_at(s)),
+        _ => view.selected,
+    };
+    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 20.0), Sense::hover());
+    let columns = Columns::of(section, head);
+    for (cell, name, align) in [
+        (columns.word, "what became", Align2::LEFT_CENTER),
+        (columns.a, "event A", Align2::RIGHT_CENTER),
+        (columns.b, "event B", Align2::RIGHT_CENTER),
+        (columns.what, columns.names.0, Align2::LEFT_CENTER),
+        (columns.value, columns.names.1, Align2::LEFT_CENTER),
+    ] {
+        paint_text(ui, cell.on(head), align, name, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let id = egui::Id::unique("compare-rows");
+    let (mut go, enter) = keyed(ui, id, n, here);
+    let moved = go.is_some();
+    if let Some(row) = go {
+        view.rows.reveal(row);
+        view.selected = Some(row);
+    } else if section == Section::Events
+        && let Some(row) = here.filter(|_| view.selected != here)
+    {
+        view.rows.reveal(row);
+        view.selected = Some(row);
+    }
+    if enter && go.is_none() {
+        go = here;
+    }
+    let mut list = view.rows;
+    let mut clicked = None;
+    list.show(ui, "Differences", n, |ui, row, rect| {
+        let Some(line) = line(doc, c, section, row, p) else {
+            return;
+        };
+        let r = ui.interact(rect, ui.scope_id().with(("difference", row)), Sense::click());
+        let on = here == Some(row);
+        let name = format!("difference {row} {} {}", line.word, line.what);
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, name.clone()));
+        if on || r.hovered() {
+            ui.painter()
+                .rect_filled(rect, 0.0, if on { p.selection } else { p.raised });
+        }
+        draw(ui, &columns, &line, rect);
+        if r.clicked() {
+            clicked = Some(row);
+        }
+        let all = format!(
+            "{}\t{}\t{}\t{}\t{}",
+            line.word,
+            line.a.map_or_else(String::new, |e| e.to_string()),
+            line.b.map_or_else(String::new, |e| e.to_string()),
+            line.what,
+            line.value
+        );
+        widgets::copies(&r, &[("row", all), ("value", line.value.clone())])
+            .on_hover_text(format!("{}\n{}", line.what, line.value));
+    });
+    view.rows = list;
+    if let Some(row) = clicked {
+        ui.memory_mut(|m| m.request_focus(id));
+        view.selected = Some(row);
+        go = Some(row);
+    }
+    let Some(row) = go else { return };
+    // Along the other lists arrows choose, and Enter goes.
+    if section == Section::Events {
+        doc.go_row(row);
+    } else if (!moved || clicked.is_some())
+        && let Some(line) = line(doc, c, section, row, p)
+    {
+        lead(doc, c, asks, &line);
+    }
+}
+
+/// Goes where a row leads.
+fn lead(doc: &mut Document, c: &Comparison, asks: &mut Asks, line: &Line) {
+    use trace_core::diff::Which;
+    let step = match (line.a, line.b) {
+        (Some(a), _) => Some(c.steps.of(Which::A, a)),
+        (None, Some(b)) => Some(c.steps.of(Which::B, b)),
+        (None, None) => None,
+    };
+    if let Some(s) = step {
+        doc.go_step(s);
+    }
+    if let Some((number, va, bytes)) = line.memory {
+        let spaces = &doc.recording.facts.address_spaces;
+        let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
+        asks.memory_first(u32::try_from(space).ok(), va, bytes);
+    }
+}
+
+/// Where things stand in a row.
+struct Columns {
+    word: Span,
+    a: Span,
+    b: Span,
+    what: Span,
+    value: Span,
+    names: (&'static str, &'static str),
+}
+
+#[derive(Clone, Copy)]
+struct Span(f32, f32);
+
+impl Span {
+    fn on(self, rect: Rect) -> Rect {
+        let end = (rect.left() + self.1).min(rect.right() - 4.0);
+        Rect::from_min_max(pos2(rect.left() + self.0, rect.top()), pos2(end, rect.bottom()))
+    }
+}
+
+impl Columns {
+    fn of(section: Section, head: Rect) -> Self {
+        let what = 252.0;
+        let value = what + ((head.width() - what) * 0.48).clamp(90.0, 320.0);
+        Self {
+            word: Span(SIDE, 116.0),
+            a: Span(116.0, 174.0),
+            b: Span(180.0, 238.0),
+            what: Span(what, value - 8.0),
+            value: Span(value, head.width() - 4.0),
+            names: match section {
+                Section::Events => ("access", "A → B"),
+                Section::Registers => ("register", "first field that differs: A → B"),
+                Section::Writes => ("where", "A → B"),
+                Section::Mappings => ("where", "A → B"),
+                Section::Buffers => ("where", "A → B"),
+            },
+        }
+    }
+}
+
+fn draw(ui: &Ui, columns: &Columns, line: &Line, rect: Rect) {
+    let p = palette(ui);
+    let left = Align2::LEFT_CENTER;
+    let word = format!("{} {}", line.sign, line.word);
+    paint_text(ui, columns.word.on(rect), left, &word, body(), line.ink);
+    let event = |e: Option<u64>| e.map_or_else(|| "–".into(), text::count);
+    let ink = |e: Option<u64>| if e.is_some() { p.read } else { p.quiet };
+    let put = |cell: Span, e: Option<u64>| {
+        paint_text(ui, cell.on(rect), Align2::RIGHT_CENTER, &event(e), mono(), ink(e));
+    };
+    put(columns.a, line.a);
+    put(columns.b, line.b);
+    paint_text(ui, columns.what.on(rect), left, &line.what, mono(), p.text);
+    let differs = line.value.contains('→');
+    let ink = if differs { p.error } else { p.quiet };
+    paint_text(ui, columns.value.on(rect), left, &line.value, mono(), ink);
+}
+
+/// Keys of the list: up, down, a page, ends. Gives the row that they lead to, and whether Enter was pressed.
+fn keyed(ui: &Ui, id: egui::Id, n: u64, here: Option<u64>) -> (Option<u64>, bool) {
+    let area = ui.available_rect_before_wrap();
+    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Differences by row"));
+    if !ui.memory(|m| m.focused() == Some(id)) || egui::Popup::is_any_open(ui.ctx()) {
+        return (None, false);
+    }
+    ui.painter().rect_stroke(
+        area.shrink(1.0),
+        0.0,
+        Stroke::new(1.0, palette(ui).line),
+        egui::StrokeKind::Inside,
+    );
+    let filter = EventFilter {
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+    let page = ((area.height() / ROW) as i64 - 1).max(1);
+    let moves = [
+        (Key::ArrowUp, -1),
+        (Key::ArrowDown, 1),
+        (Key::PageUp, -page),
+        (Key::PageDown, page),
+    ];
+    let (by, enter) = ui.input_mut(|i| {
+        let by: i64 = moves
+            .iter()
+            .map(|(k, by)| by * i64::try_from(i.count_and_consume_key(Modifiers::NONE, *k)).unwrap_or(0))
+            .sum();
+        (by, i.consume_key(Modifiers::NONE, Key::Enter))
+    });
+    let to = (by != 0).then(|| match here {
+        Some(h) => h.saturating_add_signed(by).min(n.saturating_sub(1)),
+        None => 0,
+    });
+    (to, enter)
+}
+
+fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette) -> Option<Line> {
+    let at = usize::try_from(row).ok()?;
+    match section {
+        Section::Events => event(doc, c, &c.steps.row(row)?, p),
+        Section::Registers => {
+            let r = c.diff.registers.get(at)?;
+            let field = r.fields.first();
+            let (sign, ink) = sides(p, r.first.0.is_some(), r.first.1.is_some());
+            Some(Line {
+                sign,
+                word: text::counted(r.count, "access", "accesses"),
+                ink,
+                a: r.first.0,
+                b: r.first.1,
+                what: r.name.clone(),
+                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                memory: None,
+            })
+        }
+        Section::Writes => {
+            let w = c.diff.host_writes.list.get(at)?;
+            let (sign, ink) = sides(p, !w.bytes_a.is_empty(), !w.bytes_b.is_empty());
+            Some(Line {
+                sign,
+                word: text::bytes(w.bytes),
+                ink,
+                a: w.a,
+                b: w.b,
+                what: format!(
+                    "{} {}",
+                    place(w.address_space, w.va.0, c.diff.host_writes.physical),
+                    job(w.job)
+                ),
+                value: format!("{} → {}", or(&hex(&w.bytes_a)), or(&hex(&w.bytes_b))),
+                memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va.0, w.bytes)),
+            })
+        }
+        Section::Mappings => {
+            let m = c.diff.mappings.list.get(at)?;
+            let (sign, ink) = sides(p, m.a.is_some(), m.b.is_some());
+            let how = |m: Option<MappedAs>| m.map_or_else(|| "not mapped".into(), |m| m.rights.to_string());
+            let value = match m.moved_to {
+                Some(to) => format!("{:#x} → {:#x}, moved", m.va.0, to.0),
+                None => format!("{} → {}", how(m.a), how(m.b)),
+            };
+            Some(Line {
+                sign: if m.moved_to.is_some() { "⇄" } else { sign },
+                word: text::counted(m.pages, "page", "pages"),
+                ink,
+                a: None,
+                b: None,
+                what: place(m.address_space, m.va.0, false),
+                value,
+                memory: Some((m.address_space, m.va.0, 1)),
+            })
+        }
+        Section::Buffers => buffer(c, at, p),
+    }
+}
+
+/// A step, or a run of events, of the list.
+fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line> {
+    let step = c.steps.at(row.step)?;
+    let (sign, word, ink) = told(p, step.what);
+    let (what, value) = match (step.a, step.b) {
+        (Some(a), _) => fields::line(&doc.recording, &doc.facts, a),
+        (None, Some(b)) => fields::line(&c.other.recording, &c.other.facts, b),
+        (None, None) => return None,
+    };
+    let value = if step.a.is_some() && step.b.is_some() {
+        let pairs = fields::pairs(doc, c, step.a, step.b);
+        let fields: Vec<String> = pairs
+            .iter()
+            .skip(1)
+            .filter(|f| f.differs())
+            .take(2)
+            .map(|f| format!("{} {} → {}", f.name, or(&f.a), or(&f.b)))
+            .collect();
+        match (fields.is_empty(), pairs.first()) {
+            (true, Some(whole)) if whole.differs() => format!("{} → {}", or(&whole.a), or(&whole.b)),
+            (true, _) => {
+                let there = step.b.map(|b| fields::line(&c.other.recording, &c.other.facts, b).1);
+                format!("{value} → {}", there.unwrap_or_default())
+            }
+            _ => fields.join(", "),
+        }
+    } else {
+        value
+    };
+    let more = if row.len > 1 {
+        format!(" and {} more", text::count(row.len - 1))
+    } else {
+        String::new()
+    };
+    Some(Line {
+        sign,
+        word: word.to_owned(),
+        ink,
+        a: step.a,
+        b: step.b,
+        what: format!("{what}{more}"),
+        value,
+        memory: None,
+    })
+}
+
+/// A buffer, or behind all of them a page.
+fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
+    let buffers = || c.diff.buffers.iter().filter(|b| BufferDiff::differs(b));
+    if let Some(b) = buffers().nth(at) {
+        let (sign, ink) = sides(p, b.a.is_some(), b.b.is_some());
+        let value = match (&b.elements, b.a, b.b) {
+            (_, Some((_, x)), Some((_, y))) if x != y => format!("{} → {}", text::bytes(x), text::bytes(y)),
+            (Some(e), ..) => format!(
+                "{} of {} differ",
+                text::counted(e.differ, "element", "elements"),
+                text::count(e.compared)
+            ),
+            _ => String::new(),
+        };
+        let va = b.a.or(b.b).map_or(0, |x| x.0.0);
+        return Some(Line {
+            sign,
+            word: "buffer".into(),
+            ink,
+            a: None,
+            b: None,
+            what: b.name.clone(),
+            value,
+            memory: Some((0, va, 1)),
+        });
+    }
+    let page = c.diff.pages.list.get(at.checked_sub(buffers().count())?)?;
+    let (sign, ink) = sides(p, page.in_a, page.in_b);
+    let value = match (page.in_a, page.in_b, page.first_byte) {
+        (true, true, Some(first)) => format!("first at byte {first:#x}"),
+        (true, false, _) => "no contents in B".into(),
+        _ => "no contents in A".into(),
+    };
+    let va = page.va.0.saturating_add(u64::from(page.first_byte.unwrap_or(0)));
+    Some(Line {
+        sign,
+        word: "page".into(),
+        ink,
+        a: None,
+        b: None,
+        what: place(page.address_space, page.va.0, c.diff.pages.physical),
+        value,
+        memory: (!c.diff.pages.physical).then_some((page.address_space, va, 1)),
+    })
+}
+
+/// The sign and colour of what both have, or one alone.
+fn sides(p: &Palette, a: bool, b: bool) -> (&'static str, Color32) {
+    match (a, b) {
+        (true, false) => ("−", p.only_a),
+        (false, true) => ("+", p.only_b),
+        _ => ("≠", p.error),
+    }
+}
+
+fn or(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let all: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    all.join(" ")
+}
+
+fn place(space: u8, va: u64, physical: bool) -> String {
+    if physical {
+        format!("physical {va:#x}")
+    } else {
+        format!("AS {space} {va:#x}")
+    }
+}
+
+fn job(pair: JobPair) -> String {
+    match pair.a.or(pair.b) {
+        Some(0) => "before any job".into(),
+        Some(n) => format!("job {}", n - 1),
+        None => String::new(),
+    }
+}
+
+/// The step at the moment on both sides, its value field by field; the fields that differ stand out.
+fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
+        return;
+    };
+    let (sign, word, ink) = told(p, step.what);
+    let width = ui.available_width();
+    let put = |ui: &mut Ui, name: &str, cells: [(&str, FontId, Color32); 3]| {
+        let (rect, r) = ui.allocate_exact_size(vec2(width, ROW), Sense::hover());
+        let (first, rest) = (rect.width() * 0.34, rect.width() * 0.33);
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
+        let starts = [0.0, first, first + rest, rect.width()];
+        for (i, (t, font, ink)) in cells.into_iter().enumerate() {
+            let cell = Rect::from_min_max(
+                pos2(rect.left() + starts[i], rect.top()),
+                pos2(rect.left() + starts[i + 1] - 6.0, rect.bottom()),
+            );
+            paint_text(ui, cell, Align2::LEFT_CENTER, t, font, ink);
+        }
+        r.on_hover_text(name);
+    };
+    let event = |e: Option<u64>, at: u64| match e {
+        Some(e) => text::count(e),
+        None => format!("before {}", text::count(at)),
+    };
+    let (a, b) = (event(step.a, step.at_a), event(step.b, step.at_b));
+    let mark = format!("{sign} {word}");
+    ui.spacing_mut().item_spacing.y = 0.0;
+    put(
+        ui,
+        &format!("{mark}: event A {a}, event B {b}"),
+        [
+            (&mark, strong(), ink),
+            (&format!("A {a}"), mono(), p.only_a),
+            (&format!("B {b}"), mono(), p.only_b),
+        ],
+    );
+    egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        for f in fields::pairs(doc, c, step.a, step.b) {
+            if f.a.is_empty() && f.b.is_empty() {
+                continue;
+            }
+            let differs = f.differs();
+            let ink = if differs { p.error } else { p.quiet };
+            let name = if differs {
+                format!("≠ {}", f.name)
+            } else {
+                format!("   {}", f.name)
+            };
+            let font = if differs { strong() } else { body() };
+            put(
+                ui,
+                &format!("field {}: A {}, B {}", f.name, or(&f.a), or(&f.b)),
+                [
+                    (&name, font, ink),
+                    (or(&f.a), mono(), if differs { p.text } else { p.quiet }),
+                    (or(&f.b), mono(), if differs { p.text } else { p.quiet }),
+                ],
+            );
+        }
+    });
+}

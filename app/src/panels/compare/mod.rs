@@ -1,0 +1,281 @@
+//! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
+
+mod list;
+mod timeline;
+pub mod view;
+
+pub use view::{Section, View};
+
+use crate::document::Document;
+use crate::document::comparison::{Comparison, With};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, paint_middle};
+use crate::theme::{Palette, body, icons, palette, small, strong, text};
+use egui::accesskit::Role;
+use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::diff::{Become, BufferDiff};
+
+/// Room at the sides, points.
+const SIDE: f32 = 12.0;
+
+/// The sign, the word and the colour of what became of events.
+#[must_use]
+pub fn told(p: &Palette, what: Become) -> (&'static str, &'static str, Color32) {
+    match what {
+        Become::Equal => ("=", "equal", p.quiet),
+        Become::Changed => ("≠", "changed", p.error),
+        Become::Deleted => ("−", "only in A", p.only_a),
+        Become::Inserted => ("+", "only in B", p.only_b),
+        Become::MovedFrom => ("↗", "moved away", p.text),
+        Become::MovedTo => ("↘", "moved here", p.text),
+    }
+}
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if let Some((name, progress)) = &doc.comparing.running {
+        let done = progress.fraction().unwrap_or(0.0);
+        let words = format!("Comparing with {name} … {:.0} %", done * 100.0);
+        if doc.comparing.done.is_none() {
+            if widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &words, Some("Stop comparing")) {
+                progress.cancel();
+            }
+            return;
+        }
+        ui.horizontal(|ui| {
+            ui.add_space(SIDE);
+            ui.label(RichText::new(words).font(small()).color(palette(ui).quiet));
+            if ui.small_button("Stop comparing").clicked() {
+                progress.cancel();
+            }
+        });
+    }
+    let Some(c) = doc.comparing.done.clone() else {
+        nothing(doc, asks, ui);
+        return;
+    };
+    head(doc, &c, asks, ui);
+    counts(&c, ui);
+    for w in &c.warnings {
+        ui.horizontal(|ui| {
+            ui.add_space(SIDE);
+            let p = palette(ui);
+            ui.label(RichText::new(format!("! {w}")).font(small()).color(p.warning));
+        });
+    }
+    timeline::ui(doc, &c, view, ui);
+    sections(&c, view, ui);
+    list::ui(doc, &c, view, asks, ui);
+}
+
+/// What the panel says while there is no second recording.
+fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let told = match &doc.comparing.failed {
+        Some((name, why)) => format!("{name} was not compared: {why}"),
+        None => {
+            "Compare this recording with another: their events on one timeline, what differs as a list, memory and \
+                 page tables side by side. Let a file go over the window, or choose one."
+                .into()
+        }
+    };
+    let icon = match doc.comparing.failed {
+        Some(_) => icons::WARNING_CIRCLE,
+        None => icons::SIDEBAR_SIMPLE,
+    };
+    ui.add_space((ui.available_height() * 0.25).clamp(12.0, 100.0));
+    ui.vertical_centered(|ui| {
+        ui.label(RichText::new(icon).size(28.0).color(p.quiet));
+        ui.add_space(4.0);
+        ui.set_max_width(560.0_f32.min(ui.available_width()));
+        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        ui.add_space(8.0);
+        let mut button = |words: &str, id: &'static str| {
+            if ui.button(words).clicked() {
+                asks.command(id);
+            }
+            ui.add_space(4.0);
+        };
+        button("Compare with file…", "compare-with");
+        button("Compare with folder…", "compare-folder");
+        if doc.replay.outcome.is_some() {
+            button("Compare with the outcome of the replay", "compare-outcome");
+        }
+    });
+}
+
+/// Whether they differ, which they are, and the way through the differences.
+fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
+    let inner = rect.shrink2(vec2(SIDE, 2.0));
+    let mut right = ui.new_child(
+        egui::UiBuilder::new()
+            .id_salt("way")
+            .max_rect(inner)
+            .layout(Layout::right_to_left(Align::Center)),
+    );
+    if widgets::icon_button(&mut right, icons::X, "Put the second recording away").clicked() {
+        asks.command("end-compare");
+    }
+    let n = c.steps.rows();
+    if n > 0 {
+        if widgets::icon_button(&mut right, icons::CARET_RIGHT, "Next difference").clicked() {
+            asks.command("next-difference");
+        }
+        if widgets::icon_button(&mut right, icons::CARET_LEFT, "Previous difference").clicked() {
+            asks.command("previous-difference");
+        }
+        let here = doc.step().and_then(|s| c.steps.row_at(s));
+        let mut words = match here {
+            Some(row) => format!("difference {} of {}", text::count(row + 1), text::count(n)),
+            None => text::counted(n, "difference", "differences"),
+        };
+        if !doc.comparing.told.is_empty() {
+            words = format!("{words}, {}", doc.comparing.told);
+        }
+        let r = right.label(RichText::new(&words).font(small()).color(p.quiet));
+        r.widget_info(|| WidgetInfo::labeled(Role::Status, true, words.clone()));
+    }
+    let end = right.min_rect().left();
+    let same = c.diff.is_empty();
+    let (sign, words, ink) = if same {
+        ("=", "They are the same", p.job)
+    } else {
+        ("≠", "They differ", p.error)
+    };
+    let left = Rect::from_min_max(inner.min, pos2(end - 12.0, inner.max.y));
+    let r = ui.interact(left, ui.scope_id().with("verdict"), Sense::hover());
+    let all = format!("{words}: A {}, B {}", doc.title, c.other.name);
+    r.widget_info(|| WidgetInfo::labeled(Role::Heading, true, all.clone()));
+    let mut x = left.left();
+    let mut put = |t: &str, font: egui::FontId, ink: Color32, gap: f32, most: f32| {
+        let room = Rect::from_min_max(pos2(x, left.top()), pos2((x + most).min(left.right()), left.bottom()));
+        let shown = widgets::cut_middle(ui, room.width(), t, &font);
+        x += widgets::paint_text(ui, room, Align2::LEFT_CENTER, &shown, font, ink) + gap;
+    };
+    put(
+        sign,
+        egui::FontId::new(16.0, egui::FontFamily::Proportional),
+        ink,
+        6.0,
+        40.0,
+    );
+    put(words, strong(), ink, 16.0, 200.0);
+    let half = ((left.width() - 200.0) / 2.0).max(60.0);
+    put("A", strong(), p.only_a, 5.0, 20.0);
+    put(&doc.title, body(), p.text, 16.0, half);
+    put("B", strong(), p.only_b, 5.0, 20.0);
+    put(&c.other.name, body(), p.text, 8.0, half);
+    let tip = match &c.other.with {
+        With::File(path) => format!("A {}\nB {}", doc.path.display(), path.display()),
+        With::Outcome(_) => format!("A {}\nB {}", doc.path.display(), c.other.name),
+    };
+    r.on_hover_text(tip);
+}
+
+/// How many events became what: the number with its sign, colour and word.
+fn counts(c: &Comparison, ui: &mut Ui) {
+    let p = palette(ui);
+    let e = &c.diff.events;
+    let of = |w: Become| told(p, w);
+    let (eq, ch, da, db) = (
+        of(Become::Equal),
+        of(Become::Changed),
+        of(Become::Deleted),
+        of(Become::Inserted),
+    );
+    let list = [
+        (eq.0, e.equal, "equal", p.job, "events that are the same on both sides"),
+        (ch.0, e.changed, "changed", ch.2, "the same accesses with other values"),
+        (da.0, e.deleted, "only in A", da.2, "events that only the first has"),
+        (db.0, e.inserted, "only in B", db.2, "events that only the second has"),
+        (
+            "⇄",
+            e.moved,
+            "moved",
+            p.text,
+            "events that both have, in different places",
+        ),
+        (
+            "→",
+            e.relocated,
+            "relocated",
+            p.quiet,
+            "writes that differ only by where things were put; no difference",
+        ),
+        (
+            "~",
+            e.uncompared,
+            "its own",
+            p.quiet,
+            "values that every run has for itself, as counters that run free; not compared",
+        ),
+    ];
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing = vec2(14.0, 2.0);
+        ui.add_space(SIDE - 14.0_f32.min(SIDE));
+        for (sign, n, word, ink, why) in list {
+            let ink = if n == 0 { p.quiet } else { ink };
+            let words = format!("{sign} {} {word}", text::count(n));
+            let r = ui.label(RichText::new(&words).font(body()).color(ink));
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words.clone()));
+            r.on_hover_text(why);
+        }
+        let (a, b) = c.diff.jobs;
+        let words = if a == b {
+            text::counted(a, "job each", "jobs each")
+        } else {
+            format!("≠ {} jobs and {}", text::count(a), text::count(b))
+        };
+        let ink = if a == b { p.quiet } else { p.error };
+        ui.label(RichText::new(words).font(body()).color(ink));
+    });
+    ui.add_space(2.0);
+}
+
+/// How many entries a section's list has.
+fn entries(c: &Comparison, section: Section) -> u64 {
+    match section {
+        Section::Events => c.steps.rows(),
+        Section::Registers => c.diff.registers.len() as u64,
+        Section::Writes => c.diff.host_writes.list.len() as u64,
+        Section::Mappings => c.diff.mappings.list.len() as u64,
+        Section::Buffers => {
+            let buffers = c.diff.buffers.iter().filter(|b| BufferDiff::differs(b)).count();
+            (buffers + c.diff.pages.list.len()) as u64
+        }
+    }
+}
+
+fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(26.0);
+        ui.add_space(SIDE - 4.0);
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for section in Section::ALL {
+            let n = entries(c, section);
+            let on = view.section == section;
+            let words = match n {
+                0 => section.name().to_owned(),
+                n => format!("{} {}", section.name(), text::count(n)),
+            };
+            let ink = if on { p.text } else { p.quiet };
+            let r = ui.selectable_label(on, RichText::new(&words).color(ink));
+            r.widget_info(|| WidgetInfo::selected(Role::Tab, true, on, format!("Differences: {}", section.name())));
+            if r.clicked() {
+                view.open(section);
+            }
+        }
+    });
+    let y = ui.cursor().top() - 2.0;
+    let x = ui.max_rect().x_range();
+    ui.painter().hline(x, y, Stroke::new(1.0, p.line));
+}
+
+/// A name that is cut in its middle, with the whole of it for the pointer that rests there.
+fn named(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
+    paint_middle(ui, rect, Align2::LEFT_CENTER, name, small(), ink);
+}

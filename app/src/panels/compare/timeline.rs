@@ -1,0 +1,282 @@
+//! Both recordings on one axis: what both have stands under each other, what one has alone leaves a gap in the other,
+//! and between them what differs, by colour and by place.
+
+use super::view::View;
+use super::{SIDE, named, told};
+use crate::document::Document;
+use crate::document::comparison::{Cell, Comparison, fields};
+use crate::theme::{SOFT, palette, text};
+use egui::accesskit::Role;
+use egui::{Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use trace_core::diff::{Become, Which};
+
+/// Height of the minimap, of a recording's lane, of the lane of differences, points.
+const MINIMAP: f32 = 18.0;
+const LANE: f32 = 18.0;
+const BETWEEN: f32 = 16.0;
+/// Width of the lanes' names.
+const NAMES: f32 = 112.0;
+/// Least width of a difference, points: none is too small to be seen.
+const LEAST: f32 = 2.0;
+
+/// Draws the lanes under the minimap.
+pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui) {
+    let end = c.steps.len() as f64;
+    if c.steps.is_empty() {
+        return;
+    }
+    let p = palette(ui);
+    follow(doc, view, end);
+    let height = MINIMAP + 6.0 + 2.0 * LANE + BETWEEN + 6.0;
+    let (full, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
+    let left = full.left() + NAMES;
+    let right = full.right() - SIDE;
+    let row = |top: f32, height: f32| Rect::from_min_max(pos2(left, top), pos2(right, top + height));
+    let map = row(full.top(), MINIMAP);
+    minimap(doc, c, view, ui, map);
+    let a = row(map.bottom() + 6.0, LANE);
+    let between = row(a.bottom(), BETWEEN);
+    let b = row(between.bottom(), LANE);
+    let name = |r: Rect| Rect::from_min_max(pos2(full.left() + SIDE, r.top()), pos2(left - 6.0, r.bottom()));
+    named(ui, name(map), "all", p.quiet);
+    named(ui, name(a), &format!("A {}", doc.title), p.only_a);
+    named(ui, name(between), "differences", p.quiet);
+    named(ui, name(b), &format!("B {}", c.other.name), p.only_b);
+    let range = view.part(end);
+    let area = a.union(b);
+    view.lanes.refresh(doc, range, area.width().max(1.0) as usize);
+    let cells = std::sync::Arc::clone(&view.lanes.cells);
+    let x = |at: f64| area.left() + ((at - range.0) / (range.1 - range.0).max(1e-9)) as f32 * area.width();
+    let response = ui.interact(area, ui.scope_id().with("aligned"), Sense::click_and_drag());
+    response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Aligned timeline"));
+    ui.painter().rect_filled(between, 0.0, p.background);
+    let mut mesh = Mesh::default();
+    for cell in cells.iter() {
+        let (x0, x1) = (x(cell.from).max(area.left()), x(cell.to).min(area.right()));
+        let gap = if x1 - x0 > 4.0 { 1.0 } else { 0.0 };
+        lane(&mut mesh, ui, cell, Which::A, (x0, x1 - gap), a);
+        lane(&mut mesh, ui, cell, Which::B, (x0, x1 - gap), b);
+    }
+    for cell in cells.iter().filter(|c| c.sums.differ() > 0) {
+        let x0 = x(cell.from).max(area.left());
+        let x1 = x(cell.to).min(area.right()).max(x0 + LEAST);
+        difference(&mut mesh, ui, cell, (x0, x1), between);
+    }
+    ui.painter().add(Shape::mesh(mesh));
+    for y in [between.top(), between.bottom()] {
+        ui.painter().hline(area.x_range(), y, Stroke::new(1.0, p.line));
+    }
+    if let Some(step) = doc.step() {
+        let at = x(step as f64 + 0.5);
+        if area.x_range().contains(at) {
+            ui.painter()
+                .vline(at.round() + 0.5, a.top()..=b.bottom(), Stroke::new(1.0, p.text));
+        }
+    }
+    interact(doc, c, view, ui, &response, range);
+    if let Some(q) = response.hover_pos().filter(|_| !response.dragged()) {
+        let at = range.0 + f64::from((q.x - area.left()) / area.width()) * (range.1 - range.0);
+        let words = here(doc, c, at, &cells);
+        response.on_hover_text_at_pointer(words);
+    }
+}
+
+/// A recording's events in a cell: as tall as the part of its steps that it has, writes below, reads above.
+fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: Which, (x0, x1): (f32, f32), row: Rect) {
+    let p = palette(ui);
+    let steps = cell.sums.became.iter().sum::<u32>().max(1) as f32;
+    let side = which as usize;
+    let [writes, reads] = [cell.sums.writes, cell.sums.reads].map(|n| n[side] as f32);
+    let others = (cell.sums.events(which) as f32 - writes - reads).max(0.0);
+    let (mut y, tall) = (row.bottom() - 2.0, row.height() - 6.0);
+    let parts: [(f32, Color32); 3] = [(writes, p.write), (reads, p.read), (others, p.interrupt)];
+    for (n, ink) in parts {
+        if n > 0.0 {
+            let h = (tall * n / steps).max(1.0);
+            let bar = Rect::from_min_max(pos2(x0, y - h), pos2(x1.max(x0 + 1.0), y));
+            mesh.add_colored_rect(bar, ink.gamma_multiply(SOFT));
+            y -= h;
+        }
+    }
+    if cell.sums.jobs[side] > 0 {
+        let bar = Rect::from_min_max(pos2(x0, row.top()), pos2(x0 + LEAST, row.top() + 4.0));
+        mesh.add_colored_rect(bar, p.job);
+    }
+}
+
+/// What differs in a cell: changed over the whole height, what A has alone beside A's lane, what B has alone beside
+/// B's, moved as a stroke in the middle.
+fn difference(mesh: &mut Mesh, ui: &Ui, cell: &Cell, (x0, x1): (f32, f32), row: Rect) {
+    let p = palette(ui);
+    let (top, middle, bottom) = (row.top() + 1.0, row.center().y, row.bottom());
+    let mut put = |y0: f32, y1: f32, ink: Color32| {
+        mesh.add_colored_rect(Rect::from_min_max(pos2(x0, y0), pos2(x1, y1)), ink);
+    };
+    let n = |w: Become| cell.sums.of(w);
+    if n(Become::Changed) > 0 {
+        put(top, bottom, told(p, Become::Changed).2);
+    }
+    if n(Become::Deleted) > 0 {
+        put(top, middle - 1.0, p.only_a);
+    }
+    if n(Become::Inserted) > 0 {
+        put(middle + 1.0, bottom, p.only_b);
+    }
+    if n(Become::MovedFrom) + n(Become::MovedTo) > 0 {
+        put(middle - 1.0, middle + 1.0, p.text);
+    }
+}
+
+/// The step of an event is brought into view when a person goes there.
+fn follow(doc: &Document, view: &mut View, end: f64) {
+    if view.seen_jump == doc.jumps {
+        return;
+    }
+    view.seen_jump = doc.jumps;
+    let (a, b) = view.part(end);
+    if let Some(step) = doc.step().map(|s| s as f64)
+        && !(a..b).contains(&step)
+    {
+        view.between(step - (b - a) / 2.0, step + (b - a) / 2.0, end);
+    }
+}
+
+fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, response: &Response, range: (f64, f64)) {
+    let (end, area) = (c.steps.len() as f64, response.rect);
+    let position = |x: f32| range.0 + f64::from((x - area.left()) / area.width()) * (range.1 - range.0);
+    if let Some(at) = response.hover_pos() {
+        let (scroll, zoom) = ui.input(|i| (i.smooth_scroll_delta(), i.zoom_delta()));
+        let factor = f64::from(zoom) * (f64::from(scroll.y) / 240.0).exp();
+        if (factor - 1.0).abs() > 1e-4 {
+            let about = position(at.x);
+            view.between(
+                about - (about - range.0) / factor,
+                about + (range.1 - about) / factor,
+                end,
+            );
+        }
+        if scroll.x != 0.0 {
+            let by = f64::from(-scroll.x / area.width()) * (range.1 - range.0);
+            view.between(range.0 + by, range.1 + by, end);
+        }
+    }
+    if response.dragged() && view.range.is_some() {
+        let by = f64::from(-response.drag_delta().x / area.width()) * (range.1 - range.0);
+        view.between(range.0 + by, range.1 + by, end);
+    }
+    if response.clicked()
+        && let Some(at) = response.interact_pointer_pos()
+    {
+        let step = position(at.x).max(0.0) as u64;
+        // A difference that is drawn wider than it is is meant before what lies under it.
+        let near = f64::from(LEAST / area.width()) * (range.1 - range.0);
+        let row = c.steps.row_at(step).or_else(|| {
+            let from = (step as f64 - near).max(0.0) as u64;
+            let next = c.steps.neighbour(from.saturating_sub(1), true)?;
+            c.steps
+                .row(next)
+                .filter(|r| (r.step as f64) <= step as f64 + near)
+                .map(|_| next)
+        });
+        match row.and_then(|r| c.steps.row(r)) {
+            Some(r) if r.step <= step && step < r.step + r.len => doc.go_step(step),
+            Some(r) => doc.go_step(r.step),
+            None => doc.go_step(step),
+        }
+        view.seen_jump = doc.jumps;
+    }
+    if response.double_clicked() {
+        view.range = None;
+    }
+}
+
+/// What lies at a place, for the pointer that rests there.
+fn here(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> String {
+    let cell = cells.partition_point(|x| x.from <= at).checked_sub(1);
+    let cell = cell.and_then(|i| cells.get(i));
+    let steps: u32 = cell.map_or(0, |x| x.sums.became.iter().sum());
+    if steps > 1
+        && let Some(x) = cell
+    {
+        let p = crate::theme::Palette::of(crate::theme::ThemeChoice::Dark);
+        let all = [
+            Become::Equal,
+            Become::Changed,
+            Become::Deleted,
+            Become::Inserted,
+            Become::MovedFrom,
+            Become::MovedTo,
+        ];
+        let words = all.into_iter().filter(|w| x.sums.of(*w) > 0).map(|w| {
+            let (sign, word, _) = told(p, w);
+            format!("{sign} {} {word}", text::count(u64::from(x.sums.of(w))))
+        });
+        return words.collect::<Vec<_>>().join("\n");
+    }
+    let Some(step) = c.steps.at(at.max(0.0) as u64) else {
+        return String::new();
+    };
+    let line = |e: Option<u64>, which: Which| match e {
+        Some(e) => {
+            let (what, value) = match which {
+                Which::A => fields::line(&doc.recording, &doc.facts, e),
+                Which::B => fields::line(&c.other.recording, &c.other.facts, e),
+            };
+            format!("{} {what} {value}", text::count(e))
+        }
+        None => "nothing".into(),
+    };
+    format!("A {}\nB {}", line(step.a, Which::A), line(step.b, Which::B))
+}
+
+/// The whole axis in one row: how much differs where, the part in view, and where the person stands.
+fn minimap(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui, rect: Rect) {
+    let p = palette(ui);
+    let end = c.steps.len() as f64;
+    view.all.refresh(doc, (0.0, end), rect.width().max(1.0) as usize);
+    let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
+    response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap of the comparison"));
+    ui.painter().rect_filled(rect, 2.0, p.background);
+    let x = |at: f64| rect.left() + (at / end.max(1.0)) as f32 * rect.width();
+    let mut mesh = Mesh::default();
+    for cell in view.all.cells.iter().filter(|c| c.sums.differ() > 0) {
+        let x0 = x(cell.from);
+        let x1 = x(cell.to).max(x0 + LEAST).min(rect.right());
+        difference(&mut mesh, ui, cell, (x0, x1), rect.shrink2(vec2(0.0, 3.0)));
+    }
+    ui.painter().add(Shape::mesh(mesh));
+    if let Some(step) = doc.step() {
+        let at = x(step as f64 + 0.5).round() + 0.5;
+        ui.painter().vline(at, rect.y_range(), Stroke::new(1.0, p.text));
+    }
+    if let Some((a, b)) = view.range {
+        let frame = Rect::from_min_max(
+            pos2(x(a), rect.top()),
+            pos2(x(b).max(x(a) + 4.0).min(rect.right()), rect.bottom()),
+        );
+        ui.painter().rect_filled(frame, 2.0, p.text.gamma_multiply(0.08));
+        ui.painter()
+            .rect_stroke(frame, 2.0, Stroke::new(1.0, p.text), StrokeKind::Inside);
+    }
+    let position = |x: f32| f64::from(((x - rect.left()) / rect.width()).clamp(0.0, 1.0)) * end;
+    let Some(at) = response.interact_pointer_pos().map(|q| position(q.x)) else {
+        return;
+    };
+    if response.drag_started() {
+        view.drag = ui.input(|i| i.pointer.press_origin()).map(|q| position(q.x));
+    }
+    if response.dragged()
+        && let Some(from) = view.drag
+    {
+        view.between(from, at, end);
+    }
+    if response.clicked() {
+        match view.range {
+            Some((a, b)) => view.between(at - (b - a) / 2.0, at + (b - a) / 2.0, end),
+            None => {
+                doc.go_step(at as u64);
+                view.seen_jump = doc.jumps;
+            }
+        }
+    }
+}

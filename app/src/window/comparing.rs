@@ -1,0 +1,57 @@
+//! A second recording beside the open one: asked for, compared apart from the interface thread, shown.
+
+use super::app::App;
+use super::layout;
+use crate::document::comparison::{self, NotCompared, With};
+use crate::log::{self, Level};
+use egui::Context;
+use std::path::PathBuf;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+
+impl App {
+    /// Compares the open recording with another one and shows where they differ. A newer request takes the place of one
+    /// that is going on.
+    pub fn compare(&mut self, ctx: &Context, with: With) {
+        let Some(doc) = &mut self.doc else { return };
+        let name = with.name();
+        let progress = Progress::new();
+        let request = doc.comparing.begin(name.clone(), progress.clone());
+        let recording = Arc::clone(&doc.recording);
+        let title = format!("comparing with {name}");
+        self.tasks.spawn_with(ctx, title, progress, move |progress| {
+            let compared = comparison::compare(&recording, with, progress);
+            Box::new(move |app| {
+                let doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));
+                let Some(doc) = doc else { return };
+                let stopped = compared.as_ref().err() == Some(&NotCompared::Stopped);
+                if !doc.comparing.end(request, compared) {
+                    return;
+                }
+                if let Some((what, why)) = doc.comparing.failed.clone() {
+                    app.error(&format!("{what} was not compared"), &why);
+                } else if stopped {
+                    log::push(Level::Info, format!("comparing with {name} was stopped"));
+                } else {
+                    app.views.compare = Default::default();
+                    log::push(Level::Info, format!("compared with {name}"));
+                }
+            })
+        });
+        layout::show(&mut self.dock, "compare");
+    }
+
+    /// Takes files that were let go over the window: the first is opened where none is open, and the second compared
+    /// with it; beside an open one the person is asked what a file is for.
+    pub(super) fn dropped(&mut self, ctx: &Context) {
+        let files: Vec<PathBuf> = ctx.input(|i| i.raw.dropped_files.iter().map(|f| f.path().to_owned()).collect());
+        let mut files = files.into_iter();
+        let Some(first) = files.next() else { return };
+        if self.doc.is_some() {
+            self.brought = Some(first);
+            return;
+        }
+        self.compare_next = files.next();
+        self.open(ctx, first);
+    }
+}

@@ -1,0 +1,198 @@
+//! The Compare panel: what differs as a list and on one timeline, the way through it, and what it says when there is
+//! nothing to compare.
+
+use crate::common::{Window, diverging, sample, samples};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::comparison::With;
+use kinescope::document::moment::Selection;
+use kinescope::panels::compare::Section;
+use std::path::Path;
+use trace_core::diff::{Become, Which};
+
+fn compared(w: &mut Window, path: &Path) {
+    let ctx = w.harness.ctx.clone();
+    w.app().compare(&ctx, With::File(path.to_owned()));
+    w.settle();
+}
+
+/// The sample beside itself with two reads changed.
+fn parted() -> (Window, Vec<u64>) {
+    let mut w = Window::open();
+    let (path, events) = diverging(w.folder.path(), 2);
+    compared(&mut w, &path);
+    (w, events)
+}
+
+#[test]
+fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_both() {
+    let (mut w, events) = parted();
+    assert!(w.shows("compare"));
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    for label in [
+        "Aligned timeline",
+        "Minimap of the comparison",
+        "Differences: Events",
+        "Next difference",
+        "Previous difference",
+        "Put the second recording away",
+    ] {
+        assert!(w.has(label), "{label}");
+    }
+    assert!(w.has_part("They differ: A sample.kine, B diverging.kine"));
+    let changed: Vec<u64> = (0..c.steps.rows())
+        .filter_map(|r| c.steps.at(c.steps.row(r)?.step))
+        .filter(|s| s.what == Become::Changed)
+        .filter_map(|s| s.a)
+        .collect();
+    assert_eq!(changed, events);
+    // Every event stands where its step says, on both sides.
+    for e in [0, events[0], events[1], w.doc().len() - 1] {
+        let step = c.steps.at(c.steps.of(Which::A, e)).unwrap();
+        assert!(step.a.is_none_or(|a| a >= e), "{e}: {step:?}");
+        if let Some(b) = step.b {
+            assert_eq!(c.steps.of(Which::B, b), c.steps.of(Which::A, step.a.unwrap()));
+        }
+    }
+    w.doc().go(0);
+    w.harness.key_press(egui::Key::F6);
+    w.settle();
+    let first = c.steps.at(c.steps.row(0).unwrap().step).unwrap();
+    assert_eq!(
+        (w.doc().moment(), w.doc().other_moment()),
+        (first.at_a, Some(first.at_b))
+    );
+    for _ in 1..c.steps.rows() {
+        w.run("next-difference");
+    }
+    let n = c.steps.rows();
+    assert!(w.has(&format!("difference {n} of {n}")));
+    w.run("next-difference");
+    assert!(w.has(&format!("difference 1 of {n}, from the last on to the first")));
+    w.run("previous-difference");
+    assert!(w.has(&format!("difference {n} of {n}, from the first back to the last")));
+}
+
+#[test]
+fn a_click_and_the_arrows_go_to_differences_and_their_fields_are_told() {
+    let (mut w, events) = parted();
+    let row = w.harness.query_all_by_label_contains("difference 0 ").next();
+    row.expect("the first difference").click();
+    w.settle();
+    assert_eq!(w.doc().moment(), events[0]);
+    assert!(w.has_part("field value: A 0x"));
+    w.harness.key_press(egui::Key::ArrowDown);
+    w.settle();
+    assert_eq!(w.doc().moment(), events[1]);
+    w.harness.key_press(egui::Key::ArrowUp);
+    w.settle();
+    assert_eq!(w.doc().moment(), events[0]);
+}
+
+#[test]
+fn every_section_opens_and_says_when_nothing_differs() {
+    let (mut w, _) = parted();
+    for section in Section::ALL {
+        w.click(&format!("Differences: {}", section.name()));
+        assert_eq!(w.views().compare.section, section);
+    }
+    // Enter goes where the chosen row leads.
+    w.click("Differences: Registers");
+    let at = w.doc().comparing.done.clone().unwrap().diff.registers[0]
+        .first
+        .0
+        .unwrap();
+    w.doc().go(0);
+    w.harness
+        .query_all_by_label_contains("difference 0 ")
+        .next()
+        .unwrap()
+        .click();
+    w.settle();
+    assert_eq!(w.doc().moment(), at);
+}
+
+#[test]
+fn the_same_recording_twice_is_said_to_be_the_same() {
+    let mut w = Window::open();
+    compared(&mut w, &sample());
+    assert!(w.has_part("They are the same") && w.has("No event differs."));
+    assert!(!w.has("Next difference"));
+}
+
+#[test]
+fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
+    let (mut w, _) = parted();
+    let bad = w.folder.path().join("bad.kine");
+    std::fs::write(&bad, b"not a recording").unwrap();
+    compared(&mut w, &bad);
+    let (what, _) = w.app().notice.clone().expect("it is told");
+    assert_eq!(what, "bad.kine was not compared");
+    assert!(w.has_part("They differ"), "what was compared before is still shown");
+    w.run("end-compare");
+    assert!(w.has("Compare with file…") && w.doc().comparing.done.is_none());
+}
+
+#[test]
+fn recordings_of_different_devices_are_compared_with_a_warning() {
+    let mut w = Window::named("vecadd.kine");
+    compared(&mut w, &samples().join("vecadd-g52.kine"));
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    assert!(
+        !c.warnings.is_empty() && w.has_part("different devices"),
+        "{:?}",
+        c.warnings
+    );
+}
+
+#[test]
+fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
+    let mut w = Window::open();
+    let ctx = w.harness.ctx.clone();
+    let (path, _) = diverging(w.folder.path(), 1);
+    w.app().compare(&ctx, With::File(path));
+    let (_, first) = w.doc().comparing.running.clone().expect("it is going on");
+    w.app().compare(&ctx, With::File(sample()));
+    assert!(first.check().is_err(), "the first was given up");
+    w.settle();
+    assert!(w.has_part("They are the same"));
+}
+
+#[test]
+fn a_replay_that_diverges_opens_the_view_and_one_that_matches_does_not() {
+    let mut w = Window::open();
+    w.run("replay");
+    assert!(w.shows("replay") && w.doc().comparing.done.is_none());
+    let (path, events) = diverging(w.folder.path(), 2);
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    w.run("replay");
+    assert!(w.shows("compare"));
+    let c = w.doc().comparing.done.clone().expect("the outcome beside its original");
+    assert!(matches!(c.other.with, With::Outcome(_)));
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (events[0], Selection::Divergence(0))
+    );
+    let step = w.doc().step().and_then(|s| c.steps.at(s)).unwrap();
+    assert_eq!((step.what, step.a), (Become::Changed, Some(events[0])));
+}
+
+#[test]
+fn sums_of_the_axis_are_the_same_at_every_width() {
+    let (mut w, _) = parted();
+    let c = w.doc().comparing.done.clone().unwrap();
+    let n = c.steps.len();
+    let count = |cells: Vec<kinescope::document::comparison::Cell>| {
+        cells.iter().fold((0u64, 0u64), |(all, differ), x| {
+            let sum: u32 = x.sums.became.iter().sum();
+            (all + u64::from(sum), differ + u64::from(x.sums.differ()))
+        })
+    };
+    let whole = (0.0, n as f64);
+    let each = count(c.steps.cells(whole, n as usize));
+    assert_eq!(each.0, n);
+    for pixels in [1, 2, 3, 7, 16, 50, 100, 333] {
+        assert_eq!(count(c.steps.cells(whole, pixels)), each, "{pixels} pixels");
+    }
+}
