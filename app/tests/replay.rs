@@ -12,6 +12,7 @@ use kinescope::document::moment::Selection;
 use kinescope::document::replay::{SOFTWARE, TroubleKind};
 use kinescope::document::safety::Safety;
 use kinescope::theme::ThemeChoice;
+use kinescope::window::layout;
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -45,6 +46,8 @@ fn divergences_are_listed_and_lead_to_their_events() {
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
+    // Where it parted from its original is shown beside it at first.
+    w.run("show-replay");
     assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
     assert_eq!(
@@ -443,6 +446,9 @@ fn picture_diverged(theme: ThemeChoice) -> Window {
     let mut w = Window::with(&path, theme, 1.0);
     w.run("replay");
     w.run("next-divergence");
+    // The picture is of the Replay panel.
+    layout::close(&mut w.app().dock, "compare");
+    w.run("show-replay");
     with_fixed_times(&mut w);
     w
 }

@@ -97,7 +97,6 @@ pub fn at_first(screen: bool) -> Dock {
         "shader",
         "inputs",
         "replay",
-        "compare",
         "problems",
         "log",
     ];

@@ -79,6 +79,8 @@ fn a_replay_that_diverges_selects_the_first_divergence() {
     w.run("replay");
     assert_eq!(w.doc().moment(), events[0]);
     assert_eq!(*w.doc().selection(), Selection::Divergence(0));
+    assert!(w.shows("compare"), "the outcome stands beside its original");
+    w.run("show-replay");
     let told = w
         .harness
         .query_all_by_label_contains("Diverged on software:mali-g71 in ");

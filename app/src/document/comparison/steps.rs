@@ -359,16 +359,6 @@ impl Steps {
         sum
     }
 
-    /// How many of the steps `from..to` differ; exact where there are few, else to a bin of the finest level.
-    #[must_use]
-    pub fn differ(&self, steps: Range<u64>) -> u32 {
-        if steps.end.saturating_sub(steps.start) <= 4 << FINEST {
-            return self.exact(steps).differ();
-        }
-        let at = |s: u64| self.before(0, s >> FINEST);
-        at(steps.end + (1 << FINEST) - 1).minus(at(steps.start)).differ()
-    }
-
     /// Sums of everything before a bin of a level.
     fn before(&self, level: usize, bin: u64) -> Sums {
         let level = self.levels.get(level).map_or(&[][..], Vec::as_slice);
@@ -395,7 +385,8 @@ impl Steps {
         // Of the levels whose bins are no wider than half a cell, the coarsest.
         let wide = |level: usize| (1u64 << FINEST) << (COARSER * level as u32);
         let level = (0..self.levels.len()).rev().find(|l| wide(*l) as f64 <= per / 2.0);
-        let edge = |i: usize| from + per * i as f64;
+        // The last edge is the end itself, whatever was rounded on the way there.
+        let edge = |i: usize| if i == n { to } else { from + per * i as f64 };
         (0..n)
             .map(|i| {
                 let (a, b) = (edge(i), edge(i + 1));
