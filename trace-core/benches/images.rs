@@ -1,5 +1,10 @@
 //! What it costs to compare two raw images of 4 GiB: against a copy of the same bytes in memory by as many threads, in the
 //! same run.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark without its files has nothing to measure, and says so"
+)]
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};

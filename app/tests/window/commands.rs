@@ -152,7 +152,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.shows("compare") && w.doc().comparing.done.is_some());
     }),
     ("compare-folder", |w, id| {
-        w.will_choose(&crate::common::samples().join("digits"));
+        w.will_choose(&samples().join("digits"));
         ran(w, id);
         let c = &w.doc().comparing;
         assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is told");
