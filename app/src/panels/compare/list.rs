@@ -19,7 +19,14 @@ const FIELDS: f32 = 300.0;
 /// Draws the list of a section.
 pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
-        widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), None);
+        // What does differ is a step away.
+        let other = Section::ALL.into_iter().find(|s| entries(c, *s) > 0);
+        let words = other.map(|s| format!("Show what differs in {}", s.name()));
+        if widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), words.as_deref())
+            && let Some(section) = other
+        {
+            view.open(section);
+        }
         return;
     }
     if view.section != Section::Events {
@@ -319,7 +326,7 @@ fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette)
                 None => format!("{} → {}", how(m.a), how(m.b)),
             };
             Some(Line {
-                sign: if m.moved_to.is_some() { "⇄" } else { sign },
+                sign: if m.moved_to.is_some() { "↗" } else { sign },
                 word: text::counted(m.pages, "page", "pages"),
                 ink,
                 a: None,

@@ -75,8 +75,8 @@ fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
     let told = match &doc.comparing.failed {
         Some((name, why)) => format!("{name} was not compared: {why}"),
         None => {
-            "Compare this recording with another: their events on one timeline, what differs as a list, memory and \
-                 page tables side by side. Let a file go over the window, or choose one."
+            "Compare this recording with another: their events on one timeline, and what differs as a list. Drop a file \
+             on the window, or choose one."
                 .into()
         }
     };
@@ -192,7 +192,7 @@ fn counts(c: &Comparison, ui: &mut Ui) {
         (da.0, e.deleted, "only in A", da.2, "events that only the first has"),
         (db.0, e.inserted, "only in B", db.2, "events that only the second has"),
         (
-            "⇄",
+            "↗",
             e.moved,
             "moved",
             p.text,
@@ -215,7 +215,7 @@ fn counts(c: &Comparison, ui: &mut Ui) {
     ];
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(14.0, 2.0);
-        ui.add_space(SIDE - 14.0_f32.min(SIDE));
+        ui.add_space(SIDE);
         for (sign, n, word, ink, why) in list {
             let ink = if n == 0 { p.quiet } else { ink };
             let words = format!("{sign} {} {word}", text::count(n));
