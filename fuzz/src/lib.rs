@@ -70,6 +70,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("shader_job", shader_job::shader_job),
     ("textures", textures::textures),
     ("trace_log", trace_log::trace_log),
+    ("v3d", recordings::v3d),
     ("wire", messages::wire),
     ("workspace", files::workspace),
 ];

@@ -4,7 +4,7 @@ use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::container::{KineFile, MemorySink, Writer};
-use trace_core::import::{ImportError, gpureplay, panfrostdump as panfrost, raw_memory as raw, rd as freedreno};
+use trace_core::import::{ImportError, gpureplay, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, PageId};
@@ -302,4 +302,9 @@ pub fn panfrostdump(data: &[u8]) -> bool {
 /// A recording of freedreno's tools, packed or not.
 pub fn rd(data: &[u8]) -> bool {
     file("a.rd", data, freedreno::import)
+}
+
+/// A log of GPUReplay's recorder for V3D.
+pub fn v3d(data: &[u8]) -> bool {
+    file("a.txt", data, trace::v3d::import)
 }

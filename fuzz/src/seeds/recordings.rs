@@ -31,6 +31,7 @@ pub fn add(add: Add<'_>) {
     add("raw_memory", "small", raw_memory());
     add("panfrostdump", "small", panfrostdump());
     add("rd", "small", rd());
+    add("v3d", "small", V3D.to_vec());
     let packed = include_bytes!(
         "../../../sample-traces/freedreno/dEQP-VK.draw.indirect_draw.indexed.indirect_draw_count.triangle_list.rd.gz"
     );
@@ -291,3 +292,9 @@ fn rd() -> Vec<u8> {
     let section = |(kind, bytes): (u32, Vec<u8>)| [words(&[kind, bytes.len() as u32]), bytes].concat();
     sections.into_iter().flat_map(section).collect()
 }
+
+/// A write of a group with a core, a read of one without, and a note.
+const V3D: &[u8] = b"# tracer: nop\n\
+    \x20  python3-770 [001] .... 65.262148: v3d_map_gpu_region: start_page=0x00000020 num_pages=0x00002100 is_map=1\n\
+    \x20  python3-770 [001] .... 65.262344: v3d_access_reg: group=~hub rw=r offset=0x00001200 val=0x060d0c01 core=-1\n\
+    \x20  v3d_csd-747 [002] d.h1 65.345213: v3d_access_reg: group=core rw=w offset=0x00000030 val=0x00000001 core=0\n";

@@ -79,6 +79,13 @@ pub const IMPORTERS: &[Importer] = &[
         reads: Reads::Recording(rd::import),
     },
     Importer {
+        name: "gpureplay-v3d",
+        takes: "an ftrace log of GPUReplay's recorder for Broadcom's V3D",
+        fits: trace::v3d::fits,
+        parts: |_| Vec::new(),
+        reads: Reads::Recording(trace::v3d::import),
+    },
+    Importer {
         name: "trace",
         takes: "a text log of register accesses, plain or packed by gzip: mmiotrace, ftrace (rwmmio events, probes of a driver's accessors), QEMU's memory_region_ops trace",
         fits: trace::fits,

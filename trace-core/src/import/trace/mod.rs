@@ -27,6 +27,7 @@ mod rows;
 mod screen;
 mod source;
 mod text;
+pub mod v3d;
 mod windows;
 
 pub use device::DeviceName;
