@@ -2,6 +2,7 @@
 
 mod bytes;
 pub mod chains;
+mod counted;
 mod error;
 pub mod gpureplay;
 mod made_tables;

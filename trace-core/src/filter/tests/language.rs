@@ -1,9 +1,9 @@
 //! What filters mean, and what is told of those that are wrong.
 
 use super::{access, filter, found, recording, sample, wrong};
-use crate::filter::{Derived, MOST_BYTES, Query, Selection, WORDS};
+use crate::filter::{Derived, Interrupt, MOST_BYTES, Query, Selection, WORDS};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::EventsBuilder;
+use crate::recording::{EventsBuilder, InterruptRow};
 use std::ops::ControlFlow;
 
 #[test]
@@ -325,6 +325,28 @@ fn parts_come_in_order_and_may_be_broken_off() {
         assert!(!first.is_empty() && first.len() < plain.len());
         assert_eq!(first[0], *plain.iter().find(|e| **e >= 1000).unwrap());
     }
+}
+
+/// A property test met it: whether the event passed was decided by the row that it has not.
+#[test]
+fn an_interrupt_whose_row_is_lost_is_what_was_found_at_it() {
+    let mut b = EventsBuilder::new();
+    b.interrupt(0, InterruptRow { line: 1, status: 0x2 });
+    let mut r = recording(b);
+    r.events.payload = vec![7].into();
+    let found_at_it = Interrupt {
+        event: 0,
+        line: 0,
+        status: 4,
+    };
+    let derived = Derived {
+        interrupts: vec![found_at_it],
+        ..Derived::default()
+    };
+    let on = (r, derived);
+    assert_eq!(found("irq.status = 4", &on), [0]);
+    assert_eq!(found("irq.line = 0", &on), [0]);
+    assert!(found("irq.status = 2", &on).is_empty());
 }
 
 #[test]

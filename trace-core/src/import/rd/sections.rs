@@ -1,5 +1,6 @@
 //! The sections of a file, one after the other: a type, a length, and the contents.
 
+use crate::import::counted::Counted;
 use crate::import::error::{ImportError, Place};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
@@ -135,20 +136,6 @@ pub(super) struct Sections<'a> {
     at: u64,
 }
 
-/// Counts the bytes of a file as they are read.
-struct Counted {
-    file: File,
-    read: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(out)?;
-        self.read.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
-}
-
 impl<'a> Sections<'a> {
     pub(super) fn open(path: &'a Path, progress: &'a Progress) -> Result<Self, ImportError> {
         use std::os::unix::fs::FileExt as _;
@@ -158,13 +145,7 @@ impl<'a> Sections<'a> {
         let mut first = [0; GZIP.len()];
         let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
         let read = Arc::new(AtomicU64::new(0));
-        let counted = BufReader::with_capacity(
-            1 << 16,
-            Counted {
-                file,
-                read: Arc::clone(&read),
-            },
-        );
+        let counted = BufReader::with_capacity(1 << 16, Counted::new(file, &read));
         let from: Box<dyn Read> = if packed {
             Box::new(MultiGzDecoder::new(counted).take(MOST_UNPACKED))
         } else {

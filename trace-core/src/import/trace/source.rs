@@ -1,6 +1,7 @@
 //! A log as blocks of whole lines: read, and where it is packed unpacked, by a thread of its own, so that parsing is
 //! all that the others do. Memory is bounded by the blocks under way, whatever the file unpacks to.
 
+use super::super::counted::Counted;
 use super::super::error::{ImportError, Place};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
@@ -103,10 +104,7 @@ pub(super) fn blocks(
     progress.set_total(file.metadata().map_err(io)?.len().max(1));
     let packed = is_packed(&file).map_err(io)?;
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Counted {
-        file,
-        read: Arc::clone(&read),
-    };
+    let counted = Counted::new(file, &read);
     let (give, take) = sync_channel(WAITING);
     let (give_back, taken_back) = channel();
     std::thread::scope(|scope| {
@@ -163,20 +161,6 @@ fn take_all(
         }
     }
     Ok(())
-}
-
-/// A file that counts what was read of it.
-struct Counted {
-    file: File,
-    read: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(out)?;
-        self.read.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
 }
 
 /// Cuts a text into blocks at ends of lines and sends them.
