@@ -10,6 +10,7 @@ use egui::{
 };
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::axis::AxisKind;
+use kinescope::document::changes::SavedFilter;
 use kinescope::document::facts::Stage;
 use kinescope::document::moment::Selection;
 use kinescope::panels::timeline::Measure;
@@ -495,13 +496,14 @@ fn arrows_and_pages_move_along_the_events_that_pass() {
     w.views().events.filter = "write".into();
     w.settle();
     let rows = w.views().events.rows.clone().expect("writes were found");
-    assert_eq!(press(&mut w, Key::Home), u64::from(rows[0]));
-    assert_eq!(press(&mut w, Key::ArrowDown), u64::from(rows[1]));
-    assert_eq!(press(&mut w, Key::End), u64::from(*rows.last().unwrap()));
+    let row = |n: u64| rows.get(n).unwrap();
+    assert_eq!(press(&mut w, Key::Home), row(0));
+    assert_eq!(press(&mut w, Key::ArrowDown), row(1));
+    assert_eq!(press(&mut w, Key::End), row(rows.len() - 1));
     // A row that was clicked keeps the keyboard.
-    let label = format!("event {}", rows[rows.len() - 3]);
+    let label = format!("event {}", row(rows.len() - 3));
     w.click(&label);
-    assert_eq!(press(&mut w, Key::ArrowDown), u64::from(rows[rows.len() - 2]));
+    assert_eq!(press(&mut w, Key::ArrowDown), row(rows.len() - 2));
 }
 
 #[test]
@@ -509,10 +511,11 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
     let mut w = Window::named("vecadd.kine");
     w.views().events.filter = "job = cat".into();
     w.settle();
-    assert!(w.views().events.wrong.as_ref().unwrap().contains("cat"));
+    let wrong = w.views().events.wrong.clone();
+    assert_eq!(wrong.as_deref(), Some("`job` is compared with a number"));
     assert!(
         w.harness
-            .query_all_by_label_contains("is not a number")
+            .query_all_by_label_contains("is compared with a number")
             .next()
             .is_some()
     );
@@ -527,16 +530,106 @@ fn a_wrong_filter_says_why_and_an_example_mends_it() {
     assert_eq!(w.views().events.filter, "value >= 0x1000");
     assert_eq!(w.views().events.wrong, None);
     assert!(w.views().events.rows.is_some());
-    w.views().events.filter = "NO_SUCH_REGISTER".into();
+    w.views().events.filter = "JS1_COMAND".into();
     w.settle();
-    assert!(
-        w.harness
-            .query_all_by_label_contains("no register or block is called")
-            .next()
-            .is_some()
-    );
+    let wrong = w.views().events.wrong.clone().unwrap();
+    assert!(wrong.ends_with("did you mean `JS1_COMMAND`?"), "{wrong}");
+    w.views().events.filter = "value = 0x123456789".into();
+    w.settle();
     w.click("Show all events");
     assert!(w.views().events.rows.is_none() && w.views().events.filter.is_empty());
+}
+
+#[test]
+fn what_can_stand_at_the_cursor_is_offered_and_taken_by_keyboard() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("filter");
+    w.settle();
+    w.harness.get_by_label("Filter events").type_text("wri");
+    w.settle();
+    assert!(w.harness.query_all_by_label_contains("write").next().is_some());
+    w.harness.key_press(Key::Tab);
+    w.settle();
+    assert_eq!(w.views().events.filter, "write");
+    w.harness
+        .get_by_label("Filter events")
+        .type_text(" and reg = js1_command_n");
+    w.settle();
+    w.harness.key_press(Key::ArrowDown);
+    w.settle();
+    w.harness.key_press(Key::Enter);
+    w.settle();
+    assert_eq!(w.views().events.filter, "write and reg = JS1_COMMAND_NEXT");
+    assert_eq!(w.views().events.wrong, None);
+    let rows = w.views().events.rows.clone().expect("it was filtered");
+    let jobs = w.doc().facts.jobs.len() as u64;
+    assert_eq!(rows.len(), jobs, "each job is started once");
+}
+
+#[test]
+fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
+    let mut w = Window::named("vecadd.kine");
+    w.views().events.filter = "submit".into();
+    w.settle();
+    w.click("Saved filters");
+    w.click("Save as a lane of the timeline");
+    w.settle();
+    let jobs = w.doc().facts.jobs.len() as u64;
+    let found = w.doc().lanes.rows("submit").map(|r| r.len());
+    assert_eq!(found, Some(jobs));
+    w.enter("Name of the filter", "starts");
+    let saved = w.doc().changes().filter("submit").cloned().unwrap();
+    assert_eq!(saved.name, "starts");
+    assert!(w.has("Lane starts"));
+    assert!(w.has("Filter starts"));
+    w.harness.key_press(Key::Escape);
+    w.settle();
+    w.click("Clear filter");
+    w.click("Lane starts");
+    w.settle();
+    assert!(!w.has("Lane starts"));
+    let saved = w.doc().changes().filter("submit").cloned().unwrap();
+    assert!(!saved.lane && saved.name == "starts");
+    // It is shown again by a click, and every step is taken back.
+    w.click("Saved filters");
+    w.click("Filter starts");
+    w.settle();
+    assert_eq!(w.views().events.found_for, "submit");
+    w.run("undo");
+    assert!(w.has("Lane starts"));
+    for _ in 0..3 {
+        w.run("undo");
+    }
+    assert!(w.doc().changes().filters().is_empty());
+}
+
+#[test]
+fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
+    let mut w = Window::named("vecadd.kine");
+    let lane = SavedFilter {
+        name: String::new(),
+        lane: true,
+    };
+    assert!(w.doc().save_filter("reg = NO_SUCH", Some(lane)));
+    w.settle();
+    assert!(w.doc().lanes.wrong("reg = NO_SUCH").is_some());
+    assert!(w.has("Lane reg = NO_SUCH"));
+}
+
+#[test]
+fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
+    let mut w = Window::named("vecadd.kine");
+    for text in ["value = 1", "read", "interrupt", "write"] {
+        w.views().events.filter = text.into();
+        w.harness.run_steps(1);
+    }
+    w.settle();
+    assert_eq!(w.views().events.found_for, "write");
+    let rows = w.views().events.rows.clone().expect("writes were found");
+    assert!(
+        rows.iter()
+            .all(|e| w.doc().recording.events.access(e as usize).is_some_and(|a| a.write))
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a person made on top of a recording: edits of buffers, notes, pinned registers. Everything can be undone.
+//! What a person made on top of a recording: edits of buffers, notes, pinned registers, saved filters. Everything can be
+//! undone.
 
 use crate::edited::{Edited, PAGE};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,15 @@ pub struct Piece {
     /// Bytes after the change.
     #[serde(with = "hex_bytes")]
     pub new: Arc<[u8]>,
+}
+
+/// A filter that the person saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedFilter {
+    /// What it is called; empty: by its text.
+    pub name: String,
+    /// Whether the events that pass are a lane of the timeline.
+    pub lane: bool,
 }
 
 /// One thing that the person did.
@@ -60,6 +70,15 @@ pub enum Change {
         /// Type after, by name; `None`: as recorded.
         new: Option<String>,
     },
+    /// A filter was saved, renamed, made a lane or removed.
+    Filter {
+        /// The filter.
+        text: String,
+        /// How it was saved before.
+        old: Option<SavedFilter>,
+        /// How it is saved now.
+        new: Option<SavedFilter>,
+    },
 }
 
 impl Change {
@@ -76,6 +95,17 @@ impl Change {
             Self::Pin { on: true, .. } => "pin a register".to_owned(),
             Self::Pin { .. } => "unpin a register".to_owned(),
             Self::Element { buffer, .. } => format!("type of {buffer}"),
+            Self::Filter { old: None, .. } => "save a filter".to_owned(),
+            Self::Filter { new: None, .. } => "remove a saved filter".to_owned(),
+            Self::Filter {
+                old: Some(a),
+                new: Some(b),
+                ..
+            } => match (a.lane, b.lane) {
+                (false, true) => "show a filter as a lane".to_owned(),
+                (true, false) => "take the lane of a filter away".to_owned(),
+                _ => "rename a saved filter".to_owned(),
+            },
         }
     }
 }
@@ -136,6 +166,7 @@ pub struct Changes {
     notes: BTreeMap<u64, String>,
     pins: Vec<u32>,
     elements: BTreeMap<String, ElementType>,
+    filters: Vec<(String, SavedFilter)>,
     revision: u64,
 }
 
@@ -161,6 +192,7 @@ impl Changes {
             Change::Note { event, new, .. } => self.set_note(*event, new.as_deref()),
             Change::Pin { register, on } => self.set_pin(*register, *on),
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
+            Change::Filter { text, new, .. } => self.set_filter(text, new.as_ref()),
         }
         self.revision += 1;
         Some(before)
@@ -248,6 +280,22 @@ impl Changes {
         };
     }
 
+    fn set_filter(&mut self, text: &str, saved: Option<&SavedFilter>) {
+        let at = self.filters.iter().position(|(t, _)| t == text);
+        match (at, saved) {
+            (Some(n), Some(s)) => {
+                if let Some(f) = self.filters.get_mut(n) {
+                    f.1 = s.clone();
+                }
+            }
+            (Some(n), None) => {
+                self.filters.remove(n);
+            }
+            (None, Some(s)) => self.filters.push((text.to_owned(), s.clone())),
+            (None, None) => {}
+        }
+    }
+
     /// Takes the last change back.
     pub fn undo(&mut self) -> Option<Change> {
         let Done { change, before } = self.done.pop()?;
@@ -266,6 +314,7 @@ impl Changes {
             (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_deref()),
             (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
+            (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
             // A change and its way back are made together, so no other pair exists.
             (Change::Bytes { .. } | Change::Revert { .. }, _) => {}
         }
@@ -344,6 +393,18 @@ impl Changes {
         &self.pins
     }
 
+    /// Saved filters by their texts, in the order in which they were saved.
+    #[must_use]
+    pub fn filters(&self) -> &[(String, SavedFilter)] {
+        &self.filters
+    }
+
+    /// How a filter is saved; `None`: it is not.
+    #[must_use]
+    pub fn filter(&self, text: &str) -> Option<&SavedFilter> {
+        self.filters.iter().find(|(t, _)| t == text).map(|(_, s)| s)
+    }
+
     /// Type that the person gave to a buffer's elements.
     #[must_use]
     pub fn element(&self, buffer: &str) -> Option<ElementType> {
@@ -382,116 +443,4 @@ mod hex_bytes {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A recording with one buffer `in`, at an address that is not the begin of a page.
-    pub struct Base(pub Vec<u8>);
-
-    impl Recorded for Base {
-        fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
-            (buffer == "in").then_some((0x1ffe, self.0.len() as u64))
-        }
-
-        fn read(&self, _: &str, offset: u64, out: &mut [u8]) {
-            let at = offset as usize;
-            out.copy_from_slice(&self.0[at..at + out.len()]);
-        }
-    }
-
-    pub fn bytes(offset: u64, new: &[u8]) -> Change {
-        Change::Bytes {
-            buffer: "in".into(),
-            title: "edit".into(),
-            pieces: vec![Piece {
-                offset,
-                new: new.into(),
-            }],
-        }
-    }
-
-    pub fn now(c: &Changes, base: &Base) -> Vec<u8> {
-        let mut out = base.0.clone();
-        if let Some(e) = c.inputs().get("in") {
-            e.overlay(0, &mut out);
-        }
-        out
-    }
-
-    #[test]
-    fn edits_of_every_kind_are_undone_and_done_again() {
-        let base = Base(vec![1, 2, 3, 4]);
-        let mut c = Changes::default();
-        assert!(c.apply(bytes(1, &[9, 8]), &base));
-        let note = Change::Note {
-            event: 3,
-            old: None,
-            new: Some("first".into()),
-        };
-        assert!(c.apply(note, &base));
-        let pin = Change::Pin {
-            register: 0x18c0,
-            on: true,
-        };
-        assert!(c.apply(pin, &base));
-        let element = Change::Element {
-            buffer: "in".into(),
-            old: None,
-            new: Some("f16".into()),
-        };
-        assert!(c.apply(element, &base));
-        assert_eq!(now(&c, &base), [1, 9, 8, 4]);
-        assert_eq!(c.element("in"), Some(ElementType::F16));
-        assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
-        assert!(c.inputs().is_empty());
-        c.undo();
-        assert_eq!(now(&c, &base), [1, 9, 8, 4]);
-        while c.undo().is_some() {}
-        assert!(c.inputs().is_empty() && c.notes().is_empty() && c.pins().is_empty() && c.element("in").is_none());
-        for _ in 0..4 {
-            c.redo(&base);
-        }
-        assert_eq!(
-            (now(&c, &base).as_slice(), c.notes()[&3].as_str(), c.pins()),
-            (&[1, 9, 8, 4][..], "first", &[0x18c0][..])
-        );
-        c.redo(&base);
-        assert!(c.inputs().is_empty());
-    }
-
-    #[test]
-    fn an_edit_past_the_end_is_refused_and_one_that_restores_is_none() {
-        let base = Base(vec![1, 2, 3, 4]);
-        let mut c = Changes::default();
-        assert!(!c.apply(bytes(3, &[9, 9]), &base));
-        assert!(!c.apply(bytes(u64::MAX, &[9]), &base));
-        assert!(c.is_empty());
-        assert!(c.apply(bytes(0, &[7]), &base));
-        assert!(c.apply(bytes(0, &[1]), &base));
-        assert!(c.inputs().is_empty(), "as recorded is not an edit");
-    }
-
-    #[test]
-    fn an_edit_costs_the_pages_that_it_touches() {
-        let base = Base((0..40_000u32).map(|i| i as u8).collect());
-        let mut c = Changes::default();
-        // The first page holds two bytes of the buffer.
-        assert!(c.apply(bytes(0, &[5, 5, 5]), &base));
-        assert_eq!(c.inputs()["in"].pages(), 2);
-        let part: Vec<u8> = vec![77; 9000];
-        assert!(c.apply(bytes(20_000, &part), &base));
-        let mut want = base.0.clone();
-        want[..3].copy_from_slice(&[5, 5, 5]);
-        want[20_000..29_000].fill(77);
-        assert_eq!(now(&c, &base), want);
-        let mut window = base.0[28_990..29_010].to_vec();
-        c.inputs()["in"].overlay(28_990, &mut window);
-        assert_eq!(window, want[28_990..29_010]);
-        let stamp = c.stamp("in");
-        c.undo();
-        assert!(c.stamp("in") > stamp);
-        assert_eq!(c.inputs()["in"].pages(), 2);
-        c.undo();
-        assert!(c.inputs().is_empty());
-    }
-}
+pub(crate) mod tests;

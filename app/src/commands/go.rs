@@ -23,14 +23,8 @@ pub fn forward(app: &mut App, _: &Context) {
 fn step(d: &Desk<'_>, forward: bool) -> u64 {
     let m = d.doc.moment();
     match &d.views.events.rows {
-        Some(rows) if forward => {
-            let n = rows.partition_point(|e| u64::from(*e) <= m);
-            rows.get(n).map_or(m, |e| u64::from(*e))
-        }
-        Some(rows) => {
-            let n = rows.partition_point(|e| u64::from(*e) < m);
-            n.checked_sub(1).and_then(|n| rows.get(n)).map_or(m, |e| u64::from(*e))
-        }
+        Some(rows) if forward => rows.get(rows.rank(m.saturating_add(1))).unwrap_or(m),
+        Some(rows) => rows.rank(m).checked_sub(1).and_then(|n| rows.get(n)).unwrap_or(m),
         None if forward => m + 1,
         None => m.saturating_sub(1),
     }
@@ -122,15 +116,16 @@ pub fn next_divergence(app: &mut App, _: &Context) {
 
 pub fn first_event(app: &mut App, _: &Context) {
     at_desk(app, |d| {
-        let first = d.views.events.rows.as_ref().and_then(|r| r.first());
-        d.doc.go(first.map_or(0, |e| u64::from(*e)));
+        let first = d.views.events.rows.as_ref().and_then(|r| r.get(0));
+        d.doc.go(first.unwrap_or(0));
     });
 }
 
 pub fn last_event(app: &mut App, _: &Context) {
     at_desk(app, |d| {
-        let last = d.views.events.rows.as_ref().and_then(|r| r.last());
-        d.doc.go(last.map_or(u64::MAX, |e| u64::from(*e)));
+        let rows = d.views.events.rows.as_ref();
+        let last = rows.and_then(|r| r.get(r.len().checked_sub(1)?));
+        d.doc.go(last.unwrap_or(u64::MAX));
     });
 }
 

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
-use trace_core::recording::{Access, BufferRole, ChainReport, Recording};
+use trace_core::filter::{self, Derived, JobEnds};
+use trace_core::recording::{Access, BufferRole, ChainReport, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
@@ -381,6 +382,35 @@ impl Facts {
     #[must_use]
     pub fn job_of(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
         self.job_prepared_at(recording, event).or_else(|| self.job_at(event))
+    }
+
+    /// What filters ask of the events beyond what is stored in them.
+    #[must_use]
+    pub fn derived(&self) -> Derived {
+        let lines = [InterruptLine::Job, InterruptLine::Mmu, InterruptLine::Gpu];
+        let line = |name: &str| lines.iter().find(|l| l.name() == name).map_or(u32::MAX, |l| *l as u32);
+        Derived {
+            jobs: self
+                .jobs
+                .iter()
+                .map(|j| JobEnds {
+                    slot: j.slot,
+                    submit: j.submit,
+                    done: j.done,
+                    head_va: j.head_va,
+                })
+                .collect(),
+            polls: self.polls.iter().map(|p| (p.first, p.last)).collect(),
+            interrupts: self
+                .interrupts
+                .iter()
+                .map(|i| filter::Interrupt {
+                    event: i.event,
+                    line: line(i.line),
+                    status: i.status,
+                })
+                .collect(),
+        }
     }
 
     /// The job that an event submits.

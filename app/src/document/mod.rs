@@ -10,8 +10,8 @@ pub mod computed;
 pub mod debug;
 pub mod derive;
 pub mod facts;
-pub mod filter;
 pub mod jobs;
+pub mod lanes;
 pub mod lookup;
 pub mod moment;
 pub mod reach;
@@ -31,7 +31,7 @@ pub mod writers;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
-use changes::{Change, Changes, Piece};
+use changes::{Change, Changes, Piece, SavedFilter};
 use contents::Contents;
 use facts::{Facts, Part};
 use journal::{Found, Journal, Keeping, Of};
@@ -72,6 +72,8 @@ pub struct Document {
     pub writers: writers::Writers,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
+    /// What passes the filters that are lanes of the timeline.
+    pub lanes: lanes::Lanes,
 }
 
 /// Puts a journal that cannot be read out of the way of a new one, and says so.
@@ -163,6 +165,7 @@ impl Document {
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             finding_out: None,
+            lanes: lanes::Lanes::default(),
             path,
             recording,
             facts,
@@ -471,6 +474,13 @@ impl Document {
     pub fn note(&mut self, event: u64, new: Option<String>) -> bool {
         let old = self.changes.notes().get(&event).cloned();
         old != new && self.change(Change::Note { event, old, new })
+    }
+
+    /// Saves a filter, changes how it is saved, or removes it.
+    pub fn save_filter(&mut self, text: &str, new: Option<SavedFilter>) -> bool {
+        let old = self.changes.filter(text).cloned();
+        let text = text.to_owned();
+        old != new && self.change(Change::Filter { text, old, new })
     }
 
     /// Gives a register a lane of its own, or takes it away.

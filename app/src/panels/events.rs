@@ -1,8 +1,7 @@
 //! Events: every event in order, decoded, with a filter.
 
 use super::jobs;
-use crate::document::facts::Stage;
-use crate::document::{Document, filter, words};
+use crate::document::{Document, lanes, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_middle, paint_text};
 use crate::theme::{ROW, body, icons, mono, palette, small, text};
@@ -12,9 +11,12 @@ use egui::{
     Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
 };
 use std::sync::Arc;
+use trace_core::filter::{FilterError, Query, Selection};
 use trace_core::recording::{EventKind, Events};
 
 mod columns;
+mod completion;
+mod saved;
 pub mod view;
 
 pub use view::View;
@@ -34,7 +36,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     bar(doc, view, asks, ui);
     find(doc, view, asks);
     let all = view.rows.clone();
-    let count = all.as_ref().map_or(doc.len(), |r| r.len() as u64);
+    let count = all.as_ref().map_or(doc.len(), |r| r.len());
     let full = ui.available_rect_before_wrap();
     let c = Columns::new(full.width());
     let since = jobs::meant(doc)
@@ -65,34 +67,24 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         let m = doc.moment();
-        let row = all
-            .as_ref()
-            .map_or(m, |r| r.partition_point(|e| u64::from(*e) < m) as u64);
+        let row = all.as_ref().map_or(m, |r| r.rank(m));
         view.list.reveal(row);
     }
     if count == 0 {
-        let told = match &view.unknown {
-            Some(name) => format!("No event passes the filter: no register or block is called {name:?}."),
-            None => "No event passes the filter.".into(),
-        };
-        if widgets::empty(ui, icons::MAGNIFYING_GLASS, &told, Some("Show all events")) {
+        let told = "No event passes the filter.";
+        if widgets::empty(ui, icons::MAGNIFYING_GLASS, told, Some("Show all events")) {
             asks.command("clear-filter");
         }
         return;
     }
     let mut list = view.list;
     let mut go = keyed(doc, ui, &all, count);
-    let row_of = |e: u64| {
-        all.as_ref()
-            .map_or(e, |r| r.partition_point(|x| u64::from(*x) < e) as u64)
-    };
+    let row_of = |e: u64| all.as_ref().map_or(e, |r| r.rank(e));
     if let Some(e) = go {
         list.reveal(row_of(e));
     }
     list.show(ui, "Events", count, |ui, row, rect| {
-        let event = all
-            .as_ref()
-            .map_or(row, |r| r.get(row as usize).map_or(0, |e| u64::from(*e)));
+        let event = all.as_ref().map_or(row, |r| r.get(row).unwrap_or(0));
         if draw_row(doc, view, asks, ui, &c, (event, since), rect) {
             go = Some(event);
             ui.memory_mut(|m| m.request_focus(keys_id()));
@@ -111,7 +103,7 @@ fn keys_id() -> egui::Id {
 }
 
 /// The event that a key of the keyboard leads to: up and down, a page, the first and the last.
-fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Vec<u32>>>, count: u64) -> Option<u64> {
+fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> Option<u64> {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
     let r = ui.interact(area, id, Sense::focusable_noninteractive());
@@ -143,8 +135,8 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Vec<u32>>>, count: u64) -> Op
     let here = match all {
         // Between two rows the way up leads to the one before, the way down to the one behind.
         Some(rows) => {
-            let n = rows.partition_point(|e| u64::from(*e) < doc.moment()) as u64;
-            let on = rows.get(n as usize).is_some_and(|e| u64::from(*e) == doc.moment());
+            let n = rows.rank(doc.moment());
+            let on = rows.contains(doc.moment());
             if !on && by > 0 { n.checked_sub(1) } else { Some(n) }
         }
         None => Some(doc.moment()),
@@ -155,22 +147,24 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Vec<u32>>>, count: u64) -> Op
     };
     let row = row.min(count.saturating_sub(1));
     match all {
-        Some(rows) => rows.get(row as usize).map(|e| u64::from(*e)),
+        Some(rows) => rows.get(row),
         None => Some(row),
     }
 }
 
 /// What a filter can say, for the person: an example and its meaning.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("write", "also: read, poll, interrupt"),
+    ("write", "also: read, poll, interrupt, submit, mark"),
     ("JS1_COMMAND", "registers whose name or block holds this"),
-    ("block = AS", "registers of a block"),
-    ("job = 29", "what starts a job, and while it runs"),
-    ("value >= 0x1000", "also: event, offset, thread; = != < > <= >="),
-    ("job = 29 and not poll", "and, or, not, and brackets"),
+    ("reg =~ \"^JS1_\" and write", "and, or, not, and brackets"),
+    ("JS_CONFIG_NEXT.start_flush != 0", "a field of a register, of any slot"),
+    ("value & 0x100", "bits that are set"),
+    ("job in 4..9", "what starts these jobs, and while they run"),
+    ("value >= 0x1000", "also: event, time, offset, width, thread"),
+    ("time in 1ms..2ms", "END not included, as in job in 4..9"),
 ];
 
-fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let wrong = view.wrong.clone();
     ui.horizontal(|ui| {
@@ -181,17 +175,28 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         } else if wrong.is_none() && view.found_for != view.filter {
             "filtering…".into()
         } else {
-            let n = view.rows.as_ref().map_or(doc.len(), |r| r.len() as u64);
+            let n = view.rows.as_ref().map_or(doc.len(), |r| r.len());
             format!("{} of {}", text::count(n), text::count(doc.len()))
         };
-        let width = (ui.available_width() - 200.0).clamp(120.0, 460.0);
-        let hint = "filter, as in: job = 29 and not poll";
+        let width = (ui.available_width() - 260.0).clamp(120.0, 560.0);
+        let hint = "filter, as in: reg =~ \"JS1_\" and write and job in 4..9";
+        let id = egui::Id::unique("events-filter");
+        view.completion.keys(&mut view.filter, id, ui);
+        let wrong_at = wrong.is_some().then(|| view.wrong_at.clone());
+        let mut layout = |ui: &Ui, text: &dyn egui::TextBuffer, _: f32| {
+            let job = underlined(text.as_str(), wrong_at.as_ref(), p.text, p.error);
+            ui.fonts_mut(|f| f.layout_job(job))
+        };
         let edit = egui::TextEdit::singleline(&mut view.filter)
-            .id(egui::Id::unique("events-filter"))
+            .id(id)
             .font(mono())
+            // The list takes Tab while it is open.
+            .lock_focus(view.completion.is_open())
+            .layouter(&mut layout)
             .desired_width(width)
             .hint_text(RichText::new(hint).font(body()).color(p.quiet));
         let r = ui.add(edit).accessible_name("Filter events");
+        view.completion.show(&r, &mut view.filter, &doc.recording, ui);
         if wrong.is_some() {
             ui.painter()
                 .rect_stroke(r.rect, 4.0, Stroke::new(1.0, p.error), StrokeKind::Inside);
@@ -204,6 +209,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
             asks.command("clear-filter");
         }
+        saved::button(doc, view, ui);
         let help = widgets::icon_button(ui, icons::QUESTION, "What a filter can say");
         egui::Popup::menu(&help).show(|ui| {
             ui.set_min_width(360.0);
@@ -229,43 +235,80 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
 }
 
+/// A filter's text with what is wrong in it underlined.
+fn underlined(
+    text: &str,
+    wrong: Option<&std::ops::Range<usize>>,
+    colour: egui::Color32,
+    error: egui::Color32,
+) -> egui::text::LayoutJob {
+    let plain = egui::TextFormat::simple(mono(), colour);
+    let mut marked = egui::TextFormat::simple(mono(), error);
+    marked.underline = Stroke::new(1.5, error);
+    let mut job = egui::text::LayoutJob::default();
+    let parts = wrong.and_then(|w| Some((text.get(..w.start)?, text.get(w.clone())?, text.get(w.end..)?)));
+    match parts {
+        Some((before, at, behind)) => {
+            job.append(before, 0.0, plain.clone());
+            job.append(at, 0.0, marked);
+            job.append(behind, 0.0, plain);
+        }
+        None => job.append(text, 0.0, plain),
+    }
+    job
+}
+
+impl View {
+    fn is_wrong(&mut self, e: &FilterError) {
+        self.wrong = Some(e.to_string());
+        self.wrong_at = e.span.clone();
+    }
+}
+
 fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
     if view.filter == view.asked_for {
         return;
     }
-    // Names, jobs and polls are known once they are found out; until then the filter waits.
-    if [Stage::Timeline, Stage::Registers].iter().any(|s| !doc.facts.knows(*s)) && doc.finding_out.is_some() {
+    // Jobs and polls are known once they are found out; until then the filter waits.
+    if !doc.can_filter() {
         return;
     }
     view.asked_for = view.filter.clone();
-    match filter::parse(&view.filter) {
-        Err(e) => view.wrong = Some(e),
-        Ok(filter::Filter::All) => {
-            view.wrong = None;
-            view.rows = None;
-            view.unknown = None;
-            view.found_for.clone_from(&view.filter);
-            doc.jumps += 1;
-        }
-        Ok(f) => {
-            view.wrong = None;
-            view.unknown = f.unknown(&doc.facts);
-            let (recording, facts, text) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), view.filter.clone());
-            asks.work("filtering events", move |progress| {
-                let rows = filter::rows(&f, &recording, &facts, progress);
-                Box::new(move |desk| {
-                    let view = &mut desk.views.events;
-                    if let Ok(rows) = rows
-                        && view.filter == text
-                    {
-                        view.rows = Some(Arc::new(rows));
-                        view.found_for = text;
-                        desk.doc.jumps += 1;
-                    }
-                })
-            });
-        }
+    // What was asked for before is wanted no more.
+    if let Some(before) = view.searching.take() {
+        before.cancel();
     }
+    view.wrong = None;
+    let query = match Query::parse(&view.filter) {
+        Err(e) => return view.is_wrong(&e),
+        Ok(q) => q,
+    };
+    if query.is_all() {
+        view.rows = None;
+        view.found_for.clone_from(&view.filter);
+        doc.jumps += 1;
+        return;
+    }
+    let (recording, facts, text) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), view.filter.clone());
+    view.searching = Some(asks.work("filtering events", move |progress| {
+        let found = lanes::search(&query, &recording, &facts, progress);
+        Box::new(move |desk| {
+            let view = &mut desk.views.events;
+            if view.filter != text {
+                return;
+            }
+            match found {
+                Err(e) => view.is_wrong(&e),
+                Ok(Ok(rows)) => {
+                    view.rows = Some(Arc::new(rows));
+                    view.found_for = text;
+                    desk.doc.jumps += 1;
+                }
+                // It was sent away.
+                Ok(Err(_)) => {}
+            }
+        })
+    }));
 }
 
 fn draw_row(

@@ -11,6 +11,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 mod draw;
+mod found;
 mod label;
 mod lane;
 mod lanes;
@@ -51,6 +52,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let now = ui.input(|i| i.time);
     view.follow_moment(doc);
+    found::ask(doc, asks);
     let range = view.animated(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);

@@ -15,7 +15,7 @@ fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
     let doc = w.doc();
     let names: Vec<String> = rows
         .iter()
-        .filter_map(|e| doc.recording.events.access(*e as usize))
+        .filter_map(|e| doc.recording.events.access(e as usize))
         .map(|a| doc.facts.register_name(a.offset))
         .collect();
     for part in [
@@ -32,7 +32,7 @@ fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
             "{part} in {names:?}"
         );
     }
-    let first = u64::from(rows[0]);
+    let first = rows.get(0).unwrap();
     let job = doc.facts.job_prepared_at(&doc.recording, first).map(|j| j.index);
     assert_eq!(job, Some(1));
 }

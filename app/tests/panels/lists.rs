@@ -26,9 +26,9 @@ fn a_filter_leaves_only_what_passes() {
     w.harness.get_by_label("Filter events").type_text("write");
     w.settle();
     let rows = w.views().events.rows.clone().expect("rows were found");
-    assert!(!rows.is_empty() && (rows.len() as u64) < w.doc().len());
+    assert!(!rows.is_empty() && rows.len() < w.doc().len());
     for e in rows.iter() {
-        assert!(w.doc().recording.events.access(*e as usize).is_some_and(|a| a.write));
+        assert!(w.doc().recording.events.access(e as usize).is_some_and(|a| a.write));
     }
     w.click("Clear filter");
     assert!(w.views().events.rows.is_none());

@@ -1,7 +1,11 @@
 //! What the Events panel shows.
 
+use super::completion::Completion;
 use crate::theme::rows::Rows;
+use std::ops::Range;
 use std::sync::Arc;
+use trace_core::filter::Selection;
+use trace_core::progress::Progress;
 
 /// What the panel shows.
 #[derive(Clone, Default)]
@@ -9,14 +13,19 @@ pub struct View {
     /// Text of the filter.
     pub filter: String,
     /// Events that pass, once found; `None`: all.
-    pub rows: Option<Arc<Vec<u32>>>,
+    pub rows: Option<Arc<Selection>>,
     /// Text that `rows` were found for.
     pub found_for: String,
     /// What is wrong with the filter.
     pub wrong: Option<String>,
+    /// The bytes of the filter that are wrong.
+    pub(in crate::panels) wrong_at: Range<usize>,
     pub(in crate::panels) asked_for: String,
-    /// A name in the filter that no register has.
-    pub(in crate::panels) unknown: Option<String>,
+    /// The search that is going on: another one takes its place.
+    pub(in crate::panels) searching: Option<Progress>,
+    pub(in crate::panels) completion: Completion,
+    /// Name that is being written for a saved filter, by the filter's text.
+    pub(in crate::panels) naming: Option<(String, String)>,
     pub(in crate::panels) list: Rows,
     pub(in crate::panels) seen_jump: u64,
     /// The filter field wants the keyboard.

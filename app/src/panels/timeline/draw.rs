@@ -36,6 +36,15 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
             ticks(doc, ui, scale, row, merged.iter().map(|m| m.first), p.error);
         }
         Lane::Notes => ticks(doc, ui, scale, row, scale.noted(doc).into_iter(), p.edited),
+        Lane::Found(text) => {
+            if let Some(why) = doc.lanes.wrong(text) {
+                widgets::paint_text(ui, row, Align2::LEFT_CENTER, &format!("▲ {why}"), small(), p.error);
+            }
+            let Some(rows) = doc.lanes.rows(text) else { return };
+            // The first one of each pixel, found by a search.
+            let first = |(_, a, b): (usize, u64, u64)| rows.get(rows.rank(a)).filter(|e| *e < b);
+            ticks(doc, ui, scale, row, scale.filled().filter_map(first), p.accent);
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Lane {
     Divergences,
     /// Notes.
     Notes,
+    /// Events that pass a saved filter, by the filter's text.
+    Found(String),
 }
 
 /// The lanes that have something in view, in order.
@@ -43,6 +45,7 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     if !doc.changes().notes().is_empty() {
         out.push(Lane::Notes);
     }
+    out.extend(doc.filter_lanes().map(|(text, _)| Lane::Found(text.to_owned())));
     out.extend(doc.changes().pins().iter().map(|r| Lane::Pin(*r)));
     if !scale.spans.polls.is_empty() {
         out.push(Lane::Polls);
@@ -71,5 +74,9 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
         Lane::Pin(r) => (doc.facts.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
         Lane::Notes => ("notes".into(), ""),
+        Lane::Found(text) => {
+            let named = doc.changes().filter(text).map(|s| &s.name).filter(|n| !n.is_empty());
+            (named.unwrap_or(text).clone(), "")
+        }
     }
 }

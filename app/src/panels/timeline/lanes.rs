@@ -5,12 +5,14 @@ use super::label::{lane_font, number};
 use super::lane::{Lane, name};
 use super::scale::{Scale, Single, x_of};
 use crate::document::Document;
+use crate::document::changes::SavedFilter;
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use crate::document::words;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
+use std::sync::Arc;
 
 /// Draws a lane in a rectangle that holds its name too.
 pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], lane: &Lane, rect: Rect) {
@@ -22,7 +24,7 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], la
     );
     let response = ui.interact(names, ui.scope_id().with(("lane", &label)), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Lane {label}")));
-    let pin = matches!(lane, Lane::Pin(_));
+    let pin = matches!(lane, Lane::Pin(_) | Lane::Found(_));
     let (font, colour) = if pin {
         (mono_small(), p.text)
     } else {
@@ -41,6 +43,18 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], la
     if let Lane::Pin(r) = lane {
         if response.on_hover_text(format!("{label}: click to unpin")).clicked() {
             doc.pin(*r);
+        }
+    } else if let Lane::Found(text) = lane {
+        let told = match (doc.lanes.rows(text), doc.lanes.wrong(text)) {
+            (Some(rows), _) => format!("{} of {}", number(rows.len(), "event"), text::count(doc.len())),
+            (None, Some(why)) => format!("does not fit this recording: {why}"),
+            (None, None) => "looking for them…".into(),
+        };
+        let told = format!("{text}\n{told}\nclick to take the lane away");
+        if response.on_hover_text(told).clicked()
+            && let Some(saved) = doc.changes().filter(text).cloned()
+        {
+            doc.save_filter(text, Some(SavedFilter { lane: false, ..saved }));
         }
     } else if used >= names.width() - 1.0 {
         response.on_hover_text(label);
@@ -149,6 +163,20 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
                 doc.go(e);
             }
         }
+        Some(Lane::Found(text)) => {
+            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+            if let Some(rows) = doc.lanes.rows(text).map(Arc::clone) {
+                let n = rows.rank(at);
+                let around = [n.checked_sub(1), Some(n)].into_iter().flatten();
+                let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+                let near = around
+                    .filter_map(|n| rows.get(n))
+                    .min_by(|a, b| away(a).total_cmp(&away(b)));
+                if let Some(e) = near {
+                    doc.go(e);
+                }
+            }
+        }
         Some(Lane::Pin(r)) => {
             let events = doc.facts.registers.get(r).map(|f| &f.events);
             let hit = events
@@ -198,6 +226,15 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
                     number(f.reads, "read"),
                     text::count(f.first)
                 );
+            }
+        }
+        Some(Lane::Found(text)) => {
+            let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
+            let edges = scale.pixels.edges.get(pixel).zip(scale.pixels.edges.get(pixel + 1));
+            let found = doc.lanes.rows(text).zip(edges);
+            let count = found.map_or(0, |(rows, (a, b))| rows.rank(*b).saturating_sub(rows.rank(*a)));
+            if count > 1 {
+                return format!("{} here", number(count, "event"));
             }
         }
         Some(Lane::Phases) => {

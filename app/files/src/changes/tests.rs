@@ -1,0 +1,158 @@
+//! Every change is done, taken back and done again.
+
+use super::*;
+
+/// A recording with one buffer `in`, at an address that is not the begin of a page.
+pub struct Base(pub Vec<u8>);
+
+impl Recorded for Base {
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+        (buffer == "in").then_some((0x1ffe, self.0.len() as u64))
+    }
+
+    fn read(&self, _: &str, offset: u64, out: &mut [u8]) {
+        let at = offset as usize;
+        out.copy_from_slice(&self.0[at..at + out.len()]);
+    }
+}
+
+pub fn bytes(offset: u64, new: &[u8]) -> Change {
+    Change::Bytes {
+        buffer: "in".into(),
+        title: "edit".into(),
+        pieces: vec![Piece {
+            offset,
+            new: new.into(),
+        }],
+    }
+}
+
+pub fn now(c: &Changes, base: &Base) -> Vec<u8> {
+    let mut out = base.0.clone();
+    if let Some(e) = c.inputs().get("in") {
+        e.overlay(0, &mut out);
+    }
+    out
+}
+
+#[test]
+fn edits_of_every_kind_are_undone_and_done_again() {
+    let base = Base(vec![1, 2, 3, 4]);
+    let mut c = Changes::default();
+    assert!(c.apply(bytes(1, &[9, 8]), &base));
+    let note = Change::Note {
+        event: 3,
+        old: None,
+        new: Some("first".into()),
+    };
+    assert!(c.apply(note, &base));
+    let pin = Change::Pin {
+        register: 0x18c0,
+        on: true,
+    };
+    assert!(c.apply(pin, &base));
+    let element = Change::Element {
+        buffer: "in".into(),
+        old: None,
+        new: Some("f16".into()),
+    };
+    assert!(c.apply(element, &base));
+    assert_eq!(now(&c, &base), [1, 9, 8, 4]);
+    assert_eq!(c.element("in"), Some(ElementType::F16));
+    assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
+    assert!(c.inputs().is_empty());
+    c.undo();
+    assert_eq!(now(&c, &base), [1, 9, 8, 4]);
+    while c.undo().is_some() {}
+    assert!(c.inputs().is_empty() && c.notes().is_empty() && c.pins().is_empty() && c.element("in").is_none());
+    for _ in 0..4 {
+        c.redo(&base);
+    }
+    assert_eq!(
+        (now(&c, &base).as_slice(), c.notes()[&3].as_str(), c.pins()),
+        (&[1, 9, 8, 4][..], "first", &[0x18c0][..])
+    );
+    c.redo(&base);
+    assert!(c.inputs().is_empty());
+}
+
+#[test]
+fn a_saved_filter_keeps_its_place_and_every_step_is_taken_back() {
+    let base = Base(Vec::new());
+    let mut c = Changes::default();
+    let saved = |name: &str, lane| SavedFilter {
+        name: name.into(),
+        lane,
+    };
+    let steps = [
+        ("write", None, Some(saved("", false)), "save a filter"),
+        ("read", None, Some(saved("reads", true)), "save a filter"),
+        (
+            "write",
+            Some(saved("", false)),
+            Some(saved("", true)),
+            "show a filter as a lane",
+        ),
+        (
+            "write",
+            Some(saved("", true)),
+            Some(saved("w", true)),
+            "rename a saved filter",
+        ),
+        ("read", Some(saved("reads", true)), None, "remove a saved filter"),
+    ];
+    for (text, old, new, title) in steps {
+        let change = Change::Filter {
+            text: text.into(),
+            old,
+            new,
+        };
+        assert_eq!(change.title(), title);
+        let line = serde_json::to_string(&change).unwrap();
+        assert_eq!(serde_json::from_str::<Change>(&line).unwrap(), change);
+        assert!(c.apply(change, &base));
+    }
+    assert_eq!(c.filters(), [("write".into(), saved("w", true))]);
+    c.undo();
+    assert_eq!(c.filter("read"), Some(&saved("reads", true)));
+    while c.undo().is_some() {}
+    assert!(c.filters().is_empty());
+    while c.redo(&base).is_some() {}
+    assert_eq!(c.filters().len(), 1);
+}
+
+#[test]
+fn an_edit_past_the_end_is_refused_and_one_that_restores_is_none() {
+    let base = Base(vec![1, 2, 3, 4]);
+    let mut c = Changes::default();
+    assert!(!c.apply(bytes(3, &[9, 9]), &base));
+    assert!(!c.apply(bytes(u64::MAX, &[9]), &base));
+    assert!(c.is_empty());
+    assert!(c.apply(bytes(0, &[7]), &base));
+    assert!(c.apply(bytes(0, &[1]), &base));
+    assert!(c.inputs().is_empty(), "as recorded is not an edit");
+}
+
+#[test]
+fn an_edit_costs_the_pages_that_it_touches() {
+    let base = Base((0..40_000u32).map(|i| i as u8).collect());
+    let mut c = Changes::default();
+    // The first page holds two bytes of the buffer.
+    assert!(c.apply(bytes(0, &[5, 5, 5]), &base));
+    assert_eq!(c.inputs()["in"].pages(), 2);
+    let part: Vec<u8> = vec![77; 9000];
+    assert!(c.apply(bytes(20_000, &part), &base));
+    let mut want = base.0.clone();
+    want[..3].copy_from_slice(&[5, 5, 5]);
+    want[20_000..29_000].fill(77);
+    assert_eq!(now(&c, &base), want);
+    let mut window = base.0[28_990..29_010].to_vec();
+    c.inputs()["in"].overlay(28_990, &mut window);
+    assert_eq!(window, want[28_990..29_010]);
+    let stamp = c.stamp("in");
+    c.undo();
+    assert!(c.stamp("in") > stamp);
+    assert_eq!(c.inputs()["in"].pages(), 2);
+    c.undo();
+    assert!(c.inputs().is_empty());
+}

@@ -1,0 +1,128 @@
+//! Saved filters: the one that is shown is saved, named and made a lane of the timeline; the others are shown again.
+
+use super::View;
+use crate::document::Document;
+use crate::document::changes::SavedFilter;
+use crate::theme::widgets;
+use crate::theme::{body, icons, mono, palette, small, text};
+use egui::{Button, RichText, Ui};
+
+/// Width of the list, points.
+const WIDTH: f32 = 380.0;
+/// Characters of a filter that are shown.
+const SHOWN: usize = 44;
+
+/// The button beside the filter, and what it opens.
+pub fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    let now = view.filter.trim().to_owned();
+    let kept = doc.changes().filter(&now).is_some();
+    let icon = RichText::new(icons::PUSH_PIN).size(14.0);
+    let icon = if kept { icon.color(p.accent) } else { icon };
+    let r = ui.add(Button::new(icon).frame_when_inactive(false));
+    let r = r.accessible_name("Saved filters").on_hover_text("Saved filters");
+    let menu = egui::Popup::menu(&r).close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
+    menu.show(|ui| {
+        ui.set_min_width(WIDTH);
+        ui.set_max_width(WIDTH);
+        shown(doc, view, &now, ui);
+        list(doc, view, &now, ui);
+    });
+    if !egui::Popup::is_id_open(ui.ctx(), egui::Popup::default_response_id(&r)) {
+        keep_name(doc, view);
+    }
+}
+
+/// A name that was written counts when the person goes on to something else.
+fn keep_name(doc: &mut Document, view: &mut View) {
+    if let Some((of, name)) = view.naming.take()
+        && let Some(saved) = doc.changes().filter(&of).cloned()
+    {
+        let name = name.trim().to_owned();
+        doc.save_filter(&of, Some(SavedFilter { name, ..saved }));
+    }
+}
+
+/// The filter that is shown: saved or not, and how.
+fn shown(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
+    let p = palette(ui);
+    if now.is_empty() || view.wrong.is_some() {
+        if doc.changes().filters().is_empty() {
+            let told = "Write a filter to save it here and show it as a lane of the timeline.";
+            ui.add_space(4.0);
+            ui.label(RichText::new(told).color(p.quiet));
+            ui.add_space(4.0);
+        }
+        return;
+    }
+    let Some(saved) = doc.changes().filter(now).cloned() else {
+        ui.horizontal(|ui| {
+            for (label, lane) in [("Save this filter", false), ("Save as a lane of the timeline", true)] {
+                if ui.button(label).clicked() {
+                    let name = String::new();
+                    doc.save_filter(now, Some(SavedFilter { name, lane }));
+                }
+            }
+        });
+        return;
+    };
+    if view.naming.as_ref().is_some_and(|(of, _)| of != now) {
+        keep_name(doc, view);
+    }
+    let naming = view.naming.get_or_insert_with(|| (now.to_owned(), saved.name.clone()));
+    let hint = RichText::new("name").font(body()).color(p.quiet);
+    let edit = egui::TextEdit::singleline(&mut naming.1).hint_text(hint);
+    let r = ui
+        .add(edit.desired_width(WIDTH - 24.0))
+        .accessible_name("Name of the filter");
+    if r.lost_focus() {
+        keep_name(doc, view);
+    }
+}
+
+/// All that are saved: shown again by a click, as a lane or not, removed.
+fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
+    let p = palette(ui);
+    let filters = doc.changes().filters().to_vec();
+    if filters.is_empty() {
+        return;
+    }
+    if !now.is_empty() && view.wrong.is_none() {
+        ui.separator();
+    }
+    let mut change = None;
+    egui::ScrollArea::vertical().max_height(320.0).show(ui, |ui| {
+        for (of, saved) in &filters {
+            let called = if saved.name.is_empty() { of } else { &saved.name };
+            ui.horizontal(|ui| {
+                let lane = ui.selectable_label(saved.lane, RichText::new(icons::CLOCK).size(14.0));
+                let lane = lane.accessible_name(format!("Lane of {called}"));
+                if lane.on_hover_text("a lane of the timeline").clicked() {
+                    let lane = !saved.lane;
+                    change = Some((of.clone(), Some(SavedFilter { lane, ..saved.clone() })));
+                }
+                let short = text::middle(called, SHOWN);
+                let font = if saved.name.is_empty() { mono() } else { body() };
+                let row = ui.selectable_label(of == now, RichText::new(short).font(font));
+                let row = row.accessible_name(format!("Filter {called}"));
+                if row.on_hover_text(RichText::new(of).font(mono())).clicked() {
+                    view.filter.clone_from(of);
+                    ui.close();
+                }
+                ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                    if widgets::icon_button(ui, icons::TRASH, &format!("Remove {called}")).clicked() {
+                        change = Some((of.clone(), None));
+                    }
+                });
+            });
+        }
+    });
+    let lanes = filters.iter().filter(|f| f.1.lane).count();
+    if lanes > crate::document::lanes::MOST {
+        let told = format!("The first {} lanes are shown.", crate::document::lanes::MOST);
+        ui.label(RichText::new(told).font(small()).color(p.warning));
+    }
+    if let Some((of, new)) = change {
+        doc.save_filter(&of, new);
+    }
+}
