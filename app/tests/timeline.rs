@@ -590,6 +590,16 @@ fn what_passes_a_filter_is_shown_as_a_lane_until_it_is_taken_away() {
     assert!(!w.has("Lane starts"));
     let saved = w.doc().changes().filter("submit").cloned().unwrap();
     assert!(!saved.lane && saved.name == "starts");
+    w.views().events.filter = "read".into();
+    w.settle();
+    w.run("save-filter");
+    w.run("filter-lane");
+    assert_eq!(w.doc().changes().filter("read").map(|s| s.lane), Some(true));
+    w.run("save-filter");
+    assert_eq!(w.doc().changes().filter("read"), None);
+    for _ in 0..3 {
+        w.run("undo");
+    }
     // It is shown again by a click, and every step is taken back.
     w.click("Saved filters");
     w.click("Filter starts");

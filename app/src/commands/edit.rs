@@ -1,10 +1,12 @@
 //! What the person makes: changes, notes, pins, and what is copied.
 
 use super::{at_desk, doc, with};
+use crate::document::changes::SavedFilter;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::log;
 use crate::panels;
+use crate::panels::desk::Desk;
 use crate::theme::text;
 use crate::window::leaving::Question;
 use crate::window::{App, layout};
@@ -105,4 +107,32 @@ pub fn restore_edits(app: &mut App, _: &Context) {
 
 pub fn forget_edits(app: &mut App, _: &Context) {
     app.question = Some(Question::Forget);
+}
+
+/// The filter that the event table shows, and how it is saved.
+fn shown_filter(d: &Desk<'_>) -> Option<(String, Option<SavedFilter>)> {
+    let view = &d.views.events;
+    let text = view.filter.trim().to_owned();
+    let fits = !text.is_empty() && view.wrong.is_none();
+    let saved = d.doc.changes().filter(&text).cloned();
+    fits.then_some((text, saved))
+}
+
+pub fn save_filter(app: &mut App, _: &Context) {
+    at_desk(app, |d| {
+        if let Some((text, saved)) = shown_filter(d) {
+            let new = saved.is_none().then(SavedFilter::default);
+            d.doc.save_filter(&text, new);
+        }
+    });
+}
+
+pub fn filter_lane(app: &mut App, _: &Context) {
+    at_desk(app, |d| {
+        if let Some((text, saved)) = shown_filter(d) {
+            let saved = saved.unwrap_or_default();
+            let lane = !saved.lane;
+            d.doc.save_filter(&text, Some(SavedFilter { lane, ..saved }));
+        }
+    });
 }

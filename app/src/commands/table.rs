@@ -72,6 +72,8 @@ table! {
     "go-address",       "Go to address…",                      Go,     ctrl(G),             has_spaces,         go::go_address;
     "filter",           "Filter events…",                      Go,     ctrl(F),             has_events,         go::filter;
     "clear-filter",     "Clear filter",                        Go,     None,                has_filter,         go::clear_filter;
+    "save-filter",      "Save filter, or remove it",           Edit,   None,                has_filter,         edit::save_filter;
+    "filter-lane",      "Filter as a lane on or off",          Edit,   ctrl_shift(L),       has_filter,         edit::filter_lane;
 
     "fit",              "Show the whole recording",            View,   key(F),              has_events,         view::fit;
     "zoom-in",          "Zoom timeline in",                    View,   key(W),              has_events,         view::zoom_in;

@@ -71,7 +71,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         view.list.reveal(row);
     }
     if count == 0 {
-        let told = "No event passes the filter.";
+        let told = match view.wrong {
+            None => "No event passes the filter.",
+            Some(_) => "No event passed the last filter that could be read.",
+        };
         if widgets::empty(ui, icons::MAGNIFYING_GLASS, told, Some("Show all events")) {
             asks.command("clear-filter");
         }
@@ -170,9 +173,11 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let told = if view.filter.trim().is_empty() {
+        let told = if wrong.is_some() {
+            String::new()
+        } else if view.filter.trim().is_empty() {
             text::counted(doc.len(), "event", "events")
-        } else if wrong.is_none() && view.found_for != view.filter {
+        } else if view.found_for != view.filter {
             "filtering…".into()
         } else {
             let n = view.rows.as_ref().map_or(doc.len(), |r| r.len());
@@ -203,7 +208,10 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         }
         // A filter that is wrong is written on, not left.
         let ended = r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter));
-        if std::mem::take(&mut view.focus_filter) || (ended && wrong.is_some()) {
+        if std::mem::take(&mut view.focus_filter) {
+            completion::select_all(&view.filter, id, ui);
+            r.request_focus();
+        } else if ended && wrong.is_some() {
             r.request_focus();
         }
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {

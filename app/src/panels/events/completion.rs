@@ -1,9 +1,11 @@
 //! What can stand at the cursor of the filter's field, offered below it and taken by keyboard or pointer.
 
-use crate::theme::{body, mono, palette, small};
+use crate::theme::widgets::{paint_middle, paint_text};
+use crate::theme::{ROW, mono, palette, small};
+use egui::accesskit::Role;
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
-use egui::{Id, Key, Modifiers, PopupAnchor, Response, RichText, Ui};
+use egui::{Align2, Id, Key, Modifiers, PopupAnchor, Response, RichText, Sense, Ui, WidgetInfo, vec2};
 use trace_core::Recording;
 use trace_core::filter::{Completions, complete};
 
@@ -124,11 +126,7 @@ impl Completion {
             ui.set_min_width(field.rect.width().max(360.0));
             let shown = self.offered.candidates.iter().enumerate().skip(self.first).take(SHOWN);
             for (n, c) in shown {
-                let means = RichText::new(short(&c.means)).font(small()).color(p.quiet);
-                let b = egui::Button::new(RichText::new(&c.text).font(mono()))
-                    .selected(self.at == Some(n))
-                    .shortcut_text(means);
-                if ui.add(b).clicked() {
+                if row(ui, &c.text, &c.means, self.at == Some(n)).clicked() {
                     taken = Some(n);
                 }
             }
@@ -139,7 +137,8 @@ impl Completion {
             } else {
                 keys.to_owned()
             };
-            ui.label(RichText::new(told).font(body()).color(p.quiet));
+            ui.add_space(2.0);
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
         });
         if let Some(n) = taken {
             self.take(n, text, field.id, ui);
@@ -147,11 +146,30 @@ impl Completion {
     }
 }
 
-/// As much of a meaning as fits beside a name.
-fn short(means: &str) -> String {
-    const MOST: usize = 56;
-    match means.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}…", means.get(..at).unwrap_or_default()),
-        None => means.to_owned(),
+/// Selects all that a field holds, so that what is written next takes its place.
+pub fn select_all(text: &str, id: Id, ui: &Ui) {
+    let mut state = TextEditState::load(ui.ctx(), id).unwrap_or_default();
+    let all = CCursorRange::two(CCursor::new(0), CCursor::new(text.chars().count()));
+    state.cursor.set_char_range(Some(all));
+    state.store(ui.ctx(), id);
+}
+
+/// Part of the list's width that names take.
+const NAMES: f32 = 0.42;
+
+/// A candidate and what it means, in two columns.
+fn row(ui: &mut Ui, name: &str, means: &str, on: bool) -> Response {
+    let p = palette(ui);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    r.widget_info(|| WidgetInfo::selected(Role::ListBoxOption, true, on, name));
+    if on || r.hovered() {
+        let ink = if on { p.selection } else { p.raised };
+        ui.painter().rect_filled(rect, 3.0, ink);
     }
+    let inner = rect.shrink2(vec2(6.0, 0.0));
+    let (left, right) = inner.split_left_right_at_fraction(NAMES);
+    let left = left.with_max_x(left.right() - 8.0);
+    paint_middle(ui, left, Align2::LEFT_CENTER, name, mono(), p.text);
+    paint_text(ui, right, Align2::LEFT_CENTER, means, small(), p.quiet);
+    r
 }

@@ -50,7 +50,8 @@ fn shown(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
         if doc.changes().filters().is_empty() {
             let told = "Write a filter to save it here and show it as a lane of the timeline.";
             ui.add_space(4.0);
-            ui.label(RichText::new(told).color(p.quiet));
+            let left = egui::Layout::top_down(egui::Align::Min);
+            ui.with_layout(left, |ui| ui.label(RichText::new(told).color(p.quiet)));
             ui.add_space(4.0);
         }
         return;
