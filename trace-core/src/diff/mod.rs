@@ -6,6 +6,7 @@
 mod align;
 mod aligned;
 mod anchors;
+mod beside;
 mod buffers;
 mod causes;
 mod elements;
@@ -24,6 +25,7 @@ mod tests;
 
 pub(crate) use align::{Step, align};
 pub use aligned::{Aligned, Become, Block, Course, Which};
+pub use beside::{Beside, BytePair, byte_differs};
 pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, why};
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance};
 pub use images::{ImageDiff, ImageError, ImageRange, images};

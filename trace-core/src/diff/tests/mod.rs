@@ -3,6 +3,7 @@
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
 
+mod beside;
 mod measured;
 
 fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {

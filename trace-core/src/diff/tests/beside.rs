@@ -1,0 +1,88 @@
+//! Memory of two recordings beside each other, against counting byte by byte.
+
+use super::two_spaces;
+use crate::diff::{Beside, MappedAs, MappingDiff, MappingDifference, byte_differs};
+use crate::memory::ByteState;
+use crate::mmu::Rights;
+use crate::progress::Progress;
+use crate::recording::{GpuVa, Recording};
+
+/// Every byte that differs, found one after the other.
+fn all(b: &Beside<'_>, forward: bool) -> Vec<u64> {
+    let progress = Progress::new();
+    let mut at = if forward { 0 } else { u64::MAX };
+    let mut out = Vec::new();
+    // The byte at 0 has none before it.
+    if forward && byte_differs(&b.read(0, 1)[0]) {
+        out.push(0);
+    }
+    while let Some(va) = b.next(at, forward, &progress).unwrap() {
+        out.push(va);
+        at = va;
+    }
+    out
+}
+
+fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> Beside<'a> {
+    Beside::new((a, 0), (b, 0), 1, mappings).unwrap()
+}
+
+#[test]
+fn the_next_byte_that_differs_is_found_both_ways() {
+    let none = MappingDiff::default();
+    let (a, b) = (two_spaces(0x1_0010_0000, [1, 2]), two_spaces(0x3_0070_0000, [1, 9]));
+    let both = beside(&a, &b, &none);
+    let want: Vec<u64> = (0..4096).collect();
+    assert_eq!(all(&both, true), want);
+    let mut back = all(&both, false);
+    back.reverse();
+    assert_eq!(back, want);
+    let same = beside(&a, &a, &none);
+    assert_eq!((all(&same, true), all(&same, false)), (vec![], vec![]));
+    let over_the_end = both.read(4094, 4);
+    assert_eq!(over_the_end[0], (Ok(2), Ok(9)));
+    assert_eq!(over_the_end[2], (Err(ByteState::Unmapped), Err(ByteState::Unmapped)));
+    assert_eq!(both.read(u64::MAX - 1, 5).len(), 5);
+}
+
+#[test]
+fn what_was_moved_is_read_where_it_lies_there() {
+    let a = two_spaces(0x1_0010_0000, [1, 2]);
+    let to = MappedAs {
+        rights: Rights::RW,
+        attr_index: 0,
+        bits: 0,
+    };
+    let moved = |va: u64, to_va: u64| MappingDiff {
+        list: vec![MappingDifference {
+            address_space: 1,
+            va: GpuVa(va),
+            pages: 1,
+            a: Some(to),
+            b: None,
+            moved_to: Some(GpuVa(to_va)),
+        }],
+        ..MappingDiff::default()
+    };
+    // What the first would have at 0x8000 the second has at 0.
+    let mappings = moved(0x8000, 0);
+    let both = beside(&a, &a, &mappings);
+    assert_eq!(both.there(0x8010), 0x10);
+    assert_eq!(both.there(0x9000), 0x9000);
+    assert_eq!(both.read(0x8000, 1)[0], (Err(ByteState::Unmapped), Ok(2)));
+    // So it is not shown a second time where it lies.
+    assert_eq!(both.read(0, 1)[0], (Ok(2), Err(ByteState::Unmapped)));
+}
+
+#[test]
+fn an_address_space_that_one_side_lacks_is_none_and_a_search_stops() {
+    let none = MappingDiff::default();
+    let a = two_spaces(0x1_0010_0000, [1, 2]);
+    let mut b = a.clone();
+    b.facts.address_spaces.truncate(1);
+    assert!(Beside::new((&a, 0), (&b, 0), 1, &none).is_none());
+    assert!(Beside::new((&a, 0), (&a, 0), 7, &none).is_none());
+    let stop = Progress::new();
+    stop.cancel();
+    assert!(beside(&a, &a, &none).next(0, true, &stop).is_err());
+}
