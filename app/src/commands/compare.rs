@@ -1,8 +1,10 @@
 //! Comparing the open recording with another one.
 
-use super::{doc, with};
+use super::{at_desk, doc, with};
 use crate::document::Document;
 use crate::document::comparison::With;
+use crate::panels;
+use crate::panels::compare::Section;
 use crate::window::{App, Pick, layout};
 use egui::Context;
 use std::sync::Arc;
@@ -31,6 +33,10 @@ pub fn end(app: &mut App, _: &Context) {
 }
 
 fn go(app: &mut App, forward: bool) {
+    // Where bytes stand side by side, the next difference is a byte.
+    if app.views.compare.section == Section::Memory {
+        return go_byte(app, forward);
+    }
     with(app, |d| Document::go_difference(d, forward));
     layout::show(&mut app.dock, "compare");
 }
@@ -41,4 +47,19 @@ pub fn next(app: &mut App, _: &Context) {
 
 pub fn previous(app: &mut App, _: &Context) {
     go(app, false);
+}
+
+fn go_byte(app: &mut App, forward: bool) {
+    layout::show(&mut app.dock, "compare");
+    at_desk(app, |d| {
+        panels::compare::step(d.doc, &mut d.views.compare, d.asks, forward)
+    });
+}
+
+pub fn next_byte(app: &mut App, _: &Context) {
+    go_byte(app, true);
+}
+
+pub fn previous_byte(app: &mut App, _: &Context) {
+    go_byte(app, false);
 }

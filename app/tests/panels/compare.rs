@@ -7,7 +7,9 @@ use kinescope::document::comparison::With;
 use kinescope::document::moment::Selection;
 use kinescope::panels::compare::Section;
 use std::path::Path;
-use trace_core::diff::{Become, Which};
+use std::sync::Arc;
+use trace_core::diff::{Become, Beside, Which, byte_differs};
+use trace_core::progress::Progress;
 
 fn compared(w: &mut Window, path: &Path) {
     let ctx = w.harness.ctx.clone();
@@ -109,6 +111,95 @@ fn every_section_opens_and_says_when_nothing_differs() {
         .click();
     w.settle();
     assert_eq!(w.doc().moment(), at);
+}
+
+/// The sample beside what a replay of it with another input did.
+fn computed_otherwise() -> Window {
+    let mut w = Window::named("vecadd.kine");
+    assert!(w.doc().edit("a", 5, vec![0x5a, 0xa5]));
+    w.run("replay");
+    w.run("compare-outcome");
+    w.settle();
+    w
+}
+
+#[test]
+fn memory_stands_side_by_side_and_the_next_byte_that_differs_is_gone_to() {
+    let mut w = computed_otherwise();
+    let end = w.doc().len();
+    w.doc().go(end);
+    w.settle();
+    w.click("Differences: Memory");
+    assert!(w.has("Memory of both"));
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let at = (w.doc().moment(), w.doc().other_moment().unwrap());
+    let recording = Arc::clone(&w.doc().recording);
+    let both = Beside::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
+    let begin = w.views().compare.byte.expect("where memory differs first");
+    let next = both
+        .next(begin, true, &Progress::new())
+        .unwrap()
+        .expect("a byte that differs");
+    w.click("Next byte that differs");
+    w.settle();
+    assert_eq!(w.views().compare.byte, Some(next));
+    let line = next & !0xf;
+    let row = both.read(line, 16);
+    let n = row.iter().filter(|b| byte_differs(b)).count();
+    let shown = format!("memory {line:#x}: {n} bytes differ");
+    let half = format!("memory {:#x}: ", next & !7);
+    assert!(n > 0 && (w.has(&shown) || w.has_part(&half)), "{shown}");
+    // The key goes on from there, and back.
+    w.harness.key_press(egui::Key::F6);
+    w.settle();
+    let behind = both.next(next, true, &Progress::new()).unwrap();
+    assert_eq!(w.views().compare.byte, behind.or(Some(next)));
+    w.run("previous-byte");
+    w.settle();
+    assert_eq!(
+        w.views().compare.byte,
+        Some(if behind.is_some() { next } else { begin })
+    );
+    // Behind the last one it says so and stays.
+    w.enter("Address in both", "0xfffffffff000");
+    w.run("next-byte");
+    w.settle();
+    assert_eq!(w.views().compare.byte, Some(0xffff_ffff_f000));
+    assert!(w.has_part("no byte differs behind 0xfffffffff000"));
+    w.enter("Address in both", "no such buffer");
+    assert!(w.has_part("no such buffer"));
+}
+
+#[test]
+fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs() {
+    let mut w = computed_otherwise();
+    w.click("Differences: Buffers, pages");
+    let row = w.harness.query_all_by_label_contains("difference 0 ").next();
+    row.expect("a buffer that differs").click();
+    w.settle();
+    assert_eq!(w.views().compare.section, Section::Memory);
+    let c = w.doc().comparing.done.clone().unwrap();
+    let first = c.diff.buffers.iter().find(|b| b.differs()).and_then(|b| b.a).unwrap();
+    assert_eq!(w.views().compare.byte, Some(first.0.0));
+    let (mut w, events) = parted();
+    assert!(w.has("Lane A ≠ B"));
+    for e in 0..w.doc().len() {
+        assert_eq!(w.doc().differs_within(e, e + 1), events.contains(&e), "{e}");
+    }
+    w.run("end-compare");
+    assert!(!w.has("Lane A ≠ B"));
+}
+
+#[test]
+fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
+    let mut w = Window::named("saxpy.kine");
+    compared(&mut w, &samples().join("vecadd.kine"));
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let m = c.diff.mappings.list.first().copied().expect("a mapping that differs");
+    w.click("Differences: Mappings");
+    assert!(w.has_part(&format!("walks of A {:#x}", m.va.0)));
+    assert!(w.has_part("level 3: A ") || w.has_part("level 2: A "));
+    assert!(w.has_part("entry: A 0x"));
 }
 
 #[test]

@@ -221,6 +221,23 @@ impl Document {
         Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
     }
 
+    /// Whether the second recording differs from this one at events from `first` on and before `end`, or has some of its
+    /// own between them.
+    #[must_use]
+    pub fn differs_within(&self, first: u64, end: u64) -> bool {
+        self.comparing.done.as_ref().is_some_and(|c| {
+            let step = |e: u64| {
+                if e >= self.len() {
+                    c.steps.len()
+                } else {
+                    c.steps.of(Which::A, e)
+                }
+            };
+            // Those that B has behind the last event of A count there.
+            c.steps.differs_within(step(first), step(end))
+        })
+    }
+
     /// Goes to a step of the comparison in both recordings.
     pub fn go_step(&mut self, step: u64) {
         let Some(at) = self.comparing.done.as_ref().and_then(|c| c.steps.at(step)) else {

@@ -331,6 +331,18 @@ impl Steps {
         (r.step <= step && step < r.step + r.len).then_some(row)
     }
 
+    /// Whether a step from `first` on and before `end` differs.
+    #[must_use]
+    pub fn differs_within(&self, first: u64, end: u64) -> bool {
+        self.row(self.row_from(first)).is_some_and(|r| r.step < end)
+    }
+
+    /// The row that a step is in, or the next one behind it.
+    #[must_use]
+    pub fn row_at_or_behind(&self, step: u64) -> Option<u64> {
+        Some(self.row_from(step)).filter(|r| *r < self.rows())
+    }
+
     /// The next row behind a step, or the one before it.
     #[must_use]
     pub fn neighbour(&self, step: u64, forward: bool) -> Option<u64> {

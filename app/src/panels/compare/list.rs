@@ -1,7 +1,7 @@
 //! What differs, row by row, and the value of the row that is meant field by field.
 
 use super::view::{Section, View};
-use super::{SIDE, entries, told};
+use super::{SIDE, entries, told, walks};
 use crate::document::Document;
 use crate::document::comparison::{Comparison, Row, fields};
 use crate::panels::desk::Asks;
@@ -29,7 +29,8 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
         }
         return;
     }
-    if view.section != Section::Events {
+    // Those whose rows have more to tell than fits a line.
+    if !matches!(view.section, Section::Events | Section::Mappings) {
         rows(doc, c, view, asks, ui);
         return;
     }
@@ -53,7 +54,10 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
     let inner = detail.shrink2(vec2(SIDE, 4.0));
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("fields").max_rect(inner));
     child.shrink_clip_rect(detail);
-    detail_ui(doc, c, &mut child);
+    match view.section {
+        Section::Mappings => walks::ui(doc, c, view.selected, &mut child),
+        _ => detail_ui(doc, c, &mut child),
+    }
     ui.advance_cursor_after_rect(full);
 }
 
@@ -63,7 +67,7 @@ fn alike(section: Section) -> &'static str {
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
         Section::Mappings => "Both map the same pages in the end.",
-        Section::Buffers => "Memory holds the same in the end.",
+        Section::Buffers | Section::Memory => "Memory holds the same in the end.",
     }
 }
 
@@ -159,12 +163,12 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
     } else if (!moved || clicked.is_some())
         && let Some(line) = line(doc, c, section, row, p)
     {
-        lead(doc, c, asks, &line);
+        lead(doc, c, view, asks, &line);
     }
 }
 
 /// Goes where a row leads.
-fn lead(doc: &mut Document, c: &Comparison, asks: &mut Asks, line: &Line) {
+fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, line: &Line) {
     use trace_core::diff::Which;
     let step = match (line.a, line.b) {
         (Some(a), _) => Some(c.steps.of(Which::A, a)),
@@ -177,7 +181,13 @@ fn lead(doc: &mut Document, c: &Comparison, asks: &mut Asks, line: &Line) {
     if let Some((number, va, bytes)) = line.memory {
         let spaces = &doc.recording.facts.address_spaces;
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
-        asks.memory_first(u32::try_from(space).ok(), va, bytes);
+        let space = u32::try_from(space).ok();
+        asks.memory_first(space, va, bytes);
+        if view.section != Section::Mappings {
+            view.space = space.unwrap_or(0);
+            view.open(Section::Memory);
+            view.show_byte(va);
+        }
     }
 }
 
@@ -216,7 +226,7 @@ impl Columns {
                 Section::Registers => ("register", "first field that differs: A → B"),
                 Section::Writes => ("where", "A → B"),
                 Section::Mappings => ("where", "A → B"),
-                Section::Buffers => ("where", "A → B"),
+                Section::Buffers | Section::Memory => ("where", "A → B"),
             },
         }
     }
@@ -337,6 +347,7 @@ fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette)
             })
         }
         Section::Buffers => buffer(c, at, p),
+        Section::Memory => None,
     }
 }
 
@@ -466,6 +477,18 @@ fn job(pair: JobPair) -> String {
     }
 }
 
+/// A row of three cells: a name, and what both sides have.
+pub(super) fn three(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 3]) {
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
+    let at = [0.0, 0.34, 0.67, 1.0].map(|f| rect.left() + rect.width() * f);
+    for ((t, font, ink), ends) in cells.into_iter().zip(at.windows(2)) {
+        let cell = Rect::from_min_max(pos2(ends[0], rect.top()), pos2(ends[1] - 6.0, rect.bottom()));
+        paint_text(ui, cell, Align2::LEFT_CENTER, &t, font, ink);
+    }
+    r.on_hover_text(name);
+}
+
 /// The step at the moment on both sides, its value field by field; the fields that differ stand out.
 fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
@@ -473,21 +496,6 @@ fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
         return;
     };
     let (sign, word, ink) = told(p, step.what);
-    let width = ui.available_width();
-    let put = |ui: &mut Ui, name: &str, cells: [(&str, FontId, Color32); 3]| {
-        let (rect, r) = ui.allocate_exact_size(vec2(width, ROW), Sense::hover());
-        let (first, rest) = (rect.width() * 0.34, rect.width() * 0.33);
-        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
-        let starts = [0.0, first, first + rest, rect.width()];
-        for (i, (t, font, ink)) in cells.into_iter().enumerate() {
-            let cell = Rect::from_min_max(
-                pos2(rect.left() + starts[i], rect.top()),
-                pos2(rect.left() + starts[i + 1] - 6.0, rect.bottom()),
-            );
-            paint_text(ui, cell, Align2::LEFT_CENTER, t, font, ink);
-        }
-        r.on_hover_text(name);
-    };
     let event = |e: Option<u64>, at: u64| match e {
         Some(e) => text::count(e),
         None => format!("before {}", text::count(at)),
@@ -495,15 +503,13 @@ fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
     let (a, b) = (event(step.a, step.at_a), event(step.b, step.at_b));
     let mark = format!("{sign} {word}");
     ui.spacing_mut().item_spacing.y = 0.0;
-    put(
-        ui,
-        &format!("{mark}: event A {a}, event B {b}"),
-        [
-            (&mark, strong(), ink),
-            (&format!("A {a}"), mono(), p.only_a),
-            (&format!("B {b}"), mono(), p.only_b),
-        ],
-    );
+    let name = format!("{mark}: event A {a}, event B {b}");
+    let cells = [
+        (mark, strong(), ink),
+        (format!("A {a}"), mono(), p.only_a),
+        (format!("B {b}"), mono(), p.only_b),
+    ];
+    three(ui, &name, cells);
     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         ui.spacing_mut().item_spacing.y = 0.0;
         for f in fields::pairs(doc, c, step.a, step.b) {
@@ -518,15 +524,14 @@ fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
                 format!("   {}", f.name)
             };
             let font = if differs { strong() } else { body() };
-            put(
-                ui,
-                &format!("field {}: A {}, B {}", f.name, or(&f.a), or(&f.b)),
-                [
-                    (&name, font, ink),
-                    (or(&f.a), mono(), if differs { p.text } else { p.quiet }),
-                    (or(&f.b), mono(), if differs { p.text } else { p.quiet }),
-                ],
-            );
+            let value = if differs { p.text } else { p.quiet };
+            let label = format!("field {}: A {}, B {}", f.name, or(&f.a), or(&f.b));
+            let cells = [
+                (name, font, ink),
+                (or(&f.a).to_owned(), mono(), value),
+                (or(&f.b).to_owned(), mono(), value),
+            ];
+            three(ui, &label, cells);
         }
     });
 }

@@ -1,9 +1,12 @@
 //! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
 
 mod list;
+mod memory;
 mod timeline;
 pub mod view;
+mod walks;
 
+pub use memory::step;
 pub use view::{Section, View};
 
 use crate::document::Document;
@@ -66,7 +69,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     timeline::ui(doc, &c, view, ui);
     sections(&c, view, ui);
-    list::ui(doc, &c, view, asks, ui);
+    match view.section {
+        Section::Memory => memory::ui(doc, &c, view, asks, ui),
+        _ => list::ui(doc, &c, view, asks, ui),
+    }
 }
 
 /// What the panel says while there is no second recording.
@@ -246,6 +252,8 @@ fn entries(c: &Comparison, section: Section) -> u64 {
             let buffers = c.diff.buffers.iter().filter(|b| BufferDiff::differs(b)).count();
             (buffers + c.diff.pages.list.len()) as u64
         }
+        // It is no list.
+        Section::Memory => 0,
     }
 }
 

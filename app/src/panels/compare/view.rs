@@ -4,6 +4,7 @@ use crate::document::Document;
 use crate::document::comparison::Cell;
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::progress::Progress;
 
 /// A part of what was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,16 +20,19 @@ pub enum Section {
     Mappings,
     /// Named buffers and pages at the end.
     Buffers,
+    /// Memory of both at the moment, side by side.
+    Memory,
 }
 
 impl Section {
     /// All of them, in order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Events,
         Self::Registers,
         Self::Writes,
         Self::Mappings,
         Self::Buffers,
+        Self::Memory,
     ];
 
     /// Its name for the person.
@@ -40,6 +44,7 @@ impl Section {
             Self::Writes => "CPU writes",
             Self::Mappings => "Mappings",
             Self::Buffers => "Buffers, pages",
+            Self::Memory => "Memory",
         }
     }
 }
@@ -78,6 +83,20 @@ pub struct View {
     pub(super) seen_jump: u64,
     /// Where a drag on the minimap began.
     pub(super) drag: Option<f64>,
+    /// Address space of the first recording whose memory is shown, by its place in the list.
+    pub space: u32,
+    /// The byte that is meant.
+    pub byte: Option<u64>,
+    /// First address that is shown.
+    pub(super) top: u64,
+    /// The byte that is meant is to be brought into view.
+    pub(super) reveal: bool,
+    /// What came of the last way to a byte, in words.
+    pub byte_told: String,
+    /// What is written in the field for an address.
+    pub(super) go_to: String,
+    /// The search for a byte that differs that is going on.
+    pub(super) searching: Option<Progress>,
 }
 
 impl View {
@@ -88,6 +107,13 @@ impl View {
             self.open(s);
         }
         found.is_some()
+    }
+
+    /// Shows a byte.
+    pub(super) fn show_byte(&mut self, va: u64) {
+        self.byte = Some(va);
+        self.reveal = true;
+        self.byte_told.clear();
     }
 
     pub(super) fn open(&mut self, section: Section) {

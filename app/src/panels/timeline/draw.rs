@@ -35,6 +35,10 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
             let merged = merge_spans(list, &scale.pixels.edges, |d| (d.event, d.event));
             ticks(doc, ui, scale, row, merged.iter().map(|m| m.first), p.error);
         }
+        Lane::Differences => {
+            let differ = scale.filled().filter(|(_, a, b)| doc.differs_within(*a, *b));
+            ticks(doc, ui, scale, row, differ.map(|(_, a, _)| a), p.error);
+        }
         Lane::Notes => ticks(doc, ui, scale, row, scale.noted(doc).into_iter(), p.edited),
         Lane::Found(text) => {
             if let Some(why) = doc.lanes.wrong(text) {

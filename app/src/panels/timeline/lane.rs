@@ -20,6 +20,8 @@ pub enum Lane {
     Pin(u32),
     /// Divergences of the last replay.
     Divergences,
+    /// What differs from the recording that is compared.
+    Differences,
     /// Notes.
     Notes,
     /// Events that pass a saved filter, by the filter's text.
@@ -41,6 +43,9 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     }
     if doc.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()) {
         out.push(Lane::Divergences);
+    }
+    if doc.comparing.done.as_ref().is_some_and(|c| c.steps.rows() > 0) {
+        out.push(Lane::Differences);
     }
     if !doc.changes().notes().is_empty() {
         out.push(Lane::Notes);
@@ -73,6 +78,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
         }
         Lane::Pin(r) => (doc.facts.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
+        Lane::Differences => ("A ≠ B".into(), ""),
         Lane::Notes => ("notes".into(), ""),
         Lane::Found(text) => {
             let named = doc.changes().filter(text).map(|s| &s.name).filter(|n| !n.is_empty());

@@ -13,6 +13,7 @@ use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
 use std::sync::Arc;
+use trace_core::diff::Which;
 
 /// Draws a lane in a rectangle that holds its name too.
 pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], lane: &Lane, rect: Rect) {
@@ -161,6 +162,14 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
                 in_pixel(doc, scale, *i, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
             {
                 doc.go(e);
+            }
+        }
+        Some(Lane::Differences) => {
+            let at = doc.facts.axis.nearest(scale.axis, scale.position(x - NEAR));
+            if let Some(c) = doc.comparing.done.clone()
+                && let Some(row) = c.steps.row_at_or_behind(c.steps.of(Which::A, at))
+            {
+                doc.go_row(row);
             }
         }
         Some(Lane::Found(text)) => {

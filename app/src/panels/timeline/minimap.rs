@@ -120,6 +120,17 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let points = vec![pos2(x - 3.0, top), pos2(x + 3.0, top), pos2(x, top + 5.0)];
         ui.painter().add(Shape::convex_polygon(points, colour, Stroke::NONE));
     };
+    if doc.comparing.done.is_some() {
+        // Where the second recording differs, as a line along the top.
+        let y = rect.top() + 0.5;
+        for (i, a, b) in scale.filled() {
+            if doc.differs_within(a, b) {
+                let x = scale.left(i);
+                let end = scale.left(i + 1).max(x + 2.0);
+                ui.painter().hline(x..=end, y, Stroke::new(2.0, p.error));
+            }
+        }
+    }
     for event in scale.noted(doc) {
         put(x_of(doc, scale, event), p.edited);
     }
