@@ -65,8 +65,8 @@ table! {
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
     "next-difference",  "Next difference",                     Go,     key(F6),            has_comparison,     compare::next;
     "previous-difference", "Previous difference",              Go,     shift(F6),          has_comparison,     compare::previous;
-    "next-byte",        "Next byte that differs",              Go,     None,                has_comparison,     compare::next_byte;
-    "previous-byte",    "Previous byte that differs",          Go,     None,                has_comparison,     compare::previous_byte;
+    "next-byte",        "Next bytes that differ",              Go,     None,                has_comparison,     compare::next_byte;
+    "previous-byte",    "Previous bytes that differ",          Go,     None,                has_comparison,     compare::previous_byte;
     "next-pixel-store", "Next store to the pixel",             Go,     key(N),              has_next_store,     screen::next_store;
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;

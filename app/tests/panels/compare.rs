@@ -124,7 +124,7 @@ fn computed_otherwise() -> Window {
 }
 
 #[test]
-fn memory_stands_side_by_side_and_the_next_byte_that_differs_is_gone_to() {
+fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     let mut w = computed_otherwise();
     let end = w.doc().len();
     w.doc().go(end);
@@ -140,7 +140,7 @@ fn memory_stands_side_by_side_and_the_next_byte_that_differs_is_gone_to() {
         .next(begin, true, &Progress::new())
         .unwrap()
         .expect("a byte that differs");
-    w.click("Next byte that differs");
+    w.click("Next bytes that differ");
     w.settle();
     assert_eq!(w.views().compare.byte, Some(next));
     let line = next & !0xf;
@@ -149,23 +149,21 @@ fn memory_stands_side_by_side_and_the_next_byte_that_differs_is_gone_to() {
     let shown = format!("memory {line:#x}: {n} bytes differ");
     let half = format!("memory {:#x}: ", next & !7);
     assert!(n > 0 && (w.has(&shown) || w.has_part(&half)), "{shown}");
-    // The key goes on from there, and back.
+    // The key goes on from there, and the way back leads to where it was.
     w.harness.key_press(egui::Key::F6);
     w.settle();
     let behind = both.next(next, true, &Progress::new()).unwrap();
     assert_eq!(w.views().compare.byte, behind.or(Some(next)));
     w.run("previous-byte");
     w.settle();
-    assert_eq!(
-        w.views().compare.byte,
-        Some(if behind.is_some() { next } else { begin })
-    );
+    let before = both.next(behind.unwrap_or(next), false, &Progress::new()).unwrap();
+    assert_eq!(w.views().compare.byte, before.or(Some(next)));
     // Behind the last one it says so and stays.
     w.enter("Address in both", "0xfffffffff000");
     w.run("next-byte");
     w.settle();
     assert_eq!(w.views().compare.byte, Some(0xffff_ffff_f000));
-    assert!(w.has_part("no byte differs behind 0xfffffffff000"));
+    assert!(w.has_part("nothing differs behind 0xfffffffff000"));
     w.enter("Address in both", "no such buffer");
     assert!(w.has_part("no such buffer"));
 }

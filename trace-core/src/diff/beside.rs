@@ -144,7 +144,7 @@ impl<'a> Beside<'a> {
         out
     }
 
-    /// The first byte of a page that differs behind an address, or the last one before it.
+    /// The first run of bytes that differ that begins in a page behind an address, or the last one before it.
     fn in_page(&self, page: u64, from: u64, forward: bool) -> Option<u64> {
         let [a, b] = self.pages(page);
         let (a, b) = (a.0.unwrap_or(&ZERO_PAGE), b.0.unwrap_or(&ZERO_PAGE));
@@ -152,20 +152,22 @@ impl<'a> Beside<'a> {
         if a == b {
             return None;
         }
-        let mut at = a
-            .iter()
-            .zip(b)
-            .zip(page..)
-            .filter(|((x, y), _)| x != y)
-            .map(|(_, va)| va);
+        let last = page.checked_sub(1).and_then(|va| self.read(va, 1).pop());
+        let mut before = last.is_some_and(|b| byte_differs(&b));
+        let mut begins = a.iter().zip(b).zip(page..).filter_map(move |((x, y), va)| {
+            let begin = x != y && !before;
+            before = x != y;
+            begin.then_some(va)
+        });
         if forward {
-            at.find(|va| *va > from)
+            begins.find(|va| *va > from)
         } else {
-            at.take_while(|va| *va < from).last()
+            begins.take_while(|va| *va < from).last()
         }
     }
 
-    /// The next byte that differs behind an address of the first, or the one before it. Takes time by what is mapped.
+    /// The begin of the next run of bytes that differ behind an address of the first, or of the one before it. Takes
+    /// time by what is mapped.
     ///
     /// # Errors
     /// When nobody wants it any more.

@@ -57,7 +57,7 @@ fn begin(doc: &Document, c: &Comparison) -> u64 {
     buffer.or(page).or(first).unwrap_or(0)
 }
 
-/// Looks for the next byte that differs, or the one before it, apart from the interface thread; then it is shown.
+/// Looks for the next run of bytes that differ, or the one before it, apart from the interface thread; then it is shown.
 pub fn step(doc: &Document, view: &mut View, asks: &mut Asks, forward: bool) {
     let Some(c) = doc.comparing.done.clone() else { return };
     view.open(Section::Memory);
@@ -66,15 +66,15 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut Asks, forward: bool) {
     if let Some(before) = view.searching.take() {
         before.cancel();
     }
-    view.byte_told = "looking for a byte that differs…".into();
-    view.searching = Some(asks.work("looking for a byte that differs", move |progress| {
+    view.byte_told = "looking for bytes that differ…".into();
+    view.searching = Some(asks.work("looking for bytes that differ", move |progress| {
         let found = sides.beside().map(|b| b.next(from, forward, progress));
         Box::new(move |desk| {
             let view = &mut desk.views.compare;
             let way = if forward { "behind" } else { "before" };
             match found {
                 Some(Ok(Some(va))) => view.show_byte(va),
-                Some(Ok(None)) => view.byte_told = format!("no byte differs {way} {from:#x}"),
+                Some(Ok(None)) => view.byte_told = format!("nothing differs {way} {from:#x}"),
                 // A newer search takes its place, or the person stopped it.
                 Some(Err(_)) => {
                     let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
@@ -193,8 +193,8 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, sides: &Si
             }
         }
         for (icon, name, forward) in [
-            (icons::CARET_LEFT, "Previous byte that differs", false),
-            (icons::CARET_RIGHT, "Next byte that differs", true),
+            (icons::CARET_LEFT, "Previous bytes that differ", false),
+            (icons::CARET_RIGHT, "Next bytes that differ", true),
         ] {
             if widgets::icon_button(ui, icon, name).clicked() {
                 step(doc, view, asks, forward);

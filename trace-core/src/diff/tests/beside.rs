@@ -1,21 +1,17 @@
 //! Memory of two recordings beside each other, against counting byte by byte.
 
-use super::two_spaces;
+use super::{two_spaces, two_spaces_of};
 use crate::diff::{Beside, MappedAs, MappingDiff, MappingDifference, byte_differs};
 use crate::memory::ByteState;
 use crate::mmu::Rights;
 use crate::progress::Progress;
 use crate::recording::{GpuVa, Recording};
 
-/// Every byte that differs, found one after the other.
+/// Every run of bytes that differ, by its begin, found one after the other.
 fn all(b: &Beside<'_>, forward: bool) -> Vec<u64> {
     let progress = Progress::new();
     let mut at = if forward { 0 } else { u64::MAX };
     let mut out = Vec::new();
-    // The byte at 0 has none before it.
-    if forward && byte_differs(&b.read(0, 1)[0]) {
-        out.push(0);
-    }
     while let Some(va) = b.next(at, forward, &progress).unwrap() {
         out.push(va);
         at = va;
@@ -28,15 +24,25 @@ fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> Bes
 }
 
 #[test]
-fn the_next_byte_that_differs_is_found_both_ways() {
+fn the_next_run_of_bytes_that_differ_is_found_both_ways() {
     let none = MappingDiff::default();
-    let (a, b) = (two_spaces(0x1_0010_0000, [1, 2]), two_spaces(0x3_0070_0000, [1, 9]));
+    let mut pages = [[1; 4096], [2; 4096]];
+    let a = two_spaces_of(0x1_0010_0000, pages);
+    let runs = [(7, 1), (9, 4), (100, 900), (4000, 96)];
+    for (begin, len) in runs {
+        pages[1][begin..begin + len].fill(9);
+    }
+    let b = two_spaces_of(0x3_0070_0000, pages);
     let both = beside(&a, &b, &none);
-    let want: Vec<u64> = (0..4096).collect();
+    let want: Vec<u64> = runs.iter().map(|r| r.0 as u64).collect();
     assert_eq!(all(&both, true), want);
     let mut back = all(&both, false);
     back.reverse();
     assert_eq!(back, want);
+    // From within a run the way leads to its own begin, or to the next one.
+    let progress = Progress::new();
+    assert_eq!(both.next(500, false, &progress).unwrap(), Some(100));
+    assert_eq!(both.next(500, true, &progress).unwrap(), Some(4000));
     let same = beside(&a, &a, &none);
     assert_eq!((all(&same, true), all(&same, false)), (vec![], vec![]));
     let over_the_end = both.read(4094, 4);

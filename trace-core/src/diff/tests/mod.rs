@@ -161,6 +161,11 @@ fn a_job_missing_in_the_middle_shifts_none_behind_it() {
 
 /// A recording of two address spaces whose tables lie at `base`; the pages behind them hold `bytes`.
 fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
+    two_spaces_of(base, bytes.map(|b| [b; 4096]))
+}
+
+/// The same with these pages.
+fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
     use crate::mmu::{self, Rights};
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
     const F: MmuFormat = MmuFormat::Aarch64_4k;
@@ -168,7 +173,7 @@ fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
     let mut frames = Vec::new();
     let mut accesses = Vec::new();
     let mut spaces = Vec::new();
-    for (number, byte) in bytes.into_iter().enumerate() {
+    for (number, data) in pages.into_iter().enumerate() {
         let root = base + ((number as u64) << 16);
         for level in 0..4u64 {
             let mut page = [0u8; 4096];
@@ -184,7 +189,7 @@ fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
             page[..8].copy_from_slice(&entry.to_le_bytes());
             frames.push(((root >> 12) + level, m.add_page(&page), FrameRole::Table));
         }
-        frames.push(((root >> 12) + 4, m.add_page(&[byte; 4096]), FrameRole::Data));
+        frames.push(((root >> 12) + 4, m.add_page(&data), FrameRole::Data));
         let register = 0x2400 + 0x40 * number as u32;
         accesses.push((true, register, root & 0xffff_ffff));
         accesses.push((true, register + 4, root >> 32));
