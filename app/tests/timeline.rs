@@ -13,6 +13,8 @@ use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::SavedFilter;
 use kinescope::document::facts::Stage;
 use kinescope::document::moment::Selection;
+use kinescope::document::touches::Deed;
+use kinescope::document::trail::Deeds;
 use kinescope::panels::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
@@ -474,16 +476,18 @@ fn what_is_being_found_out_can_be_stopped() {
     assert_eq!(w.doc().facts.pending, []);
 }
 
+/// Presses a key, and tells the moment behind it.
+fn press(w: &mut Window, key: Key) -> u64 {
+    w.harness.key_press(key);
+    w.settle();
+    w.doc().moment()
+}
+
 #[test]
 fn arrows_and_pages_move_along_the_events_that_pass() {
     let mut w = Window::named("vecadd.kine");
     w.run("first-event");
     w.run("show-events");
-    let press = |w: &mut Window, key: Key| {
-        w.harness.key_press(key);
-        w.settle();
-        w.doc().moment()
-    };
     assert_eq!(press(&mut w, Key::ArrowDown), 1);
     assert_eq!(press(&mut w, Key::ArrowDown), 2);
     assert_eq!(press(&mut w, Key::ArrowUp), 1);
@@ -640,6 +644,80 @@ fn another_filter_takes_the_place_of_the_one_that_is_searched_for() {
         rows.iter()
             .all(|e| w.doc().recording.events.access(e as usize).is_some_and(|a| a.write))
     );
+}
+
+#[test]
+fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
+    let mut w = Window::named("vecadd.kine");
+    let polled = w.doc().facts.polls[0].first;
+    let access = w.doc().recording.events.access(polled as usize).unwrap();
+    let register = w.doc().facts.register_of(&access).expect("a register is polled");
+    let name = w.doc().facts.register_name(register);
+    let fact = w.doc().facts.registers[&register].clone();
+    let first = u64::from(fact.events[0]);
+    w.doc().go_with(first, Selection::Register(register));
+    w.settle();
+    assert!(w.has(&format!("Trail of {name}")));
+    let mut seen = vec![first];
+    while press(&mut w, Key::CloseBracket) != *seen.last().unwrap() {
+        let at = w.doc().moment();
+        seen.push(at);
+    }
+    // Every access once, those of a poll as one.
+    let facts = &w.doc().facts;
+    let mut want: Vec<u64> = Vec::new();
+    for e in fact.events.iter().map(|e| u64::from(*e)) {
+        let same = want
+            .last()
+            .is_some_and(|b| facts.poll_at(*b).is_some_and(|p| e <= p.last));
+        if !same {
+            want.push(e);
+        }
+    }
+    assert_eq!(seen, want);
+    let mut back = vec![*seen.last().unwrap()];
+    while press(&mut w, Key::OpenBracket) != *back.last().unwrap() {
+        let at = w.doc().moment();
+        back.push(at);
+    }
+    back.reverse();
+    assert_eq!(back, want);
+    assert_eq!(*w.doc().selection(), Selection::Register(register));
+}
+
+#[test]
+fn the_job_that_writes_a_byte_is_its_last_writer_and_the_one_that_reads_it_its_next_reader() {
+    let mut w = Window::named("vecadd.kine");
+    let byte = |w: &mut Window, buffer: &str| {
+        let va = w.doc().recording.buffer(buffer).unwrap().va.0 + 4;
+        w.doc().select(Selection::Memory { space: 0, va, bytes: 1 });
+        w.settle();
+    };
+    let submit = w.doc().facts.jobs[0].submit;
+    w.doc().go(0);
+    byte(&mut w, "a");
+    assert!(w.has("Trail of a + 0x4"));
+    w.run("next-reader");
+    assert_eq!(w.doc().moment(), submit);
+    assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
+    let end = w.doc().len();
+    w.doc().go(end);
+    byte(&mut w, "c");
+    let last = w.doc().along(false, Deeds::Writes).expect("something wrote it");
+    assert!(last >= submit);
+    w.run("last-writer");
+    assert_eq!(w.doc().moment(), last);
+    let touches = w.doc().trail.touches().to_vec();
+    assert!(
+        touches
+            .iter()
+            .any(|t| t.event == Some(submit) && t.deed == Deed::Writes)
+    );
+    assert!(touches.is_sorted_by_key(|t| t.event));
+    // Nothing selected: the register of the event at the moment is followed.
+    w.doc().go(submit);
+    w.settle();
+    assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().trail.touches().is_empty());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{at_desk, with};
 use crate::document::Document;
 use crate::document::moment::Selection;
+use crate::document::trail::Deeds;
 use crate::panels::desk::Desk;
 use crate::window::{App, layout};
 use egui::Context;
@@ -59,6 +60,28 @@ fn write(app: &mut App, forward: bool) {
             d.go_with(e, Selection::Register(r));
         }
     });
+}
+
+fn along(app: &mut App, forward: bool, deeds: Deeds) {
+    with(app, |d| {
+        d.go_along(forward, deeds);
+    });
+}
+
+pub fn next_touch(app: &mut App, _: &Context) {
+    along(app, true, Deeds::All);
+}
+
+pub fn previous_touch(app: &mut App, _: &Context) {
+    along(app, false, Deeds::All);
+}
+
+pub fn last_writer(app: &mut App, _: &Context) {
+    along(app, false, Deeds::Writes);
+}
+
+pub fn next_reader(app: &mut App, _: &Context) {
+    along(app, true, Deeds::Reads);
 }
 
 pub fn next_write(app: &mut App, _: &Context) {

@@ -58,8 +58,12 @@ table! {
     "previous-event",   "Previous event",                      Go,     key(Comma),          has_events,         go::previous_event;
     "next-job",         "Next job",                            Go,     key(J),              has_jobs,           go::next_job;
     "previous-job",     "Previous job",                        Go,     key(K),              has_jobs,           go::previous_job;
-    "next-write",       "Next write of this register",         Go,     key(CloseBracket),   has_next_write,     go::next_write;
-    "previous-write",   "Previous write of this register",     Go,     key(OpenBracket),    has_previous_write, go::previous_write;
+    "next-touch",       "Next use of the selection",           Go,     key(CloseBracket),   has_next_touch,     go::next_touch;
+    "previous-touch",   "Previous use of the selection",       Go,     key(OpenBracket), has_previous_touch, go::previous_touch;
+    "last-writer",      "Last writer of the selection",        Go,     alt(OpenBracket),    has_last_writer,    go::last_writer;
+    "next-reader",      "Next reader of the selection",        Go,     alt(CloseBracket),   has_next_reader,    go::next_reader;
+    "next-write",       "Next write of this register",         Go,     None,                has_next_write,     go::next_write;
+    "previous-write",   "Previous write of this register",     Go,     None,                has_previous_write, go::previous_write;
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
     "next-problem",     "Next problem",                        Go,     key(F8),             has_findings,       go::next_problem;
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;

@@ -2,6 +2,7 @@
 
 use super::{doc, view};
 use crate::document::sample;
+use crate::document::trail::Deeds;
 use crate::panels::jobs;
 use crate::window::App;
 
@@ -39,6 +40,22 @@ pub fn has_spaces(app: &App) -> bool {
 
 pub fn has_register(app: &App) -> bool {
     doc(app).is_some_and(|d| d.register().is_some())
+}
+
+pub fn has_next_touch(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.along(true, Deeds::All).is_some())
+}
+
+pub fn has_previous_touch(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.along(false, Deeds::All).is_some())
+}
+
+pub fn has_last_writer(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.along(false, Deeds::Writes).is_some())
+}
+
+pub fn has_next_reader(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.along(true, Deeds::Reads).is_some())
 }
 
 pub fn has_next_write(app: &App) -> bool {

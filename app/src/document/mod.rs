@@ -25,6 +25,7 @@ pub mod source;
 pub mod spaces;
 pub mod tables;
 pub mod touches;
+pub mod trail;
 pub mod uses;
 pub mod words;
 pub mod writers;
@@ -72,6 +73,8 @@ pub struct Document {
     pub writers: writers::Writers,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
+    /// What touches the byte that is selected.
+    pub trail: trail::Trail,
     /// What passes the filters that are lanes of the timeline.
     pub lanes: lanes::Lanes,
 }
@@ -165,6 +168,7 @@ impl Document {
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             finding_out: None,
+            trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),
             path,
             recording,

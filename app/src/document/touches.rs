@@ -9,20 +9,52 @@ use super::tables::{Mark, entry_words};
 use super::uses;
 use crate::theme::text;
 use trace_core::GpuVa;
+use trace_core::filter::Query;
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::Recording;
+use trace_core::recording::{BufferRole, Recording};
 use trace_core::registers::{FieldKind, Half, Register, Role};
+
+/// What is done to a byte, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is written: by the CPU, by a job whose result it belongs to, or it has other content from there on.
+    Writes,
+    /// It is read by a job.
+    Reads,
+    /// A job reaches it: whether it reads or writes is not known.
+    Reaches,
+    /// Its address is told.
+    Names,
+    /// It stands there.
+    Stands,
+}
+
+impl Deed {
+    /// Whether the byte may be another one behind it.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Writes | Self::Reaches)
+    }
+
+    /// Whether what is done may depend on the byte.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Reads | Self::Reaches)
+    }
+}
 
 /// A thing that touches a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// What kind of thing it is: `register`, `job`, `page table`, `snapshot`, `buffer`, `finding`.
+    /// What kind of thing it is: `register`, `job`, `CPU write`, `page table`, `snapshot`, `buffer`, `finding`.
     pub kind: &'static str,
     /// What it does, in words.
     pub what: String,
     /// The event it happened at, when it did at one.
     pub event: Option<u64>,
+    /// What it does to the byte.
+    pub deed: Deed,
     /// Where it is looked at.
     pub go: Selection,
 }
@@ -46,13 +78,16 @@ pub fn find(
     progress: &Progress,
 ) -> Result<Vec<Touch>, Cancelled> {
     let mut out = Vec::new();
-    progress.set_total(facts.registers.len() as u64 + facts.jobs.len() as u64);
     buffers(recording, space, va, &mut out);
     tables(recording, facts, space, va, event, &mut out);
     snapshots(recording, space, va, &mut out);
     let physical = lookup::memory_at(recording, space, event)
         .and_then(|m| m.physical_address(GpuVa(va)))
         .map(|p| p.0);
+    if let Some(at) = physical {
+        host_writes(recording, at, progress, &mut out)?;
+    }
+    progress.set_total(facts.registers.len() as u64 + facts.jobs.len() as u64);
     for offset in facts.registers.keys() {
         if let Some(r) = lookup::register_of(recording, *offset) {
             register(recording, facts, r, va, physical, &mut out);
@@ -68,6 +103,7 @@ pub fn find(
         if place.is_some_and(|p| p >> 12 == va >> 12) {
             out.push(Touch {
                 kind: "finding",
+                deed: Deed::Names,
                 what: f.message.clone(),
                 event: f.event,
                 go: Selection::Finding(i as u32),
@@ -85,12 +121,41 @@ fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
         if b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes {
             out.push(Touch {
                 kind: "buffer",
+                deed: Deed::Stands,
                 what: format!("{} {} + {:#x}", b.role.name(), b.name, va - b.va.0),
                 event: None,
                 go: Selection::Buffer(b.name.clone()),
             });
         }
     }
+}
+
+/// Writes of the CPU that cover a physical address.
+fn host_writes(recording: &Recording, at: u64, progress: &Progress, out: &mut Vec<Touch>) -> Result<(), Cancelled> {
+    if recording.events.host_writes.is_empty() {
+        return Ok(());
+    }
+    // No write is longer than a page, and none leaves it.
+    let text = format!("host-write and address >= {:#x} and address <= {at:#x}", at & !4095);
+    let query = Query::parse(&text).and_then(|q| q.compile(recording, None));
+    let Ok(filter) = query else { return Ok(()) };
+    for event in filter.select(&recording.events, progress)?.iter() {
+        let row = usize::try_from(event).ok().and_then(|e| recording.events.host_write(e));
+        let Some(row) = row.filter(|r| at - r.at < u64::from(r.bytes)) else {
+            continue;
+        };
+        out.push(Touch {
+            kind: "CPU write",
+            deed: Deed::Writes,
+            what: format!("the CPU wrote {}", text::counted(u64::from(row.bytes), "byte", "bytes")),
+            event: Some(event),
+            go: Selection::Event,
+        });
+        if out.len() >= MOST {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64, out: &mut Vec<Touch>) {
@@ -102,6 +167,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
         let (word, to) = entry_words(s.kind);
         out.push(Touch {
             kind: "page table",
+            deed: Deed::Stands,
             what: format!("level {} entry {} at {}: {word} {to}", s.level, s.index, s.entry_at),
             event: None,
             go: memory(va & !4095, 4096),
@@ -113,6 +179,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
         if let Some(o) = alias {
             out.push(Touch {
                 kind: "page table",
+                deed: Deed::Stands,
                 what: format!("the same memory is mapped at {o:#x} too"),
                 event: None,
                 go: memory(o, 1),
@@ -126,6 +193,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
         for t in pa.map(|p| s.marks.tables_in(p.frame())).unwrap_or_default() {
             out.push(Touch {
                 kind: "page table",
+                deed: Deed::Stands,
                 what: format!(
                     "this page is the level {} table of AS {} for {:#x}",
                     t.level, s.number, t.va
@@ -161,6 +229,7 @@ fn snapshots(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
         last = page;
         out.push(Touch {
             kind: "snapshot",
+            deed: Deed::Writes,
             what: what.into(),
             event: Some(s.event.min((recording.events.len() as u64).saturating_sub(1))),
             go: Selection::Memory { space, va, bytes: 1 },
@@ -233,6 +302,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         let verb = if a.write { "set to" } else { "read as" };
         out.push(Touch {
             kind: "register",
+            deed: Deed::Names,
             what: format!("{name} {verb} {value:#x}{what}"),
             event: Some(u64::from(e)),
             go: Selection::Register(a.offset),
@@ -263,17 +333,24 @@ fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<To
     let Some(memory) = lookup::memory_at(recording, space, j.submit) else {
         return;
     };
-    let target = recording
+    let buffer = recording
         .facts
         .buffers
         .iter()
         .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
-        .min_by_key(|b| b.bytes)
+        .min_by_key(|b| b.bytes);
+    let deed = match buffer.map(|b| b.role) {
+        Some(BufferRole::Output) => Deed::Writes,
+        Some(BufferRole::Shared) | None => Deed::Reaches,
+        Some(_) => Deed::Reads,
+    };
+    let target = buffer
         // Outside of buffers, what begins shortly before the byte may reach it.
         .map_or((va.saturating_sub(255), 256), |b| (b.va.0, b.bytes));
-    let mut tell = |what: String| {
+    let mut tell = |what: String, deed: Deed| {
         out.push(Touch {
             kind: "job",
+            deed,
             what,
             event: Some(j.submit),
             go: Selection::Job(j.index),
@@ -285,17 +362,22 @@ fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<To
             _ => format!("job {}, {} of its chain", j.index, n + 1),
         };
         if (c.va..c.va.saturating_add(32)).contains(&va) {
-            tell(format!("header of {name}"));
+            tell(format!("header of {name}"), Deed::Reads);
         } else if c.va >> 12 == va >> 12 {
-            tell(format!("{name} has its header on this page, at {:#x}", c.va));
+            tell(
+                format!("{name} has its header on this page, at {:#x}", c.va),
+                Deed::Names,
+            );
         }
         match c.shader {
-            Some(s) if s == va => tell(format!("shader of {name} starts here")),
-            Some(s) if s >> 12 == va >> 12 => tell(format!("shader of {name} starts on this page, at {s:#x}")),
+            Some(s) if s == va => tell(format!("shader of {name} starts here"), Deed::Reads),
+            Some(s) if s >> 12 == va >> 12 => {
+                tell(format!("shader of {name} starts on this page, at {s:#x}"), Deed::Names);
+            }
             _ => {}
         }
         if let Some(told) = points(&memory, c.va, va, target) {
-            tell(format!("{name} {told}"));
+            tell(format!("{name} {told}"), deed);
         }
     }
 }

@@ -20,6 +20,7 @@ mod minimap;
 mod ruler;
 mod scale;
 mod spans;
+mod trail;
 pub mod view;
 
 pub use draw::severity_colour;
@@ -53,6 +54,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let now = ui.input(|i| i.time);
     view.follow_moment(doc);
     found::ask(doc, asks);
+    trail::ask(doc, asks);
     let range = view.animated(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);

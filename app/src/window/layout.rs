@@ -104,7 +104,7 @@ pub fn at_first(screen: bool) -> Dock {
         tabs.insert(1, "screen");
     }
     Dock::Column {
-        shares: vec![0.85, 1.15],
+        shares: vec![0.92, 1.08],
         children: vec![
             panel("timeline"),
             Dock::Tabs {

@@ -5,7 +5,9 @@ use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
+use kinescope::document::facts::RegisterFact;
 use kinescope::document::moment::Selection;
+use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
 use std::time::Duration;
@@ -173,6 +175,66 @@ const CHECKS: &[(&str, Check)] = &[
         beside(w);
         w.run("last-event");
         moves(w, id);
+    }),
+    ("next-byte", |w, id| {
+        beside(w);
+        ran(w, id);
+        w.settle();
+        // The two differ in what was read, and in no memory.
+        assert_eq!(w.views().compare.section, Section::Memory);
+        assert!(w.has_part("nothing differs behind"));
+    }),
+    ("previous-byte", |w, id| {
+        beside(w);
+        ran(w, id);
+        w.settle();
+        assert!(w.has_part("nothing differs before"));
+    }),
+    ("save-filter", |w, id| {
+        assert!(!w.run(id), "there is no filter");
+        w.views().events.filter = "write".into();
+        w.settle();
+        ran(w, id);
+        assert_eq!(w.doc().changes().filter("write").map(|s| s.lane), Some(false));
+    }),
+    ("filter-lane", |w, id| {
+        w.views().events.filter = "write".into();
+        w.settle();
+        ran(w, id);
+        assert!(w.has("Lane write"));
+        ran(w, id);
+        assert!(!w.has("Lane write"));
+    }),
+    ("next-touch", |w, id| {
+        w.doc().go(0);
+        let busy = busiest(w.doc());
+        w.doc().select(Selection::Register(busy));
+        moves(w, id);
+        assert_eq!(*w.doc().selection(), Selection::Register(busy));
+    }),
+    ("previous-touch", |w, id| {
+        w.run("last-event");
+        let busy = busiest(w.doc());
+        w.doc().select(Selection::Register(busy));
+        moves(w, id);
+    }),
+    ("last-writer", |w, id| {
+        w.run("last-event");
+        let busy = busiest(w.doc());
+        w.doc().select(Selection::Register(busy));
+        moves(w, id);
+        let event = w.doc().moment() as usize;
+        assert!(w.doc().recording.events.access(event).is_some_and(|a| a.write));
+    }),
+    ("next-reader", |w, id| {
+        let read = |f: &RegisterFact, e: &u32| *e > 0 && f.writes.binary_search(e).is_err();
+        let reads = |f: &RegisterFact| f.events.iter().find(|e| read(f, e)).copied();
+        let found = w.doc().facts.registers.iter().find_map(|(r, f)| Some((*r, reads(f)?)));
+        let (register, first) = found.expect("a register is read");
+        w.doc().go_with(u64::from(first) - 1, Selection::Register(register));
+        moves(w, id);
+        let event = w.doc().moment() as usize;
+        assert!(w.doc().recording.events.access(event).is_some_and(|a| !a.write));
     }),
     ("compare-outcome", |w, id| {
         replayed(w);

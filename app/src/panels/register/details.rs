@@ -443,7 +443,7 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     ui.horizontal(|ui| steps(doc, asks, ui, register));
 }
 
-/// The ways to the writes before and behind, with their keys, and the pin.
+/// The ways to the writes before and behind, and the pin.
 pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     for (forward, id, icon) in [
         (false, "previous-write", icons::CARET_LEFT),
@@ -456,13 +456,7 @@ pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: 
         } else {
             format!("{icon} {name}")
         };
-        if forward {
-            widgets::key_cap(ui, "]");
-        }
         let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
-        if !forward {
-            widgets::key_cap(ui, "[");
-        }
         let title = if forward { "Next write" } else { "Previous write" };
         r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
         if r.on_hover_text(title).clicked() {

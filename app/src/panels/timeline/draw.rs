@@ -3,6 +3,7 @@
 use super::label::number;
 use super::lane::Lane;
 use super::scale::{Scale, Single, x_of};
+use super::trail;
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
@@ -24,6 +25,7 @@ pub fn severity_colour(p: &Palette, s: Severity) -> Color32 {
 pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &Lane, row: Rect) {
     let p = palette(ui);
     match lane {
+        Lane::Trail => trail::draw(doc, ui, scale, row),
         Lane::Phases => phases(doc, ui, scale, row, p),
         Lane::Jobs => jobs(doc, ui, scale, row, p),
         Lane::Interrupts => pins(ui, scale, row, p),

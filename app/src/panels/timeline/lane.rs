@@ -6,6 +6,8 @@ use crate::document::Document;
 /// A lane.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lane {
+    /// What is selected: the events that touch it.
+    Trail,
     /// Boot, setup, compute, teardown.
     Phases,
     /// Jobs from submit to interrupt.
@@ -31,7 +33,7 @@ pub enum Lane {
 /// The lanes that have something in view, in order.
 pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     let f = &doc.facts;
-    let mut out = Vec::new();
+    let mut out = vec![Lane::Trail];
     if !f.phases.is_empty() {
         out.push(Lane::Phases);
     }
@@ -63,6 +65,10 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
 /// A lane's name, and what of its block the recording has.
 pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {
+        Lane::Trail => match doc.followed_name() {
+            Some(name) => (name, ""),
+            None => ("selection".into(), ""),
+        },
         Lane::Phases => ("phases".into(), ""),
         Lane::Jobs => ("jobs".into(), ""),
         Lane::Interrupts => ("interrupts".into(), ""),

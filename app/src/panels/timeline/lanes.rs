@@ -8,6 +8,7 @@ use crate::document::Document;
 use crate::document::changes::SavedFilter;
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
+use crate::document::trail::Followed;
 use crate::document::words;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
@@ -23,9 +24,11 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], la
         pos2(rect.left() + 12.0, rect.top()),
         pos2(scale.area.left() - 6.0, rect.bottom()),
     );
-    let response = ui.interact(names, ui.scope_id().with(("lane", &label)), Sense::click());
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Lane {label}")));
-    let pin = matches!(lane, Lane::Pin(_) | Lane::Found(_));
+    let first = *lane == Lane::Trail;
+    let response = ui.interact(names, ui.scope_id().with(("lane", first, &label)), Sense::click());
+    let called = if first { "Trail of" } else { "Lane" };
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{called} {label}")));
+    let pin = matches!(lane, Lane::Pin(_) | Lane::Found(_)) || *lane == Lane::Trail && doc.followed().is_some();
     let (font, colour) = if pin {
         (mono_small(), p.text)
     } else {
@@ -164,6 +167,15 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
                 doc.go(e);
             }
         }
+        Some(Lane::Trail) => {
+            if let Some(e) = super::trail::nearest(doc, scale, x) {
+                let selection = match doc.followed() {
+                    Some(Followed::Register(r)) => Selection::Register(r),
+                    _ => doc.selection().clone(),
+                };
+                doc.go_with(e, selection);
+            }
+        }
         Some(Lane::Differences) => {
             let at = doc.facts.axis.nearest(scale.axis, scale.position(x - NEAR));
             if let Some(c) = doc.comparing.done.clone()
@@ -235,6 +247,12 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
                     number(f.reads, "read"),
                     text::count(f.first)
                 );
+            }
+        }
+        Some(Lane::Trail) => {
+            let told = super::trail::told(doc, scale, x);
+            if !told.is_empty() {
+                return told;
             }
         }
         Some(Lane::Found(text)) => {

@@ -1,6 +1,7 @@
 //! From positions on the axis to pixels and back, with what lies in each pixel.
 
 use super::spans::Spans;
+use super::trail;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use egui::Rect;
@@ -13,6 +14,7 @@ pub struct Kept {
     key: Option<Key>,
     pixels: Arc<Pixels>,
     spans: Arc<Spans>,
+    trail: Option<(trail::Key, Arc<Vec<trail::Mark>>)>,
 }
 
 /// What tells one part from another.
@@ -40,7 +42,21 @@ impl Kept {
             self.spans = Arc::new(Spans::new(doc, key.axis, &shown));
             self.pixels = Arc::new(shown);
             self.key = Some(key);
+            self.trail = None;
         }
+    }
+
+    /// The marks of what is followed.
+    fn marks(&mut self, doc: &Document) -> Arc<Vec<trail::Mark>> {
+        let key = trail::key(doc);
+        if let Some((of, marks)) = &self.trail
+            && *of == key
+        {
+            return Arc::clone(marks);
+        }
+        let marks = Arc::new(trail::marks(doc, &self.pixels));
+        self.trail = Some((key, Arc::clone(&marks)));
+        marks
     }
 }
 
@@ -56,6 +72,8 @@ pub struct Scale {
     pub pixels: Arc<Pixels>,
     /// What reaches over several events.
     pub spans: Arc<Spans>,
+    /// What is followed.
+    pub trail: Arc<Vec<trail::Mark>>,
 }
 
 /// An event that is drawn by itself.
@@ -76,7 +94,11 @@ impl Scale {
     /// The scale of the lanes, which show a part of the axis.
     pub fn of_lanes(doc: &Document, axis: AxisKind, area: Rect, range: (f64, f64), kept: &mut Kept) -> Self {
         kept.refresh(doc, axis, range, area.width().max(1.0) as usize);
-        Self::new(axis, area, range, kept)
+        let trail = kept.marks(doc);
+        Self {
+            trail,
+            ..Self::new(axis, area, range, kept)
+        }
     }
 
     /// The scale of the minimap. Its bars are two points wide, and as wide as an event where there are few.
@@ -98,6 +120,7 @@ impl Scale {
             range,
             pixels: Arc::clone(&kept.pixels),
             spans: Arc::clone(&kept.spans),
+            trail: Arc::default(),
         }
     }
 
