@@ -1,7 +1,7 @@
 //! Memory of two recordings beside each other, against counting byte by byte.
 
 use super::{two_spaces, two_spaces_of};
-use crate::diff::{Beside, MappedAs, MappingDiff, MappingDifference, byte_differs};
+use crate::diff::{Beside, MappedAs, MappingDiff, MappingDifference};
 use crate::memory::ByteState;
 use crate::mmu::Rights;
 use crate::progress::Progress;
