@@ -467,6 +467,45 @@ fn import_and_verify() {
 }
 
 #[test]
+fn trim() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("part.kine");
+    let cut = json(
+        &[
+            "trim",
+            &sample("twopass.kine"),
+            "--jobs",
+            "1",
+            "-o",
+            to.to_str().unwrap(),
+        ],
+        0,
+    );
+    form(
+        &cut,
+        "path:s bytes:n bytes_before:n? jobs:n jobs_kept:a added:a unknown:s? events:n events_before:n job_events_out:n \
+         host_writes_out:n supplied:n pages:n pages_before:n extras_out:a",
+    );
+    each(&cut["added"], "job:n why:s needed_by:n? bytes:n?");
+    assert_eq!(cut["added"][0]["why"], "reads");
+    assert_eq!(cut["jobs_kept"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn bisect() {
+    let found = json(
+        &["bisect", &sample("twopass.kine"), "--until", "exit 0", "--jobs-only"],
+        0,
+    );
+    form(
+        &found,
+        "path:s? jobs:n jobs_kept:a events:n events_before:n tried:n shown:n not_shown:n cannot_tell:n ended:s? \
+         duration_ns:n steps:a",
+    );
+    each(&found["steps"], "jobs_kept:a events:n shows:s why:s?");
+}
+
+#[test]
 fn boards_and_agents() {
     let boards = json(&["boards"], 0);
     each(

@@ -18,6 +18,7 @@ pub mod recording;
 pub mod registers;
 pub mod screen;
 pub mod timeline;
+pub mod trim;
 
 #[cfg(test)]
 mod test_recordings;

@@ -3,6 +3,7 @@
 //! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
 
 mod agents;
+mod bisect;
 mod board;
 mod boards;
 mod check;
@@ -33,6 +34,7 @@ mod source;
 mod stats;
 mod stop;
 mod thread;
+mod trim;
 mod typo;
 mod verify;
 mod waiting;
@@ -74,6 +76,8 @@ pub const VERBS: &[Verb] = &[
     check::VERB,
     diff::VERB,
     import::VERB,
+    trim::VERB,
+    bisect::VERB,
     export::VERB,
     verify::VERB,
     boards::VERB,

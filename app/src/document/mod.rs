@@ -1,6 +1,7 @@
 //! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
 
 pub mod axis;
+pub mod bisect;
 pub mod boards;
 pub mod captured;
 pub mod code;
@@ -26,6 +27,7 @@ pub mod spaces;
 pub mod tables;
 pub mod touches;
 pub mod trail;
+pub mod trimmed;
 pub mod uses;
 pub mod words;
 pub mod writers;

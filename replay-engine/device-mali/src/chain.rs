@@ -7,6 +7,7 @@ use crate::compute::last_writers::LastWriters;
 use crate::compute::stop::{Budget, Stats, Stop};
 use crate::compute::trace::Untraced;
 use crate::debug::DebugError;
+use crate::debug::flows::Touches;
 use crate::debug::follow;
 use crate::debug::watch::Watch;
 use crate::debug::writers::Place;
@@ -202,6 +203,7 @@ impl Context<'_> {
                     access: Access::Read,
                 };
                 self.memory.read(pa, now).map_err(|_| fault)?;
+                self.watch.read(pa.0, len);
             }
             rest = later;
         }
@@ -316,6 +318,12 @@ impl Context<'_> {
                 let ran = job::run::<LastWriters>(self.memory, va, terms);
                 let (end, begun, trace) = taken(ran, stats, self.anomalies);
                 writers.job(self.place, trace);
+                (end, begun)
+            }
+            Watch::Flows(flows) => {
+                let ran = job::run::<Touches>(self.memory, va, terms);
+                let (end, begun, touches) = taken(ran, stats, self.anomalies);
+                flows.job(&touches);
                 (end, begun)
             }
             Watch::Thread(thread) if thread.is_at(self.place) => {

@@ -239,7 +239,7 @@ impl SoftwareMali {
             return End::Hang;
         }
         let end = self.run_watched(n, slot, at);
-        self.watching.chain_ended();
+        self.watching.chain_ended(&self.memory);
         end
     }
 

@@ -5,7 +5,7 @@ use super::relocate::{Edit, Relocated};
 use super::{Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind};
 use crate::device::DeviceInfo;
 use crate::verify::MOST_ALLOWED;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, Digest, Identity, Page};
@@ -101,6 +101,43 @@ pub fn compile_with(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
+    Ok(placed(recording, edits, target, map, options, progress)?.compiled)
+}
+
+/// A plan with the places of the recording's memory in it.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The plan.
+    pub compiled: Compiled,
+    /// Frames of data: that of the arena, and the recorded one. Empty for a plan of a device's windows.
+    pub frames: HashMap<u64, u64>,
+}
+
+/// [`compile`] that also says where the recording's memory is put.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_placed(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Placed, CompileError> {
+    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
+        name: target.register_map.clone(),
+    })?;
+    placed(recording, edits, target, map, options, progress)
+}
+
+fn placed(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    map: &RegisterMap,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Placed, CompileError> {
     let events = recording.events.len();
     if recording.events.value.is_empty() {
         return Err(CompileError::NothingToReplay);
@@ -110,7 +147,10 @@ pub fn compile_with(
     }
     allowed(&options.allow_unknown, map)?;
     if super::windows::takes(target) || recording.hardware().is_some() {
-        return super::windows::compile(recording, edits, target, map, options, progress);
+        return Ok(Placed {
+            compiled: super::windows::compile(recording, edits, target, map, options, progress)?,
+            frames: HashMap::new(),
+        });
     }
     // Before anything is made of it: an image that is changed gets a digest that is right, whatever it was.
     if let Some(page) = recording.memory.pages.damaged(progress)? {
@@ -142,10 +182,11 @@ pub fn compile_with(
     what_became_of(&placed, &mut rewrites)?;
     let outputs = outputs(recording, options, &memory, &mut rewrites)?;
     let used_pages = memory.used_pages();
+    let frames = memory.frames();
     let moved = memory.into_pages();
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let (body, actions) = done.body.finish();
-    Ok(Compiled {
+    let compiled = Compiled {
         plan: Plan {
             version: PLAN_VERSION,
             title: title(&recording.facts.identity),
@@ -172,7 +213,8 @@ pub fn compile_with(
             masters: false,
         },
         pages: moved.by_digest,
-    })
+    };
+    Ok(Placed { compiled, frames })
 }
 
 /// Ranges that a person allows hold whole registers, are a small part of the window, and none of them holds a register

@@ -22,7 +22,7 @@ mod windows;
 pub use assembled::WHOLE_MAGIC;
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
-pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, compile, compile_with};
+pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, Placed, compile, compile_placed, compile_with};
 pub(crate) use effects::short;
 pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
 pub use error::CompileError;

@@ -212,6 +212,9 @@ impl<T: Trace> Job<'_, T> {
         self.done.outside += ran.left.outside;
         self.done.refused += ran.left.refused;
         self.done.trace.absorb(ran.left.trace);
+        if T::PAGES {
+            self.done.trace.pages(&ran.left.slots);
+        }
         self.done.stop = ran.stop;
         if writes.commit(ran.left.slots, self.memory).is_err() {
             // It was counted that they fit: a chunk in its turn counts what it takes, the others were asked.

@@ -64,6 +64,7 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
     let mut reading = Reading::new(terms.budget.read, terms.progress);
     let prepared = read(&mut view, va, terms.model, &mut reading);
     let left = view.finish();
+    let read_before = if T::PAGES { left.slots } else { Vec::new() };
     let mut ran = Ran {
         end: Ended::Computed,
         begun: false,
@@ -79,6 +80,9 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
         Ok(ready) => ready,
         Err(end) => {
             ran.end = end;
+            if T::PAGES {
+                ran.trace.pages(&read_before);
+            }
             return ran;
         }
     };
@@ -100,6 +104,10 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
     ran.outside += done.outside;
     ran.refused += done.refused;
     ran.trace = done.trace;
+    if T::PAGES {
+        // What stands in its descriptors and its code was there before its threads wrote anything.
+        ran.trace.read_before(&read_before);
+    }
     if let Some((_, stop)) = done.stop {
         ran.end = Ended::Stopped(stop);
     }

@@ -1,5 +1,6 @@
 //! Following what a job reads and writes: a hook that costs nothing where it is off.
 
+use super::overlay::Slot;
 use crate::shader::lanes::{LANES, Vector};
 
 /// Who makes an access.
@@ -89,6 +90,14 @@ pub(crate) trait Trace: Default + Send {
     const READS: bool;
     /// Whether clauses are told too.
     const CLAUSES: bool = false;
+    /// Whether it is told of the pages that were touched, all of them.
+    const PAGES: bool = false;
+    /// These pages were touched: by workgroups that are done, one after another, or to make a shader ready.
+    #[inline(always)]
+    fn pages(&mut self, _: &[Slot]) {}
+    /// These were, before all that was told so far.
+    #[inline(always)]
+    fn read_before(&mut self, _: &[Slot]) {}
     /// Bytes were read. Where [`Trace::READS`] is false it is not called, or with anybody as the reader.
     fn read(&mut self, what: Touched, value: Value<'_>, who: &Who);
     /// Bytes were written.

@@ -581,7 +581,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// In its turn, a chunk need not remember what it only read.
     fn sweep_when_due(&mut self) {
-        if self.turn != Turn::Now || self.slots.len() < self.sweep_at {
+        if T::PAGES || self.turn != Turn::Now || self.slots.len() < self.sweep_at {
             return;
         }
         self.slots.retain(|s| s.copy.is_some());

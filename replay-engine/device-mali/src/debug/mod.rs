@@ -4,11 +4,15 @@
 //! asked for is computed again, with the same result, because neither memory nor the order of workgroups depends on
 //! anything but the plan.
 
+pub(crate) mod flows;
 pub(crate) mod follow;
+mod producers;
 pub(crate) mod watch;
 pub(crate) mod writers;
 
+pub use flows::{Flow, Flowed, Held, PageTouch};
 pub use follow::{Change, Followed, MemoryAccess, Step, ThreadEnd};
+pub use producers::{Closure, Needs, Producers, Why};
 pub use writers::{Place, Shown, Writer, Written};
 
 use crate::device::SoftwareMali;
@@ -16,6 +20,7 @@ use crate::model::Model;
 use replay_engine::device::Board as _;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
+use std::collections::BTreeSet;
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
@@ -218,6 +223,32 @@ pub fn trace_page(
     progress: &Progress,
 ) -> Result<Traced, DebugError> {
     traced(compiled, model, Watch::writers(Some(page.frame())), progress)
+}
+
+/// Replays a plan and finds out what jobs hand to each other: which reads what another one wrote. `keep`: the pages, by
+/// the number of a chain and their frame, of which a copy is kept as that chain left them.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn flows(
+    compiled: &Compiled,
+    model: Model,
+    keep: BTreeSet<(u32, u64)>,
+    progress: &Progress,
+) -> Result<Flowed, DebugError> {
+    let mut device = SoftwareMali::new(model);
+    device.watching = Watch::Flows(Box::new(flows::Flows::new(keep)));
+    let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
+    progress.check()?;
+    Ok(match std::mem::take(&mut device.watching) {
+        Watch::Flows(f) => f.finish(outcome),
+        _ => Flowed {
+            outcome,
+            flows: Vec::new(),
+            touched: Vec::new(),
+            held: Vec::new(),
+        },
+    })
 }
 
 fn traced(compiled: &Compiled, model: Model, watch: Watch, progress: &Progress) -> Result<Traced, DebugError> {

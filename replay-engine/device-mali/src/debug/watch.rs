@@ -1,8 +1,10 @@
 //! What a device watches while it runs jobs: nothing, who writes each byte, or one thread of one job.
 
+use super::flows::Flows;
 use super::follow::{Followed, Order};
 use super::writers::{Place, Writers};
 use super::{DebugError, Wanted};
+use crate::memory::ArenaMemory;
 
 /// What is watched.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub(crate) enum Watch {
     Writers(Box<Writers>),
     /// One thread of one job.
     Thread(Box<Thread>),
+    /// Which job reads what another one wrote.
+    Flows(Box<Flows>),
 }
 
 /// A thread that is to be followed, and what was found out of it.
@@ -48,26 +52,36 @@ impl Watch {
 
     /// The CPU wrote to memory.
     pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
-        if let Self::Writers(w) = self {
-            w.cpu(pa, bytes);
+        match self {
+            Self::Writers(w) => w.cpu(pa, bytes),
+            Self::Flows(f) => f.cpu(pa, bytes),
+            Self::Nothing | Self::Thread(_) => {}
+        }
+    }
+
+    /// A chain's headers and descriptors were read.
+    pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
+        if let Self::Flows(f) = self {
+            f.read(pa, bytes);
         }
     }
 
     /// A job wrote a value, or the hardware a job's end.
     pub(crate) fn wrote(&mut self, place: Place, status: bool, pa: u64, bytes: usize) {
-        if let Self::Writers(w) = self {
-            if status {
-                w.status(place, pa, bytes);
-            } else {
-                w.value(place, pa, bytes);
-            }
+        match self {
+            Self::Writers(w) if status => w.status(place, pa, bytes),
+            Self::Writers(w) => w.value(place, pa, bytes),
+            // A job's end stands in its own header, and is cleared before it is submitted again.
+            Self::Flows(f) if !status => f.wrote(pa, bytes),
+            Self::Flows(_) | Self::Nothing | Self::Thread(_) => {}
         }
     }
 
-    /// A chain ended.
-    pub(crate) fn chain_ended(&mut self) {
+    /// A chain ended; memory is as it left it.
+    pub(crate) fn chain_ended(&mut self, memory: &ArenaMemory) {
         match self {
             Self::Nothing => {}
+            Self::Flows(f) => f.chain_ended(memory),
             Self::Writers(w) => w.chain_ended(),
             Self::Thread(t) => t.chains = t.chains.saturating_add(1),
         }
@@ -78,6 +92,7 @@ impl Watch {
         match self {
             Self::Nothing => 0,
             Self::Writers(w) => w.chains(),
+            Self::Flows(f) => f.chains(),
             Self::Thread(t) => t.chains,
         }
     }

@@ -326,6 +326,12 @@ impl<'a> Relocated<'a> {
         self.next - self.arena.base.frame()
     }
 
+    /// Frames of data: where they lie now, and where they lay.
+    #[must_use]
+    pub(super) fn frames(&self) -> HashMap<u64, u64> {
+        self.data.iter().map(|(old, new)| (*new, *old)).collect()
+    }
+
     /// The pages to put in place, sorted by frame, and the images of changes.
     #[must_use]
     pub(super) fn into_pages(self) -> Moved {

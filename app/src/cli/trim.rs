@@ -1,0 +1,354 @@
+//! `trim`: a recording cut down to some of its jobs with what they need, or to a range of its events.
+
+use super::out::counted;
+use super::outputs::Files;
+use super::source::{Opened, Source};
+use super::{Exit, Failure, Out, Verb, waiting};
+use crate::document::trimmed::{self, How, Made, Whole};
+use clap::{Args, FromArgMatches as _};
+use device_mali::debug::{Closure, Needs, Why};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use trace_core::progress::Progress;
+use trace_core::timeline;
+use trace_core::trim::{Told, TrimError, Trimmed};
+
+pub const VERB: Verb = Verb {
+    name: "trim",
+    about: "Cut a recording down to some jobs with the memory and setup that they need, so that the result replays",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Jobs to keep: FIRST..LAST (LAST included), or one; may be given more than once
+    #[arg(long, value_name = "FIRST..LAST", value_parser = range, required_unless_present = "events")]
+    jobs: Vec<RangeInclusive<u64>>,
+    /// Events to keep, and no others: FIRST..LAST (LAST included); for recordings without jobs
+    #[arg(long, value_name = "FIRST..LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
+    events: Option<RangeInclusive<u64>>,
+    #[command(flatten)]
+    needs: NeedsArguments,
+    /// Keep contents only of memory that the kept jobs read or write when the software GPU runs them
+    #[arg(long, requires = "jobs")]
+    touched: bool,
+    /// The .kine to write
+    #[arg(short = 'o', value_name = "OUT.kine")]
+    to: PathBuf,
+}
+
+/// What stands in for the output of jobs that are not chosen.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct NeedsArguments {
+    /// Leave out jobs whose output the kept ones read, and put their bytes in place as the software GPU computes them
+    #[arg(long)]
+    without_producers: bool,
+    /// Keep no other jobs, whatever the chosen ones read of them: they then compute something else
+    #[arg(long, conflicts_with = "without_producers")]
+    alone: bool,
+}
+
+impl NeedsArguments {
+    /// What they say.
+    pub fn needs(self) -> Needs {
+        match (self.without_producers, self.alone) {
+            (_, true) => Needs::Nothing,
+            (true, _) => Needs::Bytes,
+            _ => Needs::Jobs,
+        }
+    }
+}
+
+/// `4..9`, both included, or one number.
+pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let bad = || format!("'{text}' is not a range (expected FIRST..LAST, or one number)");
+    let number = |t: &str| t.parse::<u64>().map_err(|_| bad());
+    let (first, last) = match text.split_once("..") {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if first > last {
+        return Err(format!(
+            "'{text}' is empty: it ends before it begins (LAST is included)"
+        ));
+    }
+    Ok(first..=last)
+}
+
+/// A job that is kept although nobody chose it.
+#[derive(Serialize)]
+struct Added {
+    job: u32,
+    why: &'static str,
+    /// The job for whose sake it is kept.
+    needed_by: Option<u32>,
+    /// Bytes that this one reads.
+    bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    bytes: u64,
+    bytes_before: Option<u64>,
+    jobs: u64,
+    jobs_kept: &'a [u32],
+    added: Vec<Added>,
+    /// Why it is not known what jobs read of each other.
+    unknown: Option<&'a str>,
+    events: u64,
+    events_before: u64,
+    job_events_out: u64,
+    host_writes_out: u64,
+    supplied: u64,
+    pages: u64,
+    pages_before: u64,
+    extras_out: &'a [String],
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let at = Files::of(&arguments.source.file)
+        .writes("-o", Some(&arguments.to))
+        .check_kine(&arguments.to)?;
+    let opened = arguments.source.open_sound()?;
+    let file = &arguments.source.file;
+    let (trimmed, closure, blind) = match &arguments.events {
+        Some(range) => {
+            let cut = waiting::show("cutting", |progress, _| {
+                trimmed::events(&opened.recording, name(file), range.clone(), progress)
+                    .map_err(|e| Failure::file(file, e))
+            })?;
+            (cut, Closure::default(), None)
+        }
+        None => {
+            let (made, blind) = jobs(arguments, &opened)?;
+            (made.trimmed, made.closure, blind)
+        }
+    };
+    waiting::show("writing", |progress, _| write(&trimmed, &at, &arguments.to, progress))?;
+    let bytes = std::fs::metadata(&arguments.to)
+        .map_err(|e| Failure::file(&arguments.to, e))?
+        .len();
+    let before = std::fs::metadata(file)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map(|m| m.len());
+    let told = &trimmed.told;
+    if out.json() {
+        out.value(&report(
+            &arguments.to,
+            [before, Some(bytes)],
+            told,
+            &closure,
+            blind.as_deref(),
+        ))?;
+    } else {
+        text(arguments, [before, Some(bytes)], told, &closure, blind.as_deref(), out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// What the cut says of where it is from.
+pub fn name(file: &Path) -> String {
+    file.file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
+}
+
+/// Writes a part with what can be derived from it.
+pub fn write(trimmed: &Trimmed, at: &Path, named: &Path, progress: &Progress) -> Result<(), Failure> {
+    timeline::write(&trimmed.recording, at, progress).map_err(|e| Failure::file(named, e))
+}
+
+fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>), Failure> {
+    let file = &arguments.source.file;
+    let fail = |e: TrimError| Failure::file(file, e);
+    let how = How {
+        needs: arguments.needs.needs(),
+        touched: arguments.touched,
+        ..How::default()
+    };
+    waiting::show("finding what jobs need", |progress, doing| {
+        let whole = Whole::new(&opened.recording, name(file), progress).map_err(|e| Failure::file(file, e))?;
+        let there = whole.producers().parts().len() as u64;
+        if there == 0 {
+            return Err(fail(TrimError::NoJobs {
+                events: opened.recording.events.len() as u64,
+            }));
+        }
+        let last = arguments.jobs.iter().map(|r| *r.end()).max().unwrap_or(0);
+        if last >= there {
+            return Err(Failure::file(
+                file,
+                format!(
+                    "job {last} does not exist (the recording has {}, counted from 0)",
+                    counted(there, "job")
+                ),
+            ));
+        }
+        let chosen: BTreeSet<u32> = arguments.jobs.iter().cloned().flatten().map(|j| j as u32).collect();
+        doing.now("cutting");
+        let blind = whole.producers().blind().map(str::to_owned);
+        Ok((whole.jobs(&chosen, &how, progress).map_err(fail)?, blind))
+    })
+}
+
+/// Why a job was added, as JSON says it.
+fn added((job, why): (&u32, &Why)) -> Added {
+    let (why, needed_by, bytes) = match *why {
+        Why::Reads { reader, bytes } => ("reads", Some(reader), Some(bytes)),
+        Why::Together => ("together", None, None),
+        Why::Unknown { job: of } => ("unknown", Some(of).filter(|of| of != job), None),
+    };
+    Added {
+        job: *job,
+        why,
+        needed_by,
+        bytes,
+    }
+}
+
+fn report<'a>(
+    to: &Path,
+    [bytes_before, bytes]: [Option<u64>; 2],
+    told: &'a Told,
+    closure: &Closure,
+    blind: Option<&'a str>,
+) -> Report<'a> {
+    Report {
+        path: to.display().to_string(),
+        bytes: bytes.unwrap_or(0),
+        bytes_before,
+        jobs: told.jobs,
+        jobs_kept: &told.jobs_kept,
+        added: closure.added.iter().map(added).collect(),
+        unknown: blind,
+        events: told.events[1],
+        events_before: told.events[0],
+        job_events_out: told.job_events_out,
+        host_writes_out: told.host_writes_out,
+        supplied: told.supplied,
+        pages: told.pages[1],
+        pages_before: told.pages[0],
+        extras_out: &told.extras_out,
+    }
+}
+
+/// Numbers as ranges: `0, 4..9`.
+pub fn ranges(numbers: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for n in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*n) => *last = *n,
+            _ => parts.push((*n, *n)),
+        }
+    }
+    let text = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}..{b}") };
+    parts.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Most reasons that are told one by one.
+const TOLD: usize = 20;
+
+fn text(
+    arguments: &Arguments,
+    [before, after]: [Option<u64>; 2],
+    told: &Told,
+    closure: &Closure,
+    blind: Option<&str>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let was = before.map_or_else(String::new, |b| format!(", before {b}"));
+    out.line(format_args!(
+        "{}: {}{was}",
+        arguments.to.display(),
+        counted(after.unwrap_or(0), "byte")
+    ))?;
+    if told.jobs > 0 {
+        out.line(format_args!(
+            "jobs     {} of {}: {}",
+            told.jobs_kept.len(),
+            told.jobs,
+            ranges(&told.jobs_kept)
+        ))?;
+    }
+    let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
+    for (job, why) in &closure.added {
+        let why = match why {
+            Why::Reads { reader, bytes } => format!("job {reader} reads {} of what it wrote", counted(*bytes, "byte")),
+            Why::Together => "under way together with a job that is kept".to_owned(),
+            Why::Unknown { .. } if blind.is_some() => "before a job that is kept".to_owned(),
+            Why::Unknown { job: of } if of == job => {
+                "shaders that do not run on the software GPU, so what they write is not known".to_owned()
+            }
+            Why::Unknown { job: of } => {
+                format!("the shaders of job {of} do not run on the software GPU, so what that reads is not known")
+            }
+        };
+        match reasons.iter_mut().find(|(r, _)| *r == why) {
+            Some((_, jobs)) => jobs.push(*job),
+            None => reasons.push((why, vec![*job])),
+        }
+    }
+    for (why, jobs) in reasons.iter().take(TOLD) {
+        let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+        out.line(format_args!("added    {noun} {}: {why}", ranges(jobs)))?;
+    }
+    if reasons.len() > TOLD {
+        let more = reasons.iter().skip(TOLD).map(|(_, jobs)| jobs.len()).sum::<usize>();
+        out.line(format_args!("added    {} more", counted(more as u64, "job")))?;
+    }
+    if let Some(why) = blind {
+        out.line(format_args!(
+            "         what jobs read of each other is not known, so all before the last one are kept: {why}"
+        ))?;
+    }
+    out.line(format_args!("events   {} of {}", told.events[1], told.events[0]))?;
+    if told.job_events_out > 0 {
+        out.line(format_args!(
+            "out      {} of submits, their interrupts and what is read meanwhile",
+            counted(told.job_events_out, "event")
+        ))?;
+    }
+    if told.host_writes_out > 0 {
+        out.line(format_args!(
+            "out      {} of memory that the CPU wrote and no kept job reaches",
+            counted(told.host_writes_out, "piece")
+        ))?;
+    }
+    if told.supplied > 0 {
+        out.line(format_args!(
+            "supplied {} of memory that jobs which are left out wrote, as the software GPU computed them",
+            counted(told.supplied, "piece")
+        ))?;
+    }
+    out.line(format_args!("pages    {} of {}", told.pages[1], told.pages[0]))?;
+    if !told.extras_out.is_empty() {
+        out.line(format_args!("out      {}", told.extras_out.join(", ")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_have_both_ends() {
+        assert_eq!(range("4..9").unwrap(), 4..=9);
+        assert_eq!(range("7").unwrap(), 7..=7);
+        for (text, why) in [
+            ("9..4", "is empty"),
+            ("..4", "not a range"),
+            ("x", "not a range"),
+            ("1..", "not a range"),
+        ] {
+            assert!(range(text).unwrap_err().contains(why), "{text}");
+        }
+        assert_eq!(ranges(&[0, 4, 5, 6, 9]), "0, 4..6, 9");
+    }
+}

@@ -1,0 +1,240 @@
+//! The shortest part of a recording that still shows a failure: delta debugging over its jobs, then over what stands
+//! around them.
+
+use super::trimmed::{How, Made, Whole};
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::progress::Progress;
+use trace_core::recording::EventKind;
+use trace_core::trim::TrimError;
+
+/// What a candidate shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// The failure.
+    Failure,
+    /// Not the failure.
+    Not,
+    /// It cannot be told, and why.
+    Unknown(String),
+}
+
+/// A candidate: jobs, and events that are left out besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// All jobs that are kept.
+    pub jobs: BTreeSet<u32>,
+    /// Events of the whole that are left out although they are no job's.
+    pub without: BTreeSet<u64>,
+}
+
+/// Why a search ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// The person stopped it, or nobody wants it any more.
+    Cancelled,
+    /// As many candidates were tried as may be.
+    Limit,
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// What tells of a candidate whether it shows the failure.
+pub trait Judge {
+    /// Looks at a candidate.
+    ///
+    /// # Errors
+    /// When the search cannot go on.
+    fn judge(&mut self, made: &Made, progress: &Progress) -> Result<Shows, Stop>;
+    /// A candidate was looked at: it is told to the person.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn told(&mut self, candidate: &Candidate, made: &Made, shows: &Shows) -> Result<(), Stop>;
+}
+
+/// A search and the smallest candidate so far that shows the failure.
+pub struct Search<'a, J> {
+    whole: &'a Whole<'a>,
+    how: How,
+    judge: J,
+    known: BTreeMap<Candidate, bool>,
+    /// The best so far; `None` until the whole was looked at.
+    pub best: Option<(Candidate, Made)>,
+    /// Candidates that were looked at.
+    pub tried: u64,
+    most: u64,
+}
+
+impl<'a, J: Judge> Search<'a, J> {
+    /// A search that looks at no more than `most` candidates.
+    pub fn new(whole: &'a Whole<'a>, how: How, judge: J, most: u64) -> Self {
+        Self {
+            whole,
+            how,
+            judge,
+            known: BTreeMap::new(),
+            best: None,
+            tried: 0,
+            most,
+        }
+    }
+
+    /// What was looked at by.
+    pub fn judge(&self) -> &J {
+        &self.judge
+    }
+
+    /// Whether the whole recording shows the failure.
+    ///
+    /// # Errors
+    /// When the search cannot go on.
+    pub fn whole(&mut self, progress: &Progress) -> Result<Shows, Stop> {
+        let jobs = (0..u32::try_from(self.whole.producers().parts().len()).unwrap_or(u32::MAX)).collect();
+        let all = Candidate {
+            jobs,
+            without: BTreeSet::new(),
+        };
+        self.look(&all, progress)
+    }
+
+    /// Makes a candidate and has it looked at.
+    fn look(&mut self, candidate: &Candidate, progress: &Progress) -> Result<Shows, Stop> {
+        progress.check().map_err(|_| Stop::Cancelled)?;
+        if self.tried >= self.most {
+            return Err(Stop::Limit);
+        }
+        self.tried += 1;
+        let how = How {
+            without: candidate.without.clone(),
+            ..self.how.clone()
+        };
+        let made = match self.whole.jobs(&candidate.jobs, &how, progress) {
+            Ok(made) => made,
+            Err(TrimError::Cancelled(_)) => return Err(Stop::Cancelled),
+            Err(e) => return Err(Stop::Failed(e.to_string())),
+        };
+        let shows = self.judge.judge(&made, progress);
+        progress.check().map_err(|_| Stop::Cancelled)?;
+        let shows = shows?;
+        self.judge.told(candidate, &made, &shows)?;
+        self.known.insert(candidate.clone(), shows == Shows::Failure);
+        if shows == Shows::Failure {
+            self.best = Some((candidate.clone(), made));
+        }
+        Ok(shows)
+    }
+
+    /// Whether a candidate shows the failure; asked once for each.
+    fn shows(&mut self, candidate: &Candidate, progress: &Progress) -> Result<bool, Stop> {
+        if let Some(known) = self.known.get(candidate) {
+            return Ok(*known);
+        }
+        Ok(self.look(candidate, progress)? == Shows::Failure)
+    }
+
+    /// Fewer jobs, as long as the failure shows.
+    ///
+    /// # Errors
+    /// When the search cannot go on; what is best so far stays.
+    pub fn jobs(&mut self, progress: &Progress) -> Result<(), Stop> {
+        let needs = self.how.needs;
+        let mut now: Vec<Vec<u32>> = self.whole.producers().parts().groups();
+        let mut pieces = 2;
+        while now.len() > 1 {
+            let found = self.smaller(&now, pieces, progress, |search, units| {
+                let chosen: BTreeSet<u32> = units.iter().flatten().copied().collect();
+                let jobs = search.whole.producers().closure(&chosen, needs).jobs;
+                let candidate = Candidate {
+                    jobs,
+                    without: BTreeSet::new(),
+                };
+                let smaller = search
+                    .best
+                    .as_ref()
+                    .is_some_and(|(b, _)| candidate.jobs.len() < b.jobs.len());
+                Ok((smaller && search.shows(&candidate, progress)?).then_some(candidate))
+            })?;
+            match found {
+                Some((candidate, fewer)) => {
+                    now.retain(|g| g.iter().any(|j| candidate.jobs.contains(j)));
+                    pieces = fewer.min(now.len().max(2));
+                }
+                None if pieces >= now.len() => break,
+                None => pieces = (pieces * 2).min(now.len()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fewer of the events that are no job's: accesses and notes. What the CPU wrote stays.
+    ///
+    /// # Errors
+    /// When the search cannot go on; what is best so far stays.
+    pub fn setup(&mut self, progress: &Progress) -> Result<(), Stop> {
+        let Some((best, made)) = &self.best else { return Ok(()) };
+        let base = best.clone();
+        let events = &self.whole.recording().events;
+        let own: BTreeSet<u64> = self.whole.producers().parts().own(&base.jobs);
+        let plain = |e: &u64| {
+            let kind = usize::try_from(*e).ok().and_then(|e| events.kind(e));
+            matches!(kind, Some(EventKind::Read | EventKind::Write | EventKind::Mark)) && !own.contains(e)
+        };
+        let mut now: Vec<u64> = made.trimmed.events.iter().copied().filter(plain).collect();
+        let all: BTreeSet<u64> = now.iter().copied().collect();
+        let mut pieces = 2;
+        while !now.is_empty() {
+            let found = self.smaller(&now, pieces.min(now.len()), progress, |search, units| {
+                let kept: BTreeSet<u64> = units.iter().copied().collect();
+                let candidate = Candidate {
+                    jobs: base.jobs.clone(),
+                    without: all.difference(&kept).copied().collect(),
+                };
+                Ok(search.shows(&candidate, progress)?.then_some(candidate))
+            })?;
+            match found {
+                Some((candidate, fewer)) => {
+                    now.retain(|e| !candidate.without.contains(e));
+                    pieces = fewer.min(now.len().max(2));
+                }
+                None if pieces >= now.len() => break,
+                None => pieces = (pieces * 2).min(now.len()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries each of `pieces` pieces alone, then everything but each; gives the first that shows the failure with the
+    /// pieces to go on with.
+    fn smaller<T: Clone>(
+        &mut self,
+        now: &[T],
+        pieces: usize,
+        progress: &Progress,
+        mut shows: impl FnMut(&mut Self, &[T]) -> Result<Option<Candidate>, Stop>,
+    ) -> Result<Option<(Candidate, usize)>, Stop> {
+        let size = now.len().div_ceil(pieces.max(1)).max(1);
+        let count = now.len().div_ceil(size);
+        for piece in now.chunks(size).rev() {
+            progress.check().map_err(|_| Stop::Cancelled)?;
+            if piece.len() < now.len()
+                && let Some(found) = shows(self, piece)?
+            {
+                return Ok(Some((found, 2)));
+            }
+        }
+        // Of two pieces the rest of one is the other.
+        for n in (0..count).filter(|_| count > 2 || now.len() == 1) {
+            progress.check().map_err(|_| Stop::Cancelled)?;
+            let rest: Vec<T> = now
+                .chunks(size)
+                .enumerate()
+                .filter(|(i, _)| *i != n)
+                .flat_map(|(_, c)| c.iter().cloned())
+                .collect();
+            if let Some(found) = shows(self, &rest)? {
+                return Ok(Some((found, count.saturating_sub(1).max(2))));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,301 @@
+//! What jobs hand to each other: which chain reads words that another one wrote last, over a whole replay.
+
+use crate::compute::overlay::{ByteMask, FrameMap, Slot, WordMask};
+use crate::compute::trace::{Touched, Trace, Value, Who};
+use crate::memory::ArenaMemory;
+use replay_engine::run::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::PAGE_SIZE;
+use trace_core::recording::Page;
+
+const WORDS: usize = PAGE_SIZE / 4;
+/// No job wrote the word, or the CPU did later.
+const NOBODY: u32 = u32::MAX;
+
+/// Words of a page that one chain reads and another one wrote last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Number of the submit of the chain that reads.
+    pub reader: u32,
+    /// Of the one that wrote.
+    pub writer: u32,
+    /// Frame of the device's memory (address / 4096).
+    pub frame: u64,
+    /// Its words of 32 bits, a bit each, the first one lowest in the first number.
+    pub words: [u64; WORDS / 64],
+}
+
+/// A page as a chain left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Number of the submit of the chain.
+    pub chain: u32,
+    /// Frame of the device's memory.
+    pub frame: u64,
+    /// What stood there.
+    pub page: Box<Page>,
+}
+
+/// A page that a chain read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTouch {
+    /// Frame of the device's memory (address / 4096).
+    pub frame: u64,
+    /// Words of 32 bits of which it wrote at least a byte, a bit each, as in [`Flow::words`].
+    pub written: [u64; WORDS / 64],
+}
+
+/// What came of a replay in which this was looked at.
+#[derive(Clone, Debug)]
+pub struct Flowed {
+    /// What the replay did.
+    pub outcome: Outcome,
+    /// What chains read of each other, in the order of the readers.
+    pub flows: Vec<Flow>,
+    /// For each chain that ended the pages that it read or wrote, frames rising.
+    pub touched: Vec<Vec<PageTouch>>,
+    /// Pages that were asked for.
+    pub held: Vec<Held>,
+}
+
+/// What was read before it was written, and what was written, by frame.
+#[derive(Debug, Default)]
+pub(crate) struct Touches {
+    pages: FrameMap<Marks>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    read: WordMask,
+    written: ByteMask,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self {
+            read: [0; 16],
+            written: [0; 64],
+        }
+    }
+}
+
+/// The words all of whose bytes are marked.
+fn whole_words(written: &ByteMask) -> WordMask {
+    words_where(written, |nibble| nibble == 0xf)
+}
+
+/// The words of which a byte is marked, and not all are.
+fn part_words(written: &ByteMask) -> WordMask {
+    words_where(written, |nibble| nibble != 0 && nibble != 0xf)
+}
+
+fn words_where(written: &ByteMask, is: impl Fn(u64) -> bool) -> WordMask {
+    let mut out = [0; 16];
+    for (n, bytes) in written.iter().enumerate() {
+        // 64 bytes are 16 words.
+        for word in 0..16 {
+            if is(bytes >> (word * 4) & 0xf)
+                && let Some(to) = out.get_mut(n / 4)
+            {
+                *to |= 1 << (n % 4 * 16 + word);
+            }
+        }
+    }
+    out
+}
+
+impl Marks {
+    fn reads(&mut self, words: &WordMask) {
+        let own = whole_words(&self.written);
+        for ((to, from), own) in self.read.iter_mut().zip(words).zip(own) {
+            *to |= from & !own;
+        }
+    }
+
+    fn writes(&mut self, bytes: &ByteMask) {
+        for (to, from) in self.written.iter_mut().zip(bytes) {
+            *to |= from;
+        }
+    }
+}
+
+/// Marks of bytes that lie in one page.
+fn byte_marks(pa: u64, bytes: usize) -> ByteMask {
+    let mut out = [0; 64];
+    let first = (pa % PAGE_SIZE as u64) as usize;
+    for byte in first..first.saturating_add(bytes).min(PAGE_SIZE) {
+        if let Some(to) = out.get_mut(byte / 64) {
+            *to |= 1u64 << (byte % 64);
+        }
+    }
+    out
+}
+
+impl Touches {
+    fn take(&mut self, later: &Self) {
+        for (frame, marks) in &later.pages {
+            let to = self.pages.entry(*frame).or_default();
+            to.reads(&marks.read);
+            to.writes(&marks.written);
+        }
+    }
+}
+
+impl Trace for Touches {
+    const ON: bool = false;
+    const READS: bool = false;
+    const PAGES: bool = true;
+
+    fn pages(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            let to = self.pages.entry(slot.frame).or_default();
+            to.reads(&slot.read);
+            if let Some(copy) = &slot.copy {
+                to.writes(&copy.written);
+            }
+        }
+    }
+
+    fn read_before(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            let to = self.pages.entry(slot.frame).or_default();
+            for (to, from) in to.read.iter_mut().zip(&slot.read) {
+                *to |= from;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+
+    #[inline(always)]
+    fn wrote(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+
+    fn absorb(&mut self, later: Self) {
+        self.take(&later);
+    }
+}
+
+/// What is found as a replay goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    chains: u32,
+    /// Of the chain that runs.
+    now: Touches,
+    /// The chain that wrote each word last.
+    last: FrameMap<Box<[u32; WORDS]>>,
+    found: Vec<Flow>,
+    touched: Vec<Vec<PageTouch>>,
+    keep: BTreeSet<(u32, u64)>,
+    held: Vec<Held>,
+}
+
+impl Flows {
+    pub(crate) fn new(keep: BTreeSet<(u32, u64)>) -> Self {
+        Self {
+            keep,
+            ..Self::default()
+        }
+    }
+
+    /// Chains that ended.
+    pub(crate) fn chains(&self) -> u32 {
+        self.chains
+    }
+
+    /// The CPU wrote: what a job wrote there is gone where the whole word is.
+    pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
+        if let Some(last) = self.last.get_mut(&(pa / PAGE_SIZE as u64)) {
+            put(last, &whole_words(&byte_marks(pa, bytes)), NOBODY);
+        }
+    }
+
+    /// The hardware read a header or a descriptor.
+    pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
+        let marks = byte_marks(pa, bytes);
+        let words = words_where(&marks, |nibble| nibble != 0);
+        self.now.pages.entry(pa / PAGE_SIZE as u64).or_default().reads(&words);
+    }
+
+    /// A job wrote a value.
+    pub(crate) fn wrote(&mut self, pa: u64, bytes: usize) {
+        let to = self.now.pages.entry(pa / PAGE_SIZE as u64).or_default();
+        to.writes(&byte_marks(pa, bytes));
+    }
+
+    /// A job's shader ran.
+    pub(crate) fn job(&mut self, touches: &Touches) {
+        self.now.take(touches);
+    }
+
+    /// A chain ended.
+    pub(crate) fn chain_ended(&mut self, memory: &ArenaMemory) {
+        let chain = self.chains;
+        let now = std::mem::take(&mut self.now);
+        let mut touched: Vec<PageTouch> = Vec::with_capacity(now.pages.len());
+        for (frame, marks) in &now.pages {
+            touched.push(PageTouch {
+                frame: *frame,
+                written: words_where(&marks.written, |nibble| nibble != 0),
+            });
+            // What stands beside bytes that it wrote into a word is read with them later, as its own.
+            let part = part_words(&marks.written);
+            if let Some(last) = self.last.get(frame) {
+                let mut by: BTreeMap<u32, WordMask> = BTreeMap::new();
+                for (word, writer) in last.iter().enumerate().filter(|(_, w)| **w != NOBODY) {
+                    let (i, bit) = (word / 64, 1u64 << (word % 64));
+                    let takes = marks
+                        .read
+                        .get(i)
+                        .zip(part.get(i))
+                        .is_some_and(|(r, p)| (r | p) & bit != 0);
+                    if takes && let Some(to) = by.entry(*writer).or_insert([0; 16]).get_mut(i) {
+                        *to |= bit;
+                    }
+                }
+                let flow = |(writer, words)| Flow {
+                    reader: chain,
+                    writer,
+                    frame: *frame,
+                    words,
+                };
+                self.found.extend(by.into_iter().map(flow));
+            }
+            if marks.written.iter().any(|w| *w != 0) {
+                let last = self.last.entry(*frame).or_insert_with(|| Box::new([NOBODY; WORDS]));
+                put(last, &words_where(&marks.written, |nibble| nibble != 0), chain);
+            }
+        }
+        touched.sort_unstable_by_key(|t| t.frame);
+        self.touched.push(touched);
+        let wanted: Vec<(u32, u64)> = self.keep.range((chain, 0)..=(chain, u64::MAX)).copied().collect();
+        for (_, frame) in wanted {
+            if let Some(page) = memory.frame(frame) {
+                self.held.push(Held {
+                    chain,
+                    frame,
+                    page: Box::new(*page),
+                });
+            }
+        }
+        self.chains = self.chains.saturating_add(1);
+    }
+
+    pub(crate) fn finish(self, outcome: Outcome) -> Flowed {
+        Flowed {
+            outcome,
+            flows: self.found,
+            touched: self.touched,
+            held: self.held,
+        }
+    }
+}
+
+/// Makes `writer` the last one of these words.
+fn put(last: &mut [u32; WORDS], words: &WordMask, writer: u32) {
+    for (to, word) in last.iter_mut().zip(0..) {
+        if words.get(word / 64).is_some_and(|w| w >> (word % 64) & 1 == 1) {
+            *to = writer;
+        }
+    }
+}

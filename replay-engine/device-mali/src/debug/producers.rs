@@ -1,0 +1,272 @@
+//! Which jobs of a recording others depend on, so that a part of it can be cut out and still replays.
+
+use super::{DebugError, Flowed, flows, model_of};
+use crate::device::SoftwareMali;
+use crate::model::Model;
+use replay_engine::device::Board as _;
+use replay_engine::plan::{CompileOptions, Edits, Placed, compile_placed};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::trim::{JobParts, Supplied};
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+/// Why a job is kept although nobody chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A kept job reads what it wrote.
+    Reads {
+        /// That job.
+        reader: u32,
+        /// Bytes of it that it reads, in words of 4.
+        bytes: u64,
+    },
+    /// It is under way together with a kept job.
+    Together,
+    /// A shader of this job does not run on the software GPU, so that nobody knows what it reads and writes.
+    Unknown {
+        /// The job: this one itself, or one behind it that is kept.
+        job: u32,
+    },
+}
+
+/// What stands in for the output of jobs that were not chosen, where a kept job reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Needs {
+    /// The job that wrote it is kept, too.
+    #[default]
+    Jobs,
+    /// Its bytes, as the software GPU computes them: see [`Producers::supplied`].
+    Bytes,
+    /// Nothing: kept jobs read what was there before.
+    Nothing,
+}
+
+/// Jobs that are kept for the sake of those that were chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// All jobs that are kept.
+    pub jobs: BTreeSet<u32>,
+    /// Those of them that nobody chose, and why each was taken first.
+    pub added: BTreeMap<u32, Why>,
+}
+
+/// What jobs of a recording hand to each other, as a replay on the software GPU shows it.
+pub struct Producers {
+    parts: JobParts,
+    /// What each job reads of which other ones, in words.
+    reads: BTreeMap<u32, BTreeMap<u32, u64>>,
+    /// Jobs of which it is not known what they read and write.
+    unknown: BTreeSet<u32>,
+    /// Why nothing is known of any.
+    blind: Option<String>,
+    run: Option<Run>,
+}
+
+struct Run {
+    model: Model,
+    placed: Placed,
+    flowed: Flowed,
+    /// Job of the recording by the number of the chain.
+    jobs: Vec<u32>,
+}
+
+impl Producers {
+    /// Replays a recording on the software GPU that behaves as its own, and sees what jobs hand to each other. Where
+    /// there is none, or no plan, every job is taken to depend on all before it.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn of(recording: &Recording, parts: JobParts, progress: &Progress) -> Result<Self, Cancelled> {
+        let mut this = Self {
+            reads: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            blind: None,
+            run: None,
+            parts,
+        };
+        let Some(model) = model_of(recording) else {
+            let gpu = recording.facts.identity.gpu_id;
+            return Ok(this.blinded(format!("no software GPU behaves as the recording's ({gpu:#x})")));
+        };
+        let info = SoftwareMali::new(model).info();
+        let options = CompileOptions::default();
+        let placed = compile_placed(recording, &Edits::default(), &info, &options, progress);
+        progress.check()?;
+        let placed = match placed {
+            Ok(placed) => placed,
+            Err(e) => return Ok(this.blinded(format!("the whole recording has no plan: {e}"))),
+        };
+        let flowed = match flows(&placed.compiled, model, BTreeSet::new(), progress) {
+            Ok(flowed) => flowed,
+            Err(DebugError::Cancelled(e)) => return Err(e),
+            Err(e) => return Ok(this.blinded(e.to_string())),
+        };
+        let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
+        let planned = placed.compiled.plan.jobs.iter();
+        let jobs: Vec<u32> = planned
+            .filter_map(|j| by_submit.get(&j.submit_event).copied())
+            .collect();
+        let all = u32::try_from(this.parts.len()).unwrap_or(u32::MAX);
+        let computed = |j: &u32| {
+            let submit = this.parts.submits().get(*j as usize);
+            let outcome = flowed.outcome.jobs.iter().find(|o| Some(&o.submit_event) == submit);
+            outcome.is_some_and(|o| o.has_computed())
+        };
+        this.unknown = (0..all).filter(|j| !computed(j)).collect();
+        for f in &flowed.flows {
+            let of = |chain: u32| jobs.get(chain as usize).copied();
+            if let (Some(reader), Some(writer)) = (of(f.reader), of(f.writer)) {
+                let words: u32 = f.words.iter().map(|w| w.count_ones()).sum();
+                *this.reads.entry(reader).or_default().entry(writer).or_default() += u64::from(words);
+            }
+        }
+        this.run = Some(Run {
+            model,
+            placed,
+            flowed,
+            jobs,
+        });
+        Ok(this)
+    }
+
+    fn blinded(mut self, why: String) -> Self {
+        self.unknown = (0..u32::try_from(self.parts.len()).unwrap_or(u32::MAX)).collect();
+        self.blind = Some(why);
+        self
+    }
+
+    /// Why nothing is known of what jobs hand to each other, where nothing is.
+    #[must_use]
+    pub fn blind(&self) -> Option<&str> {
+        self.blind.as_deref()
+    }
+
+    /// The parts of the recording that are jobs.
+    #[must_use]
+    pub fn parts(&self) -> &JobParts {
+        &self.parts
+    }
+
+    /// The chosen jobs with all that they need: those that are under way together with one, and, as `needs` says, jobs
+    /// whose output they read or of which that is not known.
+    #[must_use]
+    pub fn closure(&self, chosen: &BTreeSet<u32>, needs: Needs) -> Closure {
+        let mut out = Closure {
+            jobs: chosen.clone(),
+            added: BTreeMap::new(),
+        };
+        loop {
+            let mut more: BTreeMap<u32, Why> = BTreeMap::new();
+            for job in self.parts.together(&out.jobs) {
+                more.entry(job).or_insert(Why::Together);
+            }
+            let last = out
+                .jobs
+                .last()
+                .copied()
+                .filter(|_| needs != Needs::Nothing)
+                .unwrap_or(0);
+            for job in self.unknown.range(..last) {
+                more.entry(*job).or_insert(Why::Unknown { job: *job });
+            }
+            let reader = out.jobs.intersection(&self.unknown).last();
+            if let Some(reader) = reader.filter(|_| needs != Needs::Nothing) {
+                for job in 0..*reader {
+                    more.entry(job).or_insert(Why::Unknown { job: *reader });
+                }
+            }
+            for reader in out.jobs.iter().filter(|_| needs == Needs::Jobs) {
+                for (writer, words) in self.reads.get(reader).into_iter().flatten() {
+                    let bytes = words.saturating_mul(4);
+                    more.entry(*writer).or_insert(Why::Reads { reader: *reader, bytes });
+                }
+            }
+            more.retain(|j, _| !out.jobs.contains(j));
+            if more.is_empty() {
+                return out;
+            }
+            out.jobs.extend(more.keys().copied());
+            out.added.extend(more);
+        }
+    }
+
+    /// The frames of the recording that jobs touch, where that is known of all of them.
+    #[must_use]
+    pub fn touched(&self, jobs: &BTreeSet<u32>) -> Option<BTreeSet<u64>> {
+        let run = self.run.as_ref()?;
+        if !self.unknown.is_disjoint(jobs) {
+            return None;
+        }
+        let mut out = BTreeSet::new();
+        for (job, frames) in run.jobs.iter().zip(&run.flowed.touched) {
+            if jobs.contains(job) {
+                out.extend(frames.iter().filter_map(|t| run.placed.frames.get(&t.frame)));
+            }
+        }
+        Some(out)
+    }
+
+    /// What jobs that are not kept wrote and kept ones read, as the software GPU computes it: the replay is made once
+    /// more to take it.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<Supplied>, Cancelled> {
+        let Some(run) = &self.run else { return Ok(Vec::new()) };
+        let is_kept = |chain: u32| run.jobs.get(chain as usize).is_some_and(|j| kept.contains(j));
+        let mut words: BTreeMap<(u32, u64), [u64; 16]> = BTreeMap::new();
+        for f in run
+            .flowed
+            .flows
+            .iter()
+            .filter(|f| is_kept(f.reader) && !is_kept(f.writer))
+        {
+            let to = words.entry((f.writer, f.frame)).or_insert([0; 16]);
+            for (to, from) in to.iter_mut().zip(f.words) {
+                *to |= from;
+            }
+        }
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keep = words.keys().copied().collect();
+        let again = match flows(&run.placed.compiled, run.model, keep, progress) {
+            Ok(again) => again,
+            Err(DebugError::Cancelled(e)) => return Err(e),
+            Err(_) => return Ok(Vec::new()),
+        };
+        let mut out = Vec::new();
+        for held in again.held {
+            let (Some(words), Some(job), Some(frame)) = (
+                words.get(&(held.chain, held.frame)),
+                run.jobs.get(held.chain as usize),
+                run.placed.frames.get(&held.frame),
+            ) else {
+                continue;
+            };
+            let is = |word: u64| {
+                words
+                    .get((word / 64) as usize)
+                    .is_some_and(|w| w >> (word % 64) & 1 == 1)
+            };
+            let mut word = 0;
+            while word < (PAGE_SIZE / 4) as u64 {
+                if !is(word) {
+                    word += 1;
+                    continue;
+                }
+                let first = word;
+                while word < (PAGE_SIZE / 4) as u64 && is(word) {
+                    word += 1;
+                }
+                out.push(Supplied {
+                    job: *job,
+                    at: PhysAddr((frame << 12) + first * 4),
+                    bytes: ((word - first) * 4) as u32,
+                    page: held.page.clone(),
+                });
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,283 @@
+//! `trim` and `bisect`: parts of recordings replay, say where they are from, and show what the whole shows.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use trace_core::Recording;
+use trace_core::progress::Progress;
+use trace_core::recording::EventsBuilder;
+use whole_program_tests::{Ended, program, recordings, root, run};
+
+const ON: [&str; 2] = ["--on", "software:mali-g71"];
+
+fn sample(name: &str) -> PathBuf {
+    root().join("sample-traces").join(name)
+}
+
+fn go(line: &[&str], file: &Path, more: &[&str]) -> Ended {
+    let file = file.to_str().unwrap();
+    run(line.iter().copied().chain([file]).chain(more.iter().copied()))
+}
+
+fn open(path: &Path) -> Recording {
+    trace_core::import::open(path, &Progress::new()).unwrap()
+}
+
+/// A copy of `digits.kine` in which the third job's handler read something else: its replay diverges there.
+fn third_job_diverges(folder: &Path) -> PathBuf {
+    let mut r = open(&sample("digits.kine"));
+    let map = trace_core::registers::RegisterMap::for_recording(&r).unwrap();
+    let timeline = trace_core::timeline::derive(&r, map, &Progress::new()).unwrap();
+    let state = map.named("JOB_IRQ_JS_STATE").unwrap().offset;
+    let from = timeline.jobs[2].done_event.unwrap() as usize;
+    let read = (from..from + 8)
+        .find(|e| r.events.access(*e).is_some_and(|a| !a.write && a.offset == state))
+        .unwrap();
+    let mut events = EventsBuilder::new();
+    for at in 0..r.events.len() {
+        let time = r.events.time.get(at).unwrap();
+        if let Some(mut a) = r.events.access(at) {
+            a.value ^= u64::from(at == read) << 3;
+            events.access(time, 1, a);
+        } else if let Some(i) = r.events.interrupt(at) {
+            events.interrupt(time, i);
+        } else if let Some(w) = r.events.host_write(at) {
+            events.host_write(time, 1, w);
+        } else {
+            panic!("an event of another kind");
+        }
+    }
+    r.events = events.finish();
+    let path = folder.join("diverging.kine");
+    trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+    path
+}
+
+#[test]
+fn a_part_is_sound_replays_and_says_where_it_is_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("part.kine");
+    let to = part.to_str().unwrap();
+    let cut = go(&["trim"], &sample("digits.kine"), &["--jobs", "1..2", "-o", to]);
+    assert_eq!(cut.code, Some(0), "{}", cut.err);
+    assert!(cut.out.contains("jobs     3 of 4: 0..2"), "{}", cut.out);
+    assert!(
+        cut.out
+            .contains("added    job 0: job 1 reads 2048 bytes of what it wrote"),
+        "{}",
+        cut.out
+    );
+    assert!(cut.out.contains("events   217 of 246"), "{}", cut.out);
+    assert_eq!(go(&["verify"], &part, &[]).code, Some(0));
+    assert_eq!(go(&["check"], &part, &[]).code, Some(0));
+    let replay = go(&["replay"], &part, &ON);
+    assert_eq!(replay.code, Some(0), "{}", replay.out);
+    assert!(replay.out.contains("3 of 3 done"), "{}", replay.out);
+    let cuts = open(&part).cuts();
+    assert_eq!(
+        (&cuts[0].source[..], cuts[0].events, cuts[0].jobs),
+        ("digits.kine", 246, 4)
+    );
+    // All of it is the same recording.
+    let all = folder.path().join("all.kine");
+    let cut = go(
+        &["trim"],
+        &sample("digits.kine"),
+        &["--jobs", "0..3", "-o", all.to_str().unwrap()],
+    );
+    assert_eq!(cut.code, Some(0), "{}", cut.err);
+    assert_eq!(
+        go(&["diff"], &all, &[sample("digits.kine").to_str().unwrap()]).code,
+        Some(0)
+    );
+}
+
+#[test]
+fn outputs_of_the_last_job_are_those_of_the_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["chain2.kine", "twopass.kine", "digits.kine"] {
+        let whole = go(&["replay"], &sample(name), &[&ON[..], &["--json"]].concat()).json();
+        let jobs = whole["jobs"].as_u64().unwrap();
+        let last = (jobs - 1).to_string();
+        for more in [&[][..], &["--without-producers"], &["--without-producers", "--touched"]] {
+            let part = folder.path().join("part.kine");
+            let arguments = [&["--jobs", &last, "-o", part.to_str().unwrap()], more].concat();
+            let cut = go(&["trim"], &sample(name), &arguments);
+            assert_eq!(cut.code, Some(0), "{}", cut.err);
+            let replay = go(&["replay"], &part, &[&ON[..], &["--json"]].concat()).json();
+            assert_eq!(replay["outcome"], "match", "{name} {more:?}");
+            assert_eq!(replay["reads_compared"], replay["reads_matched"]);
+            // Of buffers that other jobs write nothing is known where these are left out.
+            let own = whole["outputs"].as_array().unwrap().last().unwrap();
+            let same = replay["outputs"].as_array().unwrap().iter().any(|o| o == own);
+            assert!(
+                same || more.is_empty() && jobs == 2 && name == "chain2.kine",
+                "{name} {more:?} {own}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_cut_is_told_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("part.kine");
+    let to = to.to_str().unwrap();
+    let digits = sample("digits.kine");
+    go(&["trim"], &digits, &["--jobs", "2..4", "-o", to])
+        .assert_refused("job 4 does not exist (the recording has 4 jobs");
+    let empty = go(&["trim"], &digits, &["--jobs", "3..1", "-o", to]);
+    assert!(empty.code == Some(2) && empty.err.contains("is empty"), "{}", empty.err);
+    go(&["trim"], &digits, &["--events", "0..246", "-o", to])
+        .assert_refused("event 246 does not exist (the recording has 246");
+    let copy = folder.path().join("copy.kine");
+    fs::copy(&digits, &copy).unwrap();
+    go(&["trim"], &copy, &["--jobs", "0", "-o", copy.to_str().unwrap()]).assert_refused("the recording, ");
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(&digits).unwrap());
+    if let Some(folder) = recordings() {
+        let log = folder.join("mmiotrace/rwmmio-radeonfb-arm64.txt.gz");
+        go(&["trim"], &log, &["--jobs", "0", "-o", to]).assert_refused("choose events instead (--events A..B");
+        go(&["bisect"], &log, &["--until", "true"]).assert_refused("has no jobs");
+        let cut = go(&["trim"], &log, &["--events", "10..99", "-o", to]);
+        assert_eq!(cut.code, Some(0), "{}", cut.err);
+        assert_eq!(open(Path::new(to)).events.len(), 90);
+        fs::remove_file(to).unwrap();
+    }
+    assert!(!Path::new(to).exists());
+    for (arguments, why) in [
+        (&ON[..], "does not show a failure: its replay on the board matches"),
+        (&["--until", "exit 1"], "the command exits with 1 for it"),
+        (&["--until", "exit 125"], "cannot be told: the command exits with 125"),
+        (&["--until", "exit 3"], "exits with 3 (expected 0"),
+    ] {
+        let ended = go(&["bisect"], &digits, arguments);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.err.contains(why), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_job_that_diverges_is_found_with_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = third_job_diverges(folder.path());
+    let part = folder.path().join("part.kine");
+    let to = part.to_str().unwrap();
+    let found = go(
+        &["bisect"],
+        &bad,
+        &[&ON[..], &["--jobs-only", "-o", to, "--json"]].concat(),
+    );
+    assert_eq!(found.code, Some(0), "{}", found.err);
+    let found = found.json();
+    assert_eq!(found["jobs_kept"], serde_json::json!([0, 1, 2]));
+    assert_eq!(go(&["replay"], &part, &ON).code, Some(1));
+    // Without its producers it is the job alone, and less around it.
+    let alone = go(
+        &["bisect"],
+        &bad,
+        &[&ON[..], &["--without-producers", "-o", to, "--json"]].concat(),
+    )
+    .json();
+    assert_eq!(alone["jobs_kept"], serde_json::json!([2]));
+    assert_eq!(alone["ended"], serde_json::Value::Null);
+    assert!(alone["events"].as_u64() < Some(100), "{}", alone["events"]);
+    assert_eq!(open(&part).events.len() as u64, alone["events"].as_u64().unwrap());
+    let replay = go(&["replay"], &part, &[&ON[..], &["--json"]].concat()).json();
+    assert_eq!(replay["outcome"], "diverged");
+    assert_eq!(replay["divergences"][0]["register"], "JOB_IRQ_JS_STATE");
+}
+
+#[test]
+fn a_command_says_what_shows_the_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = third_job_diverges(folder.path());
+    let script = folder.path().join("it fails.sh");
+    // What a person would write: replay, and look for what is wrong.
+    let text = "\"$PROGRAM\" replay \"$1\" --on software:mali-g71 | grep -q JOB_IRQ_JS_STATE || exit 1\n";
+    fs::write(&script, text).unwrap();
+    let part = folder.path().join("part.kine");
+    let ended: Ended = Command::new(program("kinescope"))
+        .args([
+            "bisect",
+            bad.to_str().unwrap(),
+            "--until",
+            "sh 'it fails.sh' {}",
+            "--jobs-only",
+        ])
+        .args(ON)
+        .args(["-o", part.to_str().unwrap()])
+        .current_dir(folder.path())
+        .env("PROGRAM", program("kinescope"))
+        .env("KINESCOPE_KEYS", folder.path().join("keys"))
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(
+        ended.out.contains("3 of 4 jobs: 0..2; 217 of 246 events"),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.contains("the failure shows in"), "{}", ended.out);
+    assert_eq!(open(&part).events.len(), 217);
+    // The path is in the environment, too.
+    let by_name = go(
+        &["bisect"],
+        &bad,
+        &[
+            "--until",
+            "test -s \"$KINESCOPE_CANDIDATE\"",
+            "--jobs-only",
+            "--alone",
+            "--json",
+        ],
+    );
+    assert_eq!(by_name.json()["jobs_kept"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_search_that_is_stopped_leaves_the_best_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("part.kine");
+    // The first three candidates are looked at at once, the next takes for ever.
+    let command = "echo x >> seen; test $(wc -l < seen) -lt 4 || exec sleep 60";
+    let child = Command::new(program("kinescope"))
+        .args([
+            "bisect",
+            sample("digits.kine").to_str().unwrap(),
+            "--alone",
+            "--until",
+            command,
+        ])
+        .args(["-o", part.to_str().unwrap()])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let seen = folder.path().join("seen");
+    let begin = Instant::now();
+    while fs::read(&seen).map_or(0, |s| s.len()) < 8 {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let line = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(
+        ended.out.contains("the shortest until the search ended"),
+        "{}",
+        ended.out
+    );
+    assert!(open(&part).events.len() < 246);
+}

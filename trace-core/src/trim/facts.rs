@@ -1,0 +1,159 @@
+//! Facts and extras of a part: event numbers follow, what no longer holds goes, and the part says where it is from.
+
+use super::{Part, Told, Wanted};
+use crate::check::Finding;
+use crate::recording::{
+    BUFFER_SHAPES, CAPTURE, CHAIN_REPORTS, ChainReport, FrameRole, HARDWARE, Memory, PageId, Recording,
+};
+use crate::screen::SCREEN_AT_END;
+use serde::{Deserialize, Serialize};
+
+/// Name of the extra that tells what a recording was cut from: an array of [`Cut`], the first cut first.
+pub const CUTS: &str = "cuts";
+
+/// A cut that a recording went through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// The recording that it was made from: the name of its file.
+    pub source: String,
+    /// Events and jobs that this had.
+    pub events: u64,
+    /// Jobs that this had.
+    pub jobs: u64,
+    /// Jobs that stayed, as ranges of their numbers there, both ends included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_jobs: Vec<[u32; 2]>,
+    /// Events that stayed, where a range of them was chosen: first and last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_events: Option<[u64; 2]>,
+    /// Pieces of memory that stand for what jobs which were left out wrote, as a software GPU computed them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub supplied: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Recording {
+    /// The cuts that it went through, the first one first. Empty for one that was never cut.
+    #[must_use]
+    pub fn cuts(&self) -> Vec<Cut> {
+        let json = self.extras.get(CUTS);
+        json.and_then(|j| serde_json::from_slice(j).ok()).unwrap_or_default()
+    }
+}
+
+/// Numbers that follow one another, as ranges with both ends.
+fn ranges(numbers: &[u32]) -> Vec<[u32; 2]> {
+    let mut out: Vec<[u32; 2]> = Vec::new();
+    for n in numbers {
+        match out.last_mut() {
+            Some([_, last]) if last.checked_add(1) == Some(*n) => *last = *n,
+            _ => out.push([*n, *n]),
+        }
+    }
+    out
+}
+
+/// Makes facts and extras those of the part. `numbers`: the new number of the first event at or behind each.
+pub(super) fn remap(
+    out: &mut Recording,
+    whole: &Recording,
+    wanted: &Wanted,
+    numbers: &[u64],
+    gone: &[bool],
+    told: &mut Told,
+) {
+    let number = |event: u64| {
+        let at = usize::try_from(event).ok().and_then(|e| numbers.get(e));
+        at.or(numbers.last()).copied().unwrap_or(0)
+    };
+    let stays = |event: u64| usize::try_from(event).is_ok_and(|e| gone.get(e) == Some(&false));
+    let within = |event: u64| match &wanted.part {
+        Part::Jobs(_) => true,
+        Part::Events(range) => range.contains(&event),
+    };
+    out.facts.lost.retain(|l| within(l.before_event));
+    for l in &mut out.facts.lost {
+        l.before_event = number(l.before_event);
+    }
+    out.facts.findings.retain(|f| f.event.is_none_or(&stays));
+    for f in &mut out.facts.findings {
+        moved(f, number);
+    }
+    let [pages, zeros] = source_pages(&whole.memory, &out.memory);
+    out.facts.source_pages = whole.facts.source_pages.saturating_sub(pages);
+    out.facts.source_zero_pages = whole.facts.source_zero_pages.saturating_sub(zeros);
+    let reports: Vec<ChainReport> = out
+        .chain_reports()
+        .into_iter()
+        .filter(|r| stays(r.submit_event))
+        .map(|r| ChainReport {
+            submit_event: number(r.submit_event),
+            ..r
+        })
+        .collect();
+    out.extras.retain(|name, _| {
+        let holds = match name.as_str() {
+            BUFFER_SHAPES | CAPTURE | HARDWARE | CHAIN_REPORTS | CUTS => true,
+            // What a screen shows in the end follows from everything before it.
+            SCREEN_AT_END => !gone.contains(&true),
+            _ => false,
+        };
+        if !holds {
+            told.extras_out.push(name.clone());
+        }
+        holds
+    });
+    let json = (!reports.is_empty())
+        .then(|| serde_json::to_vec(&reports).ok())
+        .flatten();
+    match json {
+        Some(json) => out.extras.insert(CHAIN_REPORTS.into(), json),
+        None => out.extras.remove(CHAIN_REPORTS),
+    };
+    let mut cuts = whole.cuts();
+    cuts.push(Cut {
+        source: wanted.source.clone(),
+        events: told.events[0],
+        jobs: told.jobs,
+        kept_jobs: ranges(&told.jobs_kept),
+        kept_events: match &wanted.part {
+            Part::Jobs(_) => None,
+            Part::Events(r) => Some([*r.start(), *r.end()]),
+        },
+        supplied: told.supplied,
+    });
+    if let Ok(json) = serde_json::to_vec(&cuts) {
+        out.extras.insert(CUTS.into(), json);
+    }
+}
+
+/// A finding with the numbers that its event has now.
+fn moved(finding: &mut Finding, number: impl Fn(u64) -> u64) {
+    let Some(old) = finding.event else { return };
+    let new = number(old);
+    finding.event = Some(new);
+    if finding.place == format!("event {old}") {
+        finding.place = format!("event {new}");
+    }
+}
+
+/// Frames of data that the first snapshot no longer has, and those of them that were zero.
+fn source_pages(before: &Memory, after: &Memory) -> [u64; 2] {
+    let count = |m: &Memory| {
+        let runs = m.snapshots.first().map(|s| s.runs.as_slice()).unwrap_or_default();
+        let data = runs.iter().filter(|r| r.role == FrameRole::Data);
+        data.fold([0u64; 2], |[all, zeros], r| {
+            let n = u64::from(r.count);
+            let zero = r.first_page == PageId::ZERO;
+            [
+                all.saturating_add(n),
+                if zero { zeros.saturating_add(n) } else { zeros },
+            ]
+        })
+    };
+    let ([a, az], [b, bz]) = (count(before), count(after));
+    [a.saturating_sub(b), az.saturating_sub(bz)]
+}

@@ -1,0 +1,329 @@
+//! Memory of a part: which frames its jobs reach, and the snapshots with nothing else in them.
+
+use super::{JobParts, Part, Supplied, Wanted};
+use crate::PAGE_SIZE;
+use crate::jobs::address_spaces;
+use crate::mmu::{Found, visit_all};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{
+    FrameRole, HostWriteRow, Memory, MemoryBuilder, PageId, PageRun, Recording, RunsBuilder, Snapshot, ZERO_PAGE,
+};
+use crate::registers::RegisterMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{ControlFlow, Range};
+
+/// Frames with contents in all snapshots together.
+pub(super) fn frames(recording: &Recording) -> u64 {
+    let runs = recording.memory.snapshots.iter().flat_map(|s| &s.runs);
+    runs.fold(0, |n, r| n.saturating_add(u64::from(r.count)))
+}
+
+/// Which memory stays.
+pub(super) struct Plan {
+    /// Frames of data that stay, rising and apart; `None`: all.
+    data: Option<Vec<Range<u64>>>,
+    /// Frames that are a page table at some time.
+    tables: BTreeSet<u64>,
+    /// From this event on only page tables change: what follows is work that is left out.
+    tail: u64,
+    /// Where the part begins: snapshots before it become one.
+    first: u64,
+}
+
+impl Plan {
+    pub(super) fn new(
+        recording: &Recording,
+        wanted: &Wanted,
+        parts: &JobParts,
+        kept: &[u32],
+        progress: &Progress,
+    ) -> Result<Self, Cancelled> {
+        let mut this = Self {
+            data: None,
+            tables: BTreeSet::new(),
+            tail: u64::MAX,
+            first: 0,
+        };
+        match &wanted.part {
+            Part::Jobs(_) => {
+                this.reach(recording, parts, kept, progress)?;
+                let last = kept.last().copied().unwrap_or(0);
+                if (last as usize).saturating_add(1) < parts.len() {
+                    this.tail = parts.behind(last);
+                }
+            }
+            Part::Events(range) => {
+                this.first = *range.start();
+                this.tail = range.end().saturating_add(1);
+            }
+        }
+        if let Some(only) = &wanted.frames {
+            let ranges = merged(only.iter().map(|f| *f..f.saturating_add(1)).collect());
+            this.data = Some(match this.data.take() {
+                Some(reached) => meet(&reached, &ranges),
+                None => ranges,
+            });
+        }
+        Ok(this)
+    }
+
+    /// What the kept jobs' address spaces map when they are submitted, and every page table.
+    fn reach(
+        &mut self,
+        recording: &Recording,
+        parts: &JobParts,
+        kept: &[u32],
+        progress: &Progress,
+    ) -> Result<(), Cancelled> {
+        let snapshots = &recording.memory.snapshots;
+        for run in snapshots
+            .iter()
+            .flat_map(|s| &s.runs)
+            .filter(|r| r.role == FrameRole::Table)
+        {
+            self.tables.extend(run.first_frame..run.end_frame());
+        }
+        let spaces = &recording.facts.address_spaces;
+        let submits: Vec<u64> = kept
+            .iter()
+            .filter_map(|j| parts.submits().get(*j as usize).copied())
+            .collect();
+        let Some(map) = RegisterMap::for_recording(recording) else {
+            return Ok(());
+        };
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut scanned = BTreeSet::new();
+        let scan = |event: u64, index: u32, ranges: &mut Vec<Range<u64>>, tables: &mut BTreeSet<u64>| {
+            let Some(space) = spaces.get(index as usize) else {
+                return;
+            };
+            let view = recording.memory.at(event);
+            let _ = visit_all(space.format, space.root, &view, &mut |found| {
+                match found {
+                    Found::Table(t) => {
+                        tables.insert(t.at.frame());
+                    }
+                    Found::Leaf(l) => {
+                        let first = l.pa.frame();
+                        let end = first.saturating_add(l.bytes / PAGE_SIZE as u64);
+                        match ranges.last_mut() {
+                            Some(r) if r.end == first => r.end = end,
+                            _ => ranges.push(first..end),
+                        }
+                    }
+                    Found::Problem(_) => {}
+                }
+                ControlFlow::Continue(())
+            });
+        };
+        // Tables of every space stay: a plan sets all of them up.
+        let mut ignored = Vec::new();
+        for event in snapshots.iter().map(|s| s.event) {
+            progress.check()?;
+            for index in 0..u32::try_from(spaces.len()).unwrap_or(u32::MAX) {
+                scan(event, index, &mut ignored, &mut self.tables);
+            }
+            ignored.clear();
+        }
+        for (event, space) in submits.iter().zip(address_spaces(recording, map, &submits)) {
+            progress.check()?;
+            match space {
+                Some(index) => {
+                    let snapshot = snapshots.partition_point(|s| s.event <= *event);
+                    if scanned.insert((snapshot, index)) {
+                        scan(*event, index, &mut ranges, &mut self.tables);
+                    }
+                }
+                // Nobody knows what it reaches.
+                None => return Ok(()),
+            }
+            if ranges.len() > 1 << 20 {
+                ranges = merged(ranges);
+            }
+        }
+        self.data = Some(merged(ranges));
+        Ok(())
+    }
+
+    /// Whether a piece of memory that the CPU wrote stays.
+    pub(super) fn keeps_write(&self, event: u64, row: &HostWriteRow) -> bool {
+        self.keeps(row.frame(), event)
+    }
+
+    fn keeps(&self, frame: u64, event: u64) -> bool {
+        self.tables.contains(&frame)
+            || event < self.tail
+                && self.data.as_ref().is_none_or(|d| {
+                    let n = d.partition_point(|r| r.end <= frame);
+                    d.get(n).is_some_and(|r| r.start <= frame)
+                })
+    }
+
+    /// The parts of a run that stay.
+    fn of_run(&self, run: &PageRun, tail: bool) -> Vec<Range<u64>> {
+        let all = run.first_frame..run.end_frame();
+        if run.role == FrameRole::Table {
+            return vec![all];
+        }
+        let mut keep: Vec<Range<u64>> = self
+            .tables
+            .range(all.clone())
+            .map(|f| *f..f.saturating_add(1))
+            .collect();
+        match &self.data {
+            _ if tail => {}
+            Some(data) => keep.extend(meet(data, std::slice::from_ref(&all))),
+            None => return vec![all],
+        }
+        merged(keep)
+    }
+
+    /// The memory of the part, and the frames with contents before and after. `numbers`: the new number of the first
+    /// event at or behind each.
+    pub(super) fn build(
+        &self,
+        recording: &Recording,
+        numbers: &[u64],
+        mut pages: Pages<'_>,
+        progress: &Progress,
+    ) -> Result<(Memory, [u64; 2]), Cancelled> {
+        let memory = &recording.memory;
+        let stored = memory.pages.len() as u64;
+        // A part of the events begins with memory as it stood there.
+        let begin = memory
+            .snapshots
+            .partition_point(|s| s.event <= self.first)
+            .saturating_sub(1);
+        let mut snapshots: Vec<Snapshot> = Vec::new();
+        let before = u32::try_from(begin).unwrap_or(u32::MAX);
+        for (n, s) in memory.snapshots.iter().enumerate().skip(begin) {
+            progress.check()?;
+            // The first tells what is there at the start, whenever it was taken.
+            let is_first = n == begin;
+            // One that stands on another which is no longer there tells everything itself.
+            let alone = is_first && s.parent.is_some() || s.parent.is_some_and(|p| p < before);
+            let whole;
+            let runs = if alone {
+                whole = memory.at(s.event).runs();
+                &whole
+            } else {
+                &s.runs
+            };
+            let new = self.snapshot(runs, !is_first && s.event > self.tail, stored, &mut pages);
+            snapshots.push(Snapshot {
+                event: if is_first && s.event <= self.first {
+                    0
+                } else {
+                    number(numbers, s.event)
+                },
+                parent: s.parent.filter(|_| !alone).map(|p| p - before),
+                runs: new,
+            });
+        }
+        let after = snapshots.iter().flat_map(|s| &s.runs);
+        let after = after.fold(0u64, |n, r| n.saturating_add(u64::from(r.count)));
+        let mut out = pages.builder.finish();
+        out.snapshots = std::sync::Arc::new(snapshots);
+        Ok((out, [frames(recording), after]))
+    }
+
+    fn snapshot(&self, runs: &[PageRun], tail: bool, stored: u64, pages: &mut Pages<'_>) -> Vec<PageRun> {
+        let mut out = RunsBuilder::default();
+        for run in runs {
+            for part in self.of_run(run, tail) {
+                if run.repeat {
+                    let Ok(count) = u32::try_from(part.end - part.start) else {
+                        continue;
+                    };
+                    out.push_run(PageRun {
+                        first_frame: part.start,
+                        count,
+                        first_page: pages.of(run.first_page),
+                        repeat: count > 1,
+                        role: run.role,
+                    });
+                    continue;
+                }
+                // Ids count up, so a run is no longer than there are images, whatever it says.
+                let most = (stored + 1).saturating_sub(u64::from(run.first_page.0));
+                let end = part.end.min(run.first_frame.saturating_add(most));
+                for frame in part.start..end.max(part.start) {
+                    if let Some(id) = run.page(frame) {
+                        out.push(frame, pages.of(id), run.role);
+                    }
+                }
+            }
+        }
+        out.finish()
+    }
+}
+
+fn number(numbers: &[u64], event: u64) -> u64 {
+    let at = usize::try_from(event).ok().and_then(|e| numbers.get(e));
+    at.or(numbers.last()).copied().unwrap_or(0)
+}
+
+/// Page images that stay, as they are come upon.
+pub(super) struct Pages<'a> {
+    recording: &'a Recording,
+    builder: MemoryBuilder,
+    new: HashMap<PageId, PageId>,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn new(recording: &'a Recording) -> Self {
+        Self {
+            recording,
+            builder: MemoryBuilder::new(),
+            new: HashMap::new(),
+        }
+    }
+
+    /// The new id of a page.
+    pub(super) fn of(&mut self, old: PageId) -> PageId {
+        if old == PageId::ZERO {
+            return old;
+        }
+        if let Some(new) = self.new.get(&old) {
+            return *new;
+        }
+        let image = self.recording.memory.pages.page(old).unwrap_or(&ZERO_PAGE);
+        let new = self.builder.add_page(image);
+        self.new.insert(old, new);
+        new
+    }
+
+    /// What stands for bytes that a job wrote.
+    pub(super) fn supplied(&mut self, s: &Supplied) -> HostWriteRow {
+        HostWriteRow {
+            at: s.at.0,
+            bytes: s.bytes,
+            page: self.builder.add_page(&s.page).0,
+        }
+    }
+}
+
+/// Ranges in rising order, those that touch joined.
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|r| r.start);
+    let mut out: Vec<Range<u64>> = Vec::new();
+    for r in ranges.into_iter().filter(|r| r.start < r.end) {
+        match out.last_mut() {
+            Some(last) if last.end >= r.start => last.end = last.end.max(r.end),
+            _ => out.push(r),
+        }
+    }
+    out
+}
+
+/// What two lists of ranges, each rising and apart, have in common.
+fn meet(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut out = Vec::new();
+    for r in b {
+        let first = a.partition_point(|x| x.end <= r.start);
+        for x in a.iter().skip(first).take_while(|x| x.start < r.end) {
+            out.push(x.start.max(r.start)..x.end.min(r.end));
+        }
+    }
+    out
+}

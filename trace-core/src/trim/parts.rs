@@ -1,0 +1,316 @@
+//! Which events are a job's own: its submission, its interrupt with what the handler reads and clears, and what is read
+//! of the slot meanwhile.
+
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{EventKind, InterruptLine, Recording};
+use crate::registers::{Register, RegisterMap, Role, register_space};
+use crate::timeline;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+
+/// Values of the GPU's command that end every job: soft and hard reset.
+const RESETS: [u64; 2] = [1, 2];
+
+/// What an event is to jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Nothing: it stays whatever jobs do.
+    Other,
+    /// A write to a slot's registers.
+    SlotWrite(u8),
+    /// A read of them.
+    SlotRead(u8),
+    /// What only a job that is under way or has just ended makes so: its interrupt, faults, the GPU's state.
+    OfJob,
+    /// The flush counter, which the next submission hands on.
+    Flush,
+}
+
+/// The parts of a recording that are jobs. Jobs that are under way together, or end at the same interrupt, are one
+/// *group*: what is read while they run cannot be told apart.
+#[derive(Clone, Debug, Default)]
+pub struct JobParts {
+    /// For each job the first event of its submission, and the last of its interrupt's handler.
+    spans: Vec<RangeInclusive<u64>>,
+    submits: Vec<u64>,
+    /// For each job its group.
+    group_of: Vec<usize>,
+    groups: Vec<RangeInclusive<u64>>,
+    classes: Vec<Class>,
+    /// For each job, the latest writes to its slot's registers that it found in place.
+    found: Vec<Vec<u64>>,
+    /// For each job the latest read of the flush counter before its submit.
+    flush: Vec<Option<u64>>,
+}
+
+impl JobParts {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// When the work was cancelled.
+    pub fn new(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Self, Cancelled> {
+        let timeline = timeline::derive(recording, map, progress)?;
+        let events = recording.events.len() as u64;
+        let mut this = Self::default();
+        if timeline.jobs.is_empty() {
+            return Ok(this);
+        }
+        let (classes, resets) = classes(recording, map);
+        this.classes = classes;
+        this.submits = timeline.jobs.iter().map(|j| j.submit_event).collect();
+        this.submissions(recording, map);
+        for (job, first) in timeline.jobs.iter().zip(this.first_writes(&timeline.jobs)) {
+            let end = match job.done_event {
+                Some(done) => {
+                    let at = timeline.interrupts.partition_point(|i| i.event < done);
+                    let handler = timeline.interrupts.iter().skip(at).take_while(|i| i.event == done);
+                    handler.map(|i| i.last).max().unwrap_or(done).max(done)
+                }
+                // It is under way until something ends it.
+                None => {
+                    let next = resets.partition_point(|r| *r <= job.submit_event);
+                    resets.get(next).copied().unwrap_or(events).saturating_sub(1)
+                }
+            };
+            this.spans.push(first..=end.max(job.submit_event));
+        }
+        this.group();
+        Ok(this)
+    }
+
+    /// How many jobs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.submits.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.submits.is_empty()
+    }
+
+    /// Events of the submits, by job.
+    #[must_use]
+    pub fn submits(&self) -> &[u64] {
+        &self.submits
+    }
+
+    /// The jobs with those that are under way together with them.
+    #[must_use]
+    pub fn together(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let of = |j: &u32| self.group_of.get(*j as usize).copied();
+        let groups: BTreeSet<usize> = jobs.iter().filter_map(of).collect();
+        (0u32..)
+            .zip(&self.group_of)
+            .filter(|(_, g)| groups.contains(g))
+            .map(|(j, _)| j)
+            .collect()
+    }
+
+    /// Jobs by group, in the order of their submits.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Vec<u32>> {
+        let mut out = vec![Vec::new(); self.groups.len()];
+        for (job, group) in (0u32..).zip(&self.group_of) {
+            if let Some(list) = out.get_mut(*group) {
+                list.push(job);
+            }
+        }
+        out
+    }
+
+    /// Events that go with these jobs when they go: their own.
+    #[must_use]
+    pub fn own(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u64> {
+        let all: BTreeSet<u32> = (0..u32::try_from(self.len()).unwrap_or(u32::MAX)).collect();
+        let others: BTreeSet<u32> = all.difference(&self.together(jobs)).copied().collect();
+        let gone = self.gone(&others);
+        (0u64..).zip(gone).filter(|(_, gone)| *gone).map(|(e, _)| e).collect()
+    }
+
+    /// The event behind a job's last.
+    pub(super) fn behind(&self, job: u32) -> u64 {
+        let group = self.group_of.get(job as usize).and_then(|g| self.groups.get(*g));
+        group.map_or(0, |g| g.end().saturating_add(1))
+    }
+
+    /// Jobs whose submits stay.
+    pub(super) fn among(&self, gone: &[bool]) -> Vec<u32> {
+        let stays = |e: &u64| usize::try_from(*e).is_ok_and(|e| gone.get(e) == Some(&false));
+        (0u32..)
+            .zip(&self.submits)
+            .filter(|(_, e)| stays(e))
+            .map(|(j, _)| j)
+            .collect()
+    }
+
+    /// For each event whether it goes when of all jobs these stay.
+    pub(super) fn gone(&self, jobs: &BTreeSet<u32>) -> Vec<bool> {
+        let jobs = self.together(jobs);
+        let stays: Vec<bool> = (0u32..).zip(&self.submits).map(|(j, _)| jobs.contains(&j)).collect();
+        let group_stays: Vec<bool> = self
+            .groups()
+            .iter()
+            .map(|g| g.first().is_some_and(|j| jobs.contains(j)))
+            .collect();
+        let mut group = 0;
+        let mut latest: HashMap<u8, bool> = HashMap::new();
+        let mut submit = 0;
+        let mut out = Vec::with_capacity(self.classes.len());
+        for (event, class) in (0u64..).zip(&self.classes) {
+            while self.groups.get(group).is_some_and(|g| *g.end() < event) {
+                group += 1;
+            }
+            while self.submits.get(submit).is_some_and(|s| *s < event) {
+                submit += 1;
+            }
+            let inside = self.groups.get(group).filter(|g| g.contains(&event));
+            let here = inside.and_then(|_| group_stays.get(group)).copied();
+            out.push(match class {
+                Class::Other => false,
+                Class::OfJob => here == Some(false),
+                Class::SlotWrite(slot) | Class::SlotRead(slot) => match here {
+                    Some(stays) => {
+                        latest.insert(*slot, stays);
+                        !stays
+                    }
+                    // Behind a job it is that job's, before any it is set-up.
+                    None => latest.get(slot) == Some(&false),
+                },
+                Class::Flush => stays.get(submit) == Some(&false),
+            });
+        }
+        for (job, _) in stays.iter().enumerate().filter(|(_, s)| **s) {
+            let flush = self.flush.get(job).copied().flatten();
+            for event in self.found.get(job).into_iter().flatten().copied().chain(flush) {
+                if let Some(gone) = usize::try_from(event).ok().and_then(|e| out.get_mut(e)) {
+                    *gone = false;
+                }
+            }
+        }
+        out
+    }
+
+    /// What each submit finds in place of its slot's registers and of the flush counter.
+    fn submissions(&mut self, recording: &Recording, map: &RegisterMap) {
+        let mut written: HashMap<u8, HashMap<u32, u64>> = HashMap::new();
+        let mut flush = None;
+        let mut next = 0;
+        for (event, class) in (0u64..).zip(&self.classes) {
+            let access = usize::try_from(event).ok().and_then(|e| recording.events.access(e));
+            match (class, access) {
+                (Class::Flush, _) => flush = Some(event),
+                (Class::SlotWrite(slot), Some(a)) => {
+                    if self.submits.get(next) == Some(&event) {
+                        next += 1;
+                        let found = written.get(slot).map(|w| w.values().copied().collect());
+                        self.found.push(found.unwrap_or_default());
+                        self.flush.push(flush);
+                    } else if map.at(a.offset).is_some_and(sets_up) {
+                        written.entry(*slot).or_default().insert(a.offset, event);
+                    }
+                }
+                // A submit without registers.
+                _ if self.submits.get(next) == Some(&event) => {
+                    next += 1;
+                    self.found.push(Vec::new());
+                    self.flush.push(None);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The first write to each job's slot since the one before it was started there.
+    fn first_writes(&self, jobs: &[timeline::JobSpan]) -> Vec<u64> {
+        let mut first: HashMap<u8, u64> = HashMap::new();
+        let mut out = Vec::with_capacity(jobs.len());
+        let mut next = 0;
+        for (event, class) in (0u64..).zip(&self.classes) {
+            if let Class::SlotWrite(slot) = class {
+                first.entry(*slot).or_insert(event);
+            }
+            if let Some(job) = jobs.get(next).filter(|j| j.submit_event == event) {
+                out.push(first.remove(&job.slot).unwrap_or(event));
+                next += 1;
+            }
+        }
+        out
+    }
+
+    fn group(&mut self) {
+        // Spans begin with the submission, and those of different slots may begin in another order than they are started.
+        let mut order: Vec<usize> = (0..self.spans.len()).collect();
+        order.sort_by_key(|n| self.spans.get(*n).map(|s| *s.start()));
+        self.group_of = vec![0; self.spans.len()];
+        for n in order {
+            let Some(span) = self.spans.get(n).cloned() else {
+                continue;
+            };
+            match self.groups.last_mut().filter(|g| g.end() >= span.start()) {
+                Some(g) => *g = *g.start()..=*g.end().max(span.end()),
+                None => self.groups.push(span),
+            }
+            if let Some(of) = self.group_of.get_mut(n) {
+                *of = self.groups.len() - 1;
+            }
+        }
+    }
+}
+
+/// Whether a register of a slot keeps what the next job finds.
+fn sets_up(register: &Register) -> bool {
+    !matches!(register.replay.role, Some(Role::JobCommand | Role::JobStop))
+}
+
+/// What each event is to jobs, and the events of resets.
+fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
+    let space = register_space(recording, Some(map));
+    let slots: BTreeSet<&str> = map
+        .registers()
+        .filter(|r| r.replay.role == Some(Role::JobCommand))
+        .map(|r| r.block.as_str())
+        .collect();
+    let mut resets = Vec::new();
+    let mut out = Vec::with_capacity(recording.events.len());
+    for event in 0..recording.events.len() {
+        let access = recording.events.access(event).filter(|a| a.space == space);
+        let register = access.and_then(|a| Some((a, map.at(a.offset)?)));
+        out.push(match (recording.events.kind(event), register) {
+            (Some(EventKind::Submit), _) => Class::OfJob,
+            (Some(EventKind::Interrupt), _) => {
+                let line = recording
+                    .events
+                    .interrupt(event)
+                    .and_then(|i| InterruptLine::from_raw(i.line));
+                match line {
+                    Some(InterruptLine::Job | InterruptLine::Mmu) if !slots.is_empty() => Class::OfJob,
+                    _ => Class::Other,
+                }
+            }
+            (_, Some((a, r))) if slots.contains(r.block.as_str()) => match (a.write, r.index.unwrap_or(0)) {
+                (true, slot) => Class::SlotWrite(slot),
+                (false, slot) => Class::SlotRead(slot),
+            },
+            (_, Some((a, r))) => match r.replay.role {
+                Some(Role::IrqStatus(line) | Role::IrqRawstat(line) | Role::IrqClear(line))
+                    if line != InterruptLine::Gpu =>
+                {
+                    Class::OfJob
+                }
+                Some(Role::FaultStatus | Role::FaultAddress | Role::GpuStatus) => Class::OfJob,
+                Some(Role::LatestFlush) => Class::Flush,
+                Some(Role::GpuCommand) if a.write && RESETS.contains(&a.value) => {
+                    resets.push(event as u64);
+                    Class::Other
+                }
+                // The state of all slots.
+                None if !a.write && r.block == "JOB_CONTROL" => Class::OfJob,
+                _ => Class::Other,
+            },
+            _ => Class::Other,
+        });
+    }
+    (out, resets)
+}

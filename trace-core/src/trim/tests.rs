@@ -1,0 +1,133 @@
+use super::*;
+use crate::recording::{Access, EventsBuilder, FrameRole, MemoryBuilder, PageId};
+use crate::test_recordings;
+
+fn sample(name: &str) -> Recording {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../sample-traces")
+        .join(name);
+    crate::import::open(&path, &Progress::new()).unwrap()
+}
+
+fn jobs(list: &[u32]) -> Wanted {
+    Wanted::new(Part::Jobs(list.iter().copied().collect()), "whole.kine")
+}
+
+fn told(r: &Recording, wanted: &Wanted) -> String {
+    trim(r, wanted, &Progress::new()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_there_is() {
+    let r = sample("chain2.kine");
+    assert_eq!(
+        told(&r, &jobs(&[1, 2])),
+        "job 2 does not exist (the recording has 2, counted from 0)"
+    );
+    assert!(told(&r, &jobs(&[])).starts_with("nothing is chosen"));
+    let none = Recording::default();
+    assert!(told(&none, &jobs(&[0])).contains("--events A..B"));
+    let events = |range| Wanted::new(Part::Events(range), "");
+    assert_eq!(
+        told(&r, &events(3..=158)),
+        "event 158 does not exist (the recording has 158, counted from 0)"
+    );
+    #[allow(clippy::reversed_empty_ranges)]
+    let empty = events(4..=3);
+    assert!(told(&r, &empty).starts_with("nothing is chosen"));
+    let progress = Progress::new();
+    progress.cancel();
+    assert!(matches!(trim(&r, &jobs(&[0]), &progress), Err(TrimError::Cancelled(_))));
+}
+
+#[test]
+fn a_left_out_job_takes_its_submission_and_interrupt_and_nothing_else() {
+    let r = sample("chain2.kine");
+    let second = trim(&r, &jobs(&[1]), &Progress::new()).unwrap();
+    // Flush id, seven writes of the submission, four accesses of the handler.
+    let gone: Vec<u64> = (0..158).filter(|e| !second.events.contains(e)).collect();
+    assert_eq!(gone, (88..100).collect::<Vec<_>>());
+    let map = RegisterMap::for_recording(&second.recording).unwrap();
+    let timeline = crate::timeline::derive(&second.recording, map, &Progress::new()).unwrap();
+    assert_eq!(timeline.jobs.len(), 1);
+    assert!(timeline.jobs[0].done_event.is_some());
+    let cuts = second.recording.cuts();
+    assert_eq!(
+        (cuts[0].events, cuts[0].jobs, &cuts[0].kept_jobs[..]),
+        (158, 2, &[[1, 1]][..])
+    );
+    // The first job needs nothing of what the CPU wrote for the second.
+    let first = trim(&r, &jobs(&[0]), &Progress::new()).unwrap();
+    assert!(first.recording.events.host_writes.is_empty());
+    assert_eq!(first.told.host_writes_out, 4);
+    assert!(first.told.pages[1] < first.told.pages[0]);
+}
+
+#[test]
+fn a_range_of_events_begins_with_memory_as_it_stood_there() {
+    let mut events = EventsBuilder::new();
+    let write = |value| Access {
+        space: 0,
+        write: true,
+        offset: 8,
+        width: 4,
+        value,
+    };
+    let mut m = MemoryBuilder::new();
+    let pages: Vec<PageId> = (1..=4u8).map(|n| m.add_page(&[n; 4096])).collect();
+    m.add_snapshot(0, [(5, pages[0], FrameRole::Data), (6, pages[1], FrameRole::Data)]);
+    for n in 0..10 {
+        events.access(n, 1, write(n));
+        if n == 2 || n == 6 {
+            let page = pages[if n == 2 { 2 } else { 3 }];
+            let row = HostWriteRow {
+                at: 5 << 12,
+                bytes: 4096,
+                page: page.0,
+            };
+            events.host_write(n, 1, row);
+            m.add_changes(events.len() as u64, [(5, page, FrameRole::Data)]);
+        }
+    }
+    let mut r = Recording {
+        events: events.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    r.extras.insert("screen-at-end".into(), vec![1]);
+    r.facts.lost.push(crate::recording::LostEvents {
+        before_event: 6,
+        count: Some(1),
+        reason: "full".into(),
+    });
+    let part = trim(&r, &Wanted::new(Part::Events(5..=9), "log"), &Progress::new()).unwrap();
+    assert_eq!(part.events, [5, 6, 7, 8, 9]);
+    let seen = |event: u64, frame| part.recording.memory.at(event).frame(frame).map(|p| p[0]);
+    assert_eq!(
+        [seen(0, 5), seen(0, 6), seen(3, 5), seen(4, 5)],
+        [Some(3), Some(2), Some(3), Some(4)]
+    );
+    assert_eq!(part.recording.facts.lost[0].before_event, 1);
+    assert_eq!(part.told.extras_out, ["screen-at-end"]);
+    assert_eq!(part.recording.cuts()[0].kept_events, Some([5, 9]));
+    // What the CPU wrote at once stays together.
+    let within = trim(&r, &Wanted::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
+    assert_eq!(within.events, [3, 4]);
+    // All of it is the same recording.
+    let all = trim(&r, &Wanted::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
+    assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
+}
+
+#[test]
+fn parts_of_a_log_of_a_device_are_sound() {
+    let Some(path) = test_recordings::recordings("mmiotrace").map(|f| f.join("bochs_display-bochs.txt.gz")) else {
+        return;
+    };
+    let r = crate::import::open(&path, &Progress::new()).unwrap();
+    let last = r.events.len() as u64 - 1;
+    assert!(told(&r, &jobs(&[0])).contains("has no jobs"));
+    let part = trim(&r, &Wanted::new(Part::Events(0..=last / 2), "log"), &Progress::new()).unwrap();
+    assert_eq!(part.recording.events.len() as u64, last / 2 + 1);
+    assert_eq!(part.recording.facts.spaces, r.facts.spaces);
+    assert!(part.recording.hardware().is_some());
+}
