@@ -152,8 +152,8 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
 /// The byte under the pointer, counted from the first one shown.
 fn hit(q: egui::Pos2, top: f32, starts: [f32; 2], digit: f32, n: u64) -> Option<u64> {
     let line = ((q.y - top) / ROW).floor();
-    let at = starts.iter().map(|x| ((q.x - x) / (3.0 * digit)).floor());
-    let column = at.filter(|c| (0.0..n as f32).contains(c)).last()?;
+    let mut at = starts.iter().map(|x| ((q.x - x) / (3.0 * digit)).floor());
+    let column = at.rfind(|c| (0.0..n as f32).contains(c))?;
     (line >= 0.0).then(|| line as u64 * n + column as u64)
 }
 
