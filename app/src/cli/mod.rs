@@ -18,6 +18,7 @@ mod import;
 mod info;
 mod jobs;
 mod map;
+mod maps;
 mod memory;
 mod out;
 mod outcome;
@@ -71,6 +72,7 @@ pub const VERBS: &[Verb] = &[
     shader::VERB,
     who::VERB,
     map::VERB,
+    maps::VERB,
     memory::VERB,
     screen::VERB,
     check::VERB,
@@ -95,6 +97,7 @@ pub fn command() -> Command {
     let json = || {
         Arg::new("json")
             .long("json")
+            .global(true)
             .action(ArgAction::SetTrue)
             .help("Print JSON instead of text")
     };

@@ -22,12 +22,15 @@ pub struct Source {
 impl Source {
     /// Opens or imports it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let opened = waiting::show("reading", |progress, doing| {
+        let (opened, own) = waiting::show("reading", |progress, doing| {
             if source::holds_chains(&self.file) {
                 doing.now("running job chains");
             }
-            source::open(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
+            source::open_with_maps(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
+        for error in own.errors() {
+            complain(format_args!("a register map of yours is not used: {error}"));
+        }
         Ok(Opened::new(&self.file, opened.recording))
     }
 
@@ -73,9 +76,9 @@ pub struct Opened {
     pub file: PathBuf,
     /// The recording.
     pub recording: Recording,
-    /// Register map of its device, where there is one.
+    /// Embedded register map of its device, where there is one: what jobs and page tables follow from.
     pub map: Option<&'static RegisterMap>,
-    /// The same with the space that the registers are in.
+    /// The map that names its registers, the person's own before the embedded one, and the space that they are in.
     pub device: Option<RecordedRegisters>,
 }
 
@@ -85,7 +88,7 @@ impl Opened {
     pub fn new(file: &Path, recording: Recording) -> Self {
         Self {
             file: file.to_owned(),
-            map: RegisterMap::for_recording(&recording),
+            map: RegisterMap::built_in_for(&recording),
             device: RecordedRegisters::new(&recording),
             recording,
         }

@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
 use super::jobs::{self, JobFact};
-use super::lookup::map_of;
+use super::lookup::{map_of, names_of};
 use super::spaces;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,17 +39,21 @@ pub fn first(
         pyramid,
         map,
         device: RecordedRegisters::new(recording),
-        register_space: register_space(recording, map),
+        register_space: register_space(recording, map.or_else(|| names_of(recording))),
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
     facts.shapes = recording.buffer_shapes();
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() {
-        facts.gaps_in_knowledge.push(
-            "This device has no register map: registers have no names, and polls, interrupts and jobs are not found."
-                .into(),
-        );
+        let gap = if facts.device.is_some() {
+            "No embedded register map knows this device: registers have the names of your own map, and polls, interrupts \
+             and jobs are not found."
+        } else {
+            "This device has no register map: registers have no names, and polls, interrupts and jobs are not found. \
+             `kinescope maps import` makes one of an SVD, rules-ng-ng or genxml file."
+        };
+        facts.gaps_in_knowledge.push(gap.into());
     }
     match kept.1 {
         Some(t) if t.bytes() <= AT_ONCE => {

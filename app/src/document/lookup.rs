@@ -7,16 +7,22 @@ use trace_core::mmu;
 use trace_core::recording::{Access, Recording};
 use trace_core::registers::{Part, Register, RegisterMap};
 
-/// The register map of a recording's device.
+/// The embedded register map of a recording's device, which jobs and page tables follow from.
 #[must_use]
 pub fn map_of(recording: &Recording) -> Option<&'static RegisterMap> {
+    RegisterMap::built_in_for(recording)
+}
+
+/// The register map that names the registers of a recording's device: the person's own before the embedded one.
+#[must_use]
+pub fn names_of(recording: &Recording) -> Option<&'static RegisterMap> {
     RegisterMap::for_recording(recording)
 }
 
 /// The register at an offset of the register space, when the recording's device is known.
 #[must_use]
 pub fn register_of(recording: &Recording, offset: u32) -> Option<&'static Register> {
-    map_of(recording)?.at(offset)
+    names_of(recording)?.at(offset)
 }
 
 /// What an access touches of the register at an offset.

@@ -14,6 +14,7 @@ pub mod facts;
 pub mod jobs;
 pub mod lanes;
 pub mod lookup;
+pub mod maps;
 pub mod moment;
 pub mod reach;
 pub mod reached;

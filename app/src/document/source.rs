@@ -37,6 +37,17 @@ pub struct Ran {
     pub board: String,
 }
 
+/// As [`open`], and puts the person's own register maps to use for what it opened. What is wrong with any of them stops
+/// nothing, and stands in the answer.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with_maps(path: &Path, progress: &Progress) -> Result<(Opened, register_maps::OwnMaps), SourceError> {
+    let opened = open(path, progress)?;
+    let own = super::maps::put_to_use(path, &opened.recording);
+    Ok((opened, own))
+}
+
 /// Opens or imports a path, and tells what its file keeps of earlier analyses.
 ///
 /// # Errors

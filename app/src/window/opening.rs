@@ -31,15 +31,18 @@ impl App {
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let read = source::open(&path, progress).map_err(|e| e.to_string());
-            let made = read.and_then(|o| {
+            let read = source::open_with_maps(&path, progress).map_err(|e| e.to_string());
+            let made = read.and_then(|(o, own)| {
                 let kept = (o.pyramid, o.timeline);
                 let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
                 let (recording, facts) = (Arc::new(o.recording), Arc::new(facts));
-                Ok(Document::kept(path.clone(), elsewhere, recording, facts))
+                Ok((Document::kept(path.clone(), elsewhere, recording, facts), own))
             });
             Box::new(move |app| match made {
-                Ok(doc) => {
+                Ok((doc, own)) => {
+                    for error in own.errors() {
+                        app.error("a register map of yours is not used", error);
+                    }
                     app.take(doc);
                     app.find_out(&again);
                     if let Some(other) = app.compare_next.take() {

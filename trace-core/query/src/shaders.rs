@@ -74,7 +74,7 @@ pub(crate) fn make(
     take: &mut Take<'_>,
 ) -> Result<(), TableError> {
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
-    let memory = RegisterMap::for_recording(recording)
+    let memory = RegisterMap::built_in_for(recording)
         .map(|map| jobs::memory_at_submits(recording, map, &events))
         .unwrap_or_default();
     progress.set_total(events.len() as u64);

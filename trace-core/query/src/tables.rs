@@ -227,7 +227,7 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
 fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, QueryError> {
     let spans = &timeline.jobs;
     let at: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
-    let memory = RegisterMap::for_recording(recording)
+    let memory = RegisterMap::built_in_for(recording)
         .map(|map| jobs::memory_at_submits(recording, map, &at))
         .unwrap_or_default();
     let chains: Vec<_> = spans

@@ -15,7 +15,7 @@ const TEXT_RUN: usize = 48;
 
 /// Decodes every submitted chain, each in its own address space.
 pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
-    let Some(map) = RegisterMap::for_recording(recording) else {
+    let Some(map) = RegisterMap::built_in_for(recording) else {
         return Ok(());
     };
     let timeline = timeline::derive(recording, map, progress)?;

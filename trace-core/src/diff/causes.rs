@@ -124,7 +124,7 @@ struct Walk<'r> {
 
 impl<'r> Walk<'r> {
     fn new(a: &'r Recording, b: &'r Recording, diff: &'r Diff, aligned: &'r Aligned) -> Self {
-        let map = RegisterMap::for_recording(a).or_else(|| RegisterMap::for_recording(b));
+        let map = RegisterMap::built_in_for(a).or_else(|| RegisterMap::built_in_for(b));
         let mut all = 0u64;
         let starts = aligned.blocks().iter().map(|block| {
             let start = all;

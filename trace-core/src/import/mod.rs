@@ -178,7 +178,7 @@ pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, I
         let file = KineFile::open_with(source, progress)?;
         progress.check()?;
         let recording = file.recording()?;
-        let map = RegisterMap::for_recording(&recording);
+        let map = RegisterMap::built_in_for(&recording);
         Ok(Opened {
             timeline: KeptTimeline::of(&file)?,
             pyramid: Pyramid::stored(&file, &recording, map)?,

@@ -77,10 +77,18 @@ impl RegisterMap {
         Self::embedded().find(|m| m.hardware_name(hardware).is_some())
     }
 
-    /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register
-    /// it tells.
+    /// The map that names the registers of a recording's device: one of the person's ([`choose`](super::choose)) before
+    /// the embedded one.
     #[must_use]
     pub fn for_recording(recording: &Recording) -> Option<&'static Self> {
+        super::chosen::of(recording).or_else(|| Self::built_in_for(recording))
+    }
+
+    /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register
+    /// it tells. Jobs, page tables and whatever is stored beside a recording follow from it alone, never from a
+    /// person's map, which gives names.
+    #[must_use]
+    pub fn built_in_for(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
         on_bus.or_else(|| Self::for_gpu(recording.facts.identity.gpu_id))
     }

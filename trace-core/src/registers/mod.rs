@@ -5,6 +5,7 @@
 
 mod access;
 mod bus;
+mod chosen;
 mod device;
 mod layout;
 mod map;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use access::{Covering, Part};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
+pub use chosen::{For, choose};
 pub use device::{device_name, recorded_name};
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};

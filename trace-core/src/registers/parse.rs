@@ -298,7 +298,7 @@ fn add(
     };
     let register = |name: String, offset: u32, layout: Layout| Register {
         name,
-        block: block.name.clone(),
+        block: raw.block.clone().unwrap_or_else(|| block.name.clone()),
         index,
         offset,
         width: if raw.wide { 4 } else { width },

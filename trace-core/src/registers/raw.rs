@@ -187,6 +187,7 @@ pub(super) struct RawRegister {
     pub screen: Vec<RawScreen>,
     pub local: Option<[u64; 2]>,
     pub provenance: Option<String>,
+    pub block: Option<String>,
 }
 
 /// An entry or a descriptor.

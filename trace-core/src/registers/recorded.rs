@@ -12,7 +12,7 @@ pub struct RecordedRegisters {
 }
 
 impl RecordedRegisters {
-    /// Those of a recording; `None` where no embedded map knows its device.
+    /// Those of a recording; `None` where neither a person's nor an embedded map knows its device.
     #[must_use]
     pub fn new(recording: &Recording) -> Option<Self> {
         let map = RegisterMap::for_recording(recording)?;

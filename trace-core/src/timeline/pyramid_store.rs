@@ -195,7 +195,7 @@ mod tests {
         crate::timeline::write(&r, &path, &Progress::new()).unwrap();
         let f = KineFile::open(&path).unwrap();
         let back = f.recording().unwrap();
-        let map = RegisterMap::for_recording(&r);
+        let map = RegisterMap::built_in_for(&r);
         assert!(Pyramid::stored(&f, &back, map).unwrap().is_some());
         assert!(crate::timeline::Timeline::stored(&f).unwrap().is_some());
         assert_eq!(container::verify(&path).unwrap().problems, []);

@@ -218,7 +218,7 @@ impl KeptTimeline {
 /// # Errors
 /// As [`container::write`].
 pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<(), ContainerError> {
-    let map = RegisterMap::for_recording(recording);
+    let map = RegisterMap::built_in_for(recording);
     // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
     std::thread::scope(|scope| {
         let derived = scope.spawn(move || -> Result<_, Cancelled> {

@@ -1,0 +1,220 @@
+//! A map on its way from a foreign format to the project's: what all readers fill, bounded, with what is lost.
+
+use super::Options;
+use super::error::{ImportError, Loss, LossKind, Place};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most registers of a map; the form numbers them in 16 bits, and a 64-bit one is two.
+pub(crate) const MAX_REGISTERS: usize = 60_000;
+/// Most fields and most bytes of names and descriptions, arrays counted by their members.
+const MAX_FIELDS: usize = 1_000_000;
+const MAX_TEXT: usize = 32 << 20;
+/// Most losses that are listed; the others are counted.
+const MAX_LOSSES: usize = 10_000;
+
+/// What a field's bits are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Hex,
+    Number,
+    NumberPlusOne,
+    PowerOfTwo,
+    Bool,
+    Address(u32),
+    /// Number of one of [`Draft::enums`].
+    Enum(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DraftField {
+    pub name: String,
+    pub lo: u64,
+    pub hi: u64,
+    pub kind: Kind,
+    pub doc: String,
+    pub at: Place,
+}
+
+/// Who may do what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    Both,
+}
+
+/// What the members of an array share.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub bits: u64,
+    pub access: Access,
+    pub doc: String,
+    pub fields: Vec<DraftField>,
+    pub at: Place,
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftRegister {
+    pub name: String,
+    pub block: Rc<str>,
+    pub offset: u64,
+    pub body: Rc<Body>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftLayout {
+    pub name: String,
+    pub bits: u64,
+    pub doc: String,
+    pub fields: Vec<DraftField>,
+    pub at: Place,
+}
+
+pub(crate) struct Draft {
+    pub file: String,
+    pub name: String,
+    pub doc: String,
+    pub provenance: String,
+    pub window: Option<u64>,
+    pub window_at: Option<u64>,
+    pub registers: Vec<DraftRegister>,
+    pub layouts: Vec<DraftLayout>,
+    pub enums: Vec<(String, Vec<(u64, String)>)>,
+    enum_of: HashMap<Vec<(u64, String)>, usize>,
+    enum_names: HashMap<String, u32>,
+    pub losses: Vec<Loss>,
+    pub more_losses: usize,
+    fields: usize,
+    numbers: usize,
+    text: usize,
+}
+
+impl Draft {
+    pub fn new(file: &str, options: &Options) -> Self {
+        let stem = std::path::Path::new(file)
+            .file_stem()
+            .and_then(|s| s.to_str())
+            .unwrap_or("map");
+        let mut name = options.name.clone().unwrap_or_else(|| stem.to_owned());
+        if options.name.is_none()
+            && let Some(v) = &options.variant
+        {
+            name = format!("{name}-{v}");
+        }
+        Self {
+            file: file.to_owned(),
+            name,
+            doc: String::new(),
+            provenance: String::new(),
+            window: None,
+            window_at: None,
+            registers: Vec::new(),
+            layouts: Vec::new(),
+            enums: Vec::new(),
+            enum_of: HashMap::new(),
+            enum_names: HashMap::new(),
+            losses: Vec::new(),
+            more_losses: 0,
+            fields: 0,
+            numbers: 0,
+            text: 0,
+        }
+    }
+
+    /// Counts something that is not carried over. The text is only made where it is listed.
+    pub fn lose(&mut self, place: Place, kind: LossKind, what: impl FnOnce() -> String) {
+        if self.losses.len() < MAX_LOSSES {
+            self.losses.push(Loss {
+                place,
+                kind,
+                what: what(),
+            });
+        } else {
+            self.more_losses += 1;
+        }
+    }
+
+    fn take(&mut self, at: &Place, fields: &[DraftField], text: usize) -> Result<(), ImportError> {
+        let too_much = |what: &str, most: usize| ImportError::TooMuch {
+            place: at.clone(),
+            what: what.to_owned(),
+            most: most as u64,
+        };
+        self.fields = self.fields.saturating_add(fields.len());
+        self.text = self.text.saturating_add(text);
+        let of_fields = fields.iter().map(|f| f.name.len() + f.doc.len()).sum();
+        self.text = self.text.saturating_add(of_fields);
+        if self.fields > MAX_FIELDS {
+            return Err(too_much("the map has too many fields", MAX_FIELDS));
+        }
+        if self.text > MAX_TEXT {
+            return Err(too_much("names and descriptions are too many bytes", MAX_TEXT));
+        }
+        Ok(())
+    }
+
+    pub fn register(&mut self, block: &Rc<str>, name: String, offset: u64, body: &Rc<Body>) -> Result<(), ImportError> {
+        self.take(&body.at, &body.fields, name.len() + body.doc.len() + 64)?;
+        self.numbers += if body.bits == 64 { 2 } else { 1 };
+        if self.numbers > MAX_REGISTERS {
+            return Err(ImportError::TooMuch {
+                place: body.at.clone(),
+                what: "the map has too many registers, members of arrays counted".to_owned(),
+                most: MAX_REGISTERS as u64,
+            });
+        }
+        self.registers.push(DraftRegister {
+            name,
+            block: Rc::clone(block),
+            offset,
+            body: Rc::clone(body),
+        });
+        Ok(())
+    }
+
+    pub fn layout(&mut self, layout: DraftLayout) -> Result<(), ImportError> {
+        self.take(&layout.at, &layout.fields, layout.name.len() + layout.doc.len())?;
+        self.layouts.push(layout);
+        Ok(())
+    }
+
+    /// The number of an enumeration with these values, made where there is none yet. A value that has a name already
+    /// keeps its first. `None` where nothing is left.
+    pub fn enumeration(&mut self, at: &Place, name: &str, values: Vec<(u64, String)>) -> Option<usize> {
+        let mut kept: Vec<(u64, String)> = Vec::with_capacity(values.len());
+        let mut number: HashMap<u64, usize> = HashMap::new();
+        for (value, text) in values {
+            match number.get(&value).and_then(|i| kept.get(*i)) {
+                Some((_, first)) if *first == text => {}
+                Some((_, first)) => {
+                    let first = first.clone();
+                    self.lose(at.clone(), LossKind::Value, || {
+                        format!("{value:#x} of {name} is called {first} and {text}; the first is kept")
+                    });
+                }
+                None => {
+                    number.insert(value, kept.len());
+                    kept.push((value, text));
+                }
+            }
+        }
+        if kept.is_empty() {
+            return None;
+        }
+        kept.sort_unstable();
+        if let Some(known) = self.enum_of.get(&kept) {
+            return Some(*known);
+        }
+        let mut unique = name.to_owned();
+        while let Some(n) = self.enum_names.get_mut(&unique) {
+            *n += 1;
+            unique = format!("{name}_{n}");
+        }
+        self.text = self.text.saturating_add(kept.iter().map(|(_, t)| t.len() + 16).sum());
+        self.enum_of.insert(kept.clone(), self.enums.len());
+        self.enum_names.insert(unique.clone(), 1);
+        self.enums.push((unique, kept));
+        Some(self.enums.len() - 1)
+    }
+}

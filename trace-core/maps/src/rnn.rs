@@ -1,0 +1,796 @@
+//! rules-ng-ng, as envytools and freedreno write it (`docs`: rules-ng-ng.txt of envytools): domains of registers in
+//! arrays and stripes, bitsets, enumerations, groups that are used by name, and ranges of variants.
+//!
+//! One domain becomes the registers, the others of the file become layouts.
+
+use super::Options;
+use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
+use super::error::{ImportError, LossKind, Place};
+use super::source::{Tree, number, one_line};
+use super::variants;
+use roxmltree::Node;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+/// Most bits of a layout of the project's form.
+const MAX_LAYOUT: u64 = 1 << 16;
+/// Most members of an array; longer ones are memory.
+const MAX_ARRAY: u64 = 4096;
+/// How deep groups may use each other, and bitsets name each other.
+const MAX_USES: usize = 16;
+/// Most elements that are visited once arrays are laid out.
+const MAX_STEPS: usize = 4_000_000;
+
+type Here<'t> = (&'t Tree<'t>, Node<'t, 't>);
+
+/// What is defined once, for all files of a database.
+#[derive(Default)]
+struct Known<'t> {
+    enums: BTreeMap<&'t str, Vec<Here<'t>>>,
+    bitsets: HashMap<&'t str, Vec<Here<'t>>>,
+    groups: HashMap<&'t str, Vec<Here<'t>>>,
+    domains: Vec<(&'t str, Vec<Here<'t>>)>,
+    /// Enumerations that the wanted variant is a value of, with their values and its number.
+    wanted: Vec<(&'t str, Vec<&'t str>, usize)>,
+    /// Items that are there on some variants alone, while no variant is wanted.
+    of_variants: BTreeMap<String, (usize, Place)>,
+    steps: usize,
+    unknown_types: HashSet<String>,
+}
+
+/// Where in a domain the items are that are read now.
+struct Scope {
+    prefix: String,
+    /// In units of the domain.
+    base: u64,
+    /// Bits of a unit.
+    unit: u64,
+    varset: Option<String>,
+    depth: usize,
+    first: bool,
+}
+
+/// A register that was found in a domain; bits from its start.
+struct Item {
+    name: String,
+    bit: u64,
+    /// Whether it is no member of an array but a first one.
+    first: bool,
+    body: Rc<Body>,
+}
+
+pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
+    let mut known = Known::default();
+    let mut own: HashSet<&str> = HashSet::new();
+    for (n, tree) in trees.iter().enumerate() {
+        for node in tree.root().descendants().filter(Node::is_element) {
+            let tag = node.tag_name().name();
+            let Some(name) = node.attribute("name") else { continue };
+            match tag {
+                "enum" => known.enums.entry(name).or_default().push((tree, node)),
+                "bitset" => known.bitsets.entry(name).or_default().push((tree, node)),
+                "group" => known.groups.entry(name).or_default().push((tree, node)),
+                "domain" => {
+                    if n == 0 {
+                        own.insert(name);
+                    }
+                    match known.domains.iter_mut().find(|(d, _)| *d == name) {
+                        Some((_, parts)) => parts.push((tree, node)),
+                        None => known.domains.push((name, vec![(tree, node)])),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    if let Some(variant) = &options.variant {
+        for (name, parts) in &known.enums {
+            let values = values_of(parts);
+            if let Some(n) = values.iter().position(|v| v == variant) {
+                known.wanted.push((name, values, n));
+            }
+        }
+        if known.wanted.is_empty() {
+            return Err(ImportError::Choose {
+                file: draft.file.clone(),
+                reason: format!("no enumeration has a variant '{variant}'; {}", variants_of(&known)),
+            });
+        }
+    }
+    let names: Vec<&str> = known.domains.iter().map(|(n, _)| *n).collect();
+    let candidates: Vec<&str> = match options.blocks.as_slice() {
+        [] if own.is_empty() => names.clone(),
+        [] => names.iter().copied().filter(|n| own.contains(n)).collect(),
+        wanted => {
+            if let Some(missing) = wanted.iter().find(|w| !names.contains(&w.as_str())) {
+                return Err(ImportError::Choose {
+                    file: draft.file.clone(),
+                    reason: format!("it has no domain '{missing}' (domains: {})", few(&names)),
+                });
+            }
+            names
+                .iter()
+                .copied()
+                .filter(|n| wanted.iter().any(|w| w == n))
+                .collect()
+        }
+    };
+    let mut read: Vec<(&str, Here<'_>, u64, Vec<Item>)> = Vec::new();
+    for name in candidates {
+        let Some(parts) = known.domains.iter().find(|(n, _)| *n == name).map(|(_, p)| p.clone()) else {
+            continue;
+        };
+        let before = (draft.losses.len(), draft.more_losses, known.of_variants.clone());
+        let (mut items, mut size) = domain(&mut known, draft, &parts, None)?;
+        // Freedreno's display blocks say cells of 32 bits and count bytes, as their drivers do.
+        let words = |i: &Item| i.body.bits == 32 && i.bit.is_multiple_of(128);
+        let (tree, node) = match parts.first() {
+            Some(first) => *first,
+            None => continue,
+        };
+        let cells = tree.number(node, "width")? == Some(32);
+        if cells && items.len() > 1 && items.iter().filter(|i| i.first).all(words) {
+            draft.losses.truncate(before.0);
+            (draft.more_losses, known.of_variants) = (before.1, before.2);
+            (items, size) = domain(&mut known, draft, &parts, Some(8))?;
+            draft.lose(tree.place(node), LossKind::Element, || {
+                format!("domain {name} tells cells of 32 bits, and all its offsets are multiples of 4: they are taken as bytes, as its drivers do")
+            });
+        }
+        if let Some(first) = parts.first() {
+            read.push((name, *first, size, items));
+        }
+    }
+    // A database of enumerations alone is a map without registers, and of no use.
+    // The one that the file is named after, else the one of most registers.
+    let stem = std::path::Path::new(&draft.file)
+        .file_stem()
+        .and_then(|s| s.to_str())
+        .unwrap_or_default()
+        .to_owned();
+    let weight = |n: &usize| {
+        read.get(*n)
+            .map(|r| (r.0.eq_ignore_ascii_case(&stem), r.3.len(), usize::MAX - n))
+    };
+    let Some(main) = (0..read.len()).max_by_key(weight) else {
+        return Err(ImportError::Choose {
+            file: draft.file.clone(),
+            reason: format!(
+                "it and what it imports have no domain of registers (domains: {})",
+                few(&names)
+            ),
+        });
+    };
+    for (n, (name, (tree, node), size, items)) in read.into_iter().enumerate() {
+        let block: Rc<str> = name.into();
+        if n == main {
+            draft.doc = doc_of(node);
+            if size > 0 {
+                draft.window = Some(size / 8);
+            }
+            for item in items {
+                if !item.bit.is_multiple_of(8) {
+                    continue;
+                }
+                draft.register(&block, item.name, item.bit / 8, &item.body)?;
+            }
+        } else {
+            layout(draft, name, tree.place(node), doc_of(node), items)?;
+        }
+    }
+    for (set, (count, place)) in std::mem::take(&mut known.of_variants) {
+        let parts = known.enums.get(set.as_str());
+        let names = parts.map(|p| values_of(p).join(", ")).unwrap_or_default();
+        draft.lose(place, LossKind::Variant, || {
+            format!("{count} items are there on some variants of {set} alone and were taken for all; choose one with --variant ({names})")
+        });
+    }
+    if draft.doc.is_empty() {
+        draft.doc = format!("Registers of the rules-ng-ng database {}.", draft.file);
+    }
+    draft.provenance = format!("Imported from {}, rules-ng-ng{}.", draft.file, variant_text(options));
+    Ok(())
+}
+
+/// Items of all parts of a domain, and its size in bits; with cells of these bits, where the file's are not meant.
+fn domain<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    parts: &[Here<'t>],
+    cells: Option<u64>,
+) -> Result<(Vec<Item>, u64), ImportError> {
+    let (mut items, mut size) = (Vec::new(), 0);
+    for (tree, node) in parts {
+        let told = tree.number(*node, "width")?.unwrap_or(8);
+        if !matches!(told, 8 | 16 | 32 | 64) {
+            return Err(tree.wrong(
+                *node,
+                format!("a domain of {told}-bit cells (expected 8, 16, 32 or 64)"),
+            ));
+        }
+        let unit = cells.unwrap_or(told);
+        let count = tree.number(*node, "size")?.unwrap_or(0);
+        size = size.max(count.saturating_mul(unit));
+        let scope = Scope {
+            prefix: String::new(),
+            base: 0,
+            unit,
+            varset: varset(*node, None),
+            depth: 0,
+            first: true,
+        };
+        walk(known, draft, tree, *node, &scope, &mut items)?;
+    }
+    Ok((items, size))
+}
+
+fn variant_text(options: &Options) -> String {
+    options
+        .variant
+        .as_ref()
+        .map(|v| format!(", variant {v}"))
+        .unwrap_or_default()
+}
+
+fn few(names: &[&str]) -> String {
+    const MOST: usize = 30;
+    let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        text.push_str(&format!(" and {} more", names.len() - MOST));
+    }
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+fn values_of<'t>(parts: &[Here<'t>]) -> Vec<&'t str> {
+    let all = parts.iter().flat_map(|(_, n)| n.children());
+    all.filter(|n| n.tag_name().name() == "value")
+        .filter_map(|n| n.attribute("name"))
+        .collect()
+}
+
+/// Which variants there are to choose among: enumerations that items are chosen by.
+fn variants_of(known: &Known<'_>) -> String {
+    let mut told = Vec::new();
+    for set in ["chip", "chipset", "card", "obj-class"] {
+        if let Some(parts) = known.enums.get(set) {
+            told.push(format!("{set}: {}", few(&values_of(parts))));
+        }
+    }
+    if told.is_empty() {
+        "it names no variants".to_owned()
+    } else {
+        told.join("; ")
+    }
+}
+
+fn varset(node: Node<'_, '_>, outer: Option<&str>) -> Option<String> {
+    let own = node
+        .attribute("varset")
+        .or_else(|| node.attribute("prefix").filter(|p| *p != "none"));
+    own.or(outer).map(str::to_owned)
+}
+
+fn doc_of(node: Node<'_, '_>) -> String {
+    let mut out = Vec::new();
+    for tag in ["brief", "doc"] {
+        if let Some(n) = node.children().find(|n| n.tag_name().name() == tag) {
+            let text: String = n.descendants().filter(Node::is_text).filter_map(|t| t.text()).collect();
+            let text = one_line(&text);
+            if !text.is_empty() {
+                out.push(text);
+            }
+        }
+    }
+    out.join(" ")
+}
+
+impl Known<'_> {
+    fn step(&mut self, at: &Place) -> Result<(), ImportError> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(ImportError::TooMuch {
+                place: at.clone(),
+                what: "arrays and groups lead to too many items".to_owned(),
+                most: MAX_STEPS as u64,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether an item is there on the wanted variant; all are where none is wanted.
+    fn wants(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, set: Option<&str>) -> bool {
+        let Some(list) = node.attribute("variants") else {
+            return true;
+        };
+        if self.wanted.is_empty() {
+            let set = set.unwrap_or("chip").to_owned();
+            self.of_variants.entry(set).or_insert_with(|| (0, tree.place(node))).0 += 1;
+            return true;
+        }
+        let named = set.and_then(|s| self.wanted.iter().find(|(n, ..)| *n == s));
+        let answer = match (named, set) {
+            (Some((_, names, n)), _) => variants::has(list, names, *n),
+            // Of another dimension than the wanted variant: nothing is known of it.
+            (None, Some(s)) if self.enums.contains_key(s) => Some(true),
+            _ => self
+                .wanted
+                .iter()
+                .find_map(|(_, names, n)| variants::has(list, names, *n)),
+        };
+        answer.unwrap_or_else(|| {
+            draft.lose(tree.place(node), LossKind::Variant, || {
+                format!("variants '{list}' are not values of the enumeration; the item is taken for every variant")
+            });
+            true
+        })
+    }
+}
+
+/// Reads the items of a domain, array, stripe or group.
+fn walk<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    tree: &'t Tree<'t>,
+    parent: Node<'t, 't>,
+    scope: &Scope,
+    items: &mut Vec<Item>,
+) -> Result<(), ImportError> {
+    for node in parent.children().filter(Node::is_element) {
+        let place = tree.place(node);
+        known.step(&place)?;
+        let set = varset(node, scope.varset.as_deref());
+        match node.tag_name().name() {
+            "reg8" => register(known, draft, (tree, node), 8, scope, set.as_deref(), items)?,
+            "reg16" => register(known, draft, (tree, node), 16, scope, set.as_deref(), items)?,
+            "reg32" => register(known, draft, (tree, node), 32, scope, set.as_deref(), items)?,
+            "reg64" => register(known, draft, (tree, node), 64, scope, set.as_deref(), items)?,
+            "array" | "stripe" => {
+                if !known.wants(draft, tree, node, set.as_deref()) {
+                    continue;
+                }
+                repeat(known, draft, (tree, node), scope, set, items)?;
+            }
+            "use-group" => {
+                if !known.wants(draft, tree, node, set.as_deref()) {
+                    continue;
+                }
+                let name = node.attribute("name").unwrap_or_default();
+                let Some(parts) = known.groups.get(name).cloned() else {
+                    draft.lose(place, LossKind::Reference, || format!("group {name} is not there"));
+                    continue;
+                };
+                if scope.depth >= MAX_USES {
+                    return Err(tree.wrong(node, format!("groups use each other {MAX_USES} deep or in a circle")));
+                }
+                for (of, group) in parts {
+                    let inner = Scope {
+                        prefix: scope.prefix.clone(),
+                        varset: set.clone(),
+                        depth: scope.depth + 1,
+                        ..*scope
+                    };
+                    walk(known, draft, of, group, &inner, items)?;
+                }
+            }
+            // Defined for all, wherever they stand; texts.
+            "enum" | "bitset" | "group" | "domain" | "import" | "doc" | "brief" => {}
+            other => draft.lose(place, LossKind::Element, || format!("<{other}> is unknown")),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an array has so many members that it is memory, which a map has no names for.
+fn memory(draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, name: &str) -> Result<bool, ImportError> {
+    let length = tree.number(node, "length")?.unwrap_or(1);
+    if length <= MAX_ARRAY {
+        return Ok(false);
+    }
+    draft.lose(tree.place(node), LossKind::Array, || {
+        format!("array {name} of {length}; at most {MAX_ARRAY} are taken")
+    });
+    Ok(true)
+}
+
+/// Where the members of an array, a stripe or a register are, in cells, and whether they are numbered.
+fn members(
+    tree: &Tree<'_>,
+    node: Node<'_, '_>,
+    own_cells: u64,
+    scope: &Scope,
+) -> Result<(Vec<u64>, bool), ImportError> {
+    let length = tree.number(node, "length")?.unwrap_or(1);
+    if let Some(list) = node.attribute("offsets") {
+        let mut all = Vec::new();
+        for text in list.split(',') {
+            let at = number(text).and_then(|n| n.checked_add(scope.base));
+            all.push(at.ok_or_else(|| tree.wrong(node, "offsets is a list of numbers"))?);
+        }
+        return Ok((all, true));
+    }
+    let stride = tree.number(node, "stride")?.unwrap_or(own_cells);
+    let offset = tree.number(node, "offset")?.unwrap_or(0);
+    if length > 1 && stride == 0 {
+        return Err(tree.wrong(node, "an array of several members needs a stride"));
+    }
+    let first = scope.base.checked_add(offset);
+    let all = (0..length).map(|n| n.checked_mul(stride).and_then(|d| d.checked_add(first?)));
+    let all: Option<Vec<u64>> = all.collect();
+    Ok((
+        all.ok_or_else(|| tree.wrong(node, "its offsets leave 64 bits"))?,
+        length != 1,
+    ))
+}
+
+/// `NAME` and the number of a member: `MRT3`, and `VPC_2_1` where the name ends with a digit.
+fn numbered(name: &str, n: usize) -> String {
+    let gap = if name.ends_with(|c: char| c.is_ascii_digit()) {
+        "_"
+    } else {
+        ""
+    };
+    format!("{name}{gap}{n}")
+}
+
+fn repeat<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    scope: &Scope,
+    set: Option<String>,
+    items: &mut Vec<Item>,
+) -> Result<(), ImportError> {
+    if memory(draft, tree, node, node.attribute("name").unwrap_or("without a name"))? {
+        return Ok(());
+    }
+    let (offsets, many) = members(tree, node, 0, scope)?;
+    if node.has_attribute("doffset") || node.has_attribute("doffsets") {
+        draft.lose(tree.place(node), LossKind::Element, || {
+            "offsets within another domain (doffset) are not carried over".to_owned()
+        });
+    }
+    let name = node.attribute("name").unwrap_or_default();
+    for (n, base) in offsets.into_iter().enumerate() {
+        let own = match (many, name) {
+            (true, "") => format!("{n}"),
+            (true, name) => numbered(name, n),
+            (false, name) => name.to_owned(),
+        };
+        let prefix = match (scope.prefix.as_str(), own.as_str()) {
+            (outer, "") => outer.to_owned(),
+            ("", own) => own.to_owned(),
+            (outer, own) => format!("{outer}_{own}"),
+        };
+        let inner = Scope {
+            prefix,
+            base,
+            varset: set.clone(),
+            first: scope.first && n == 0,
+            ..*scope
+        };
+        walk(known, draft, tree, node, &inner, items)?;
+    }
+    Ok(())
+}
+
+fn register<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    bits: u64,
+    scope: &Scope,
+    set: Option<&str>,
+    items: &mut Vec<Item>,
+) -> Result<(), ImportError> {
+    if !known.wants(draft, tree, node, set) {
+        return Ok(());
+    }
+    let name = node.attribute("name").filter(|n| !n.is_empty());
+    let name = name.ok_or_else(|| tree.wrong(node, "a register has no name"))?;
+    if node.attribute("offset").is_none() {
+        return Err(tree.wrong(node, format!("register {name} has no offset")));
+    }
+    let access = match node.attribute("access") {
+        Some("r") => Access::Read,
+        Some("w") => Access::Write,
+        None | Some("rw") => Access::Both,
+        Some(other) => return Err(tree.wrong(node, format!("access '{other}' is none of r, w, rw"))),
+    };
+    let mut fields = Vec::new();
+    let frame = Frame {
+        name: name.to_owned(),
+        lo: 0,
+        bits,
+        set: set.map(str::to_owned),
+        depth: 0,
+    };
+    contents(known, draft, (tree, node), &frame, &mut fields)?;
+    if fields.is_empty()
+        && let Some(kind) = kind(known, draft, (tree, node), name, bits, set)?
+    {
+        fields.push(DraftField {
+            name: "value".to_owned(),
+            lo: 0,
+            hi: bits - 1,
+            kind,
+            doc: String::new(),
+            at: tree.place(node),
+        });
+    }
+    let body = Rc::new(Body {
+        bits,
+        access,
+        doc: doc_of(node),
+        fields,
+        at: tree.place(node),
+    });
+    if memory(draft, tree, node, name)? {
+        return Ok(());
+    }
+    let (offsets, many) = members(tree, node, (bits / scope.unit).max(1), scope)?;
+    for (n, at) in offsets.into_iter().enumerate() {
+        known.step(&body.at)?;
+        let own = if many { numbered(name, n) } else { name.to_owned() };
+        let name = if scope.prefix.is_empty() {
+            own
+        } else {
+            format!("{}_{own}", scope.prefix)
+        };
+        let bit = at.checked_mul(scope.unit);
+        items.push(Item {
+            name,
+            first: scope.first && n == 0,
+            bit: bit.ok_or_else(|| tree.wrong(node, "its offset leaves 64 bits"))?,
+            body: Rc::clone(&body),
+        });
+    }
+    Ok(())
+}
+
+/// The bits that fields are read into.
+struct Frame {
+    name: String,
+    lo: u64,
+    bits: u64,
+    set: Option<String>,
+    depth: usize,
+}
+
+/// The fields of a register or field: those inside it, and those of the bitset that its type names.
+fn contents<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    frame: &Frame,
+    out: &mut Vec<DraftField>,
+) -> Result<(), ImportError> {
+    bitfields(known, draft, (tree, node), frame, out)?;
+    let Some(parts) = node.attribute("type").and_then(|t| known.bitsets.get(t)).cloned() else {
+        return Ok(());
+    };
+    if frame.depth >= MAX_USES {
+        return Err(tree.wrong(node, format!("bitsets name each other {MAX_USES} deep or in a circle")));
+    }
+    for (of, bitset) in parts {
+        let inner = Frame {
+            name: frame.name.clone(),
+            set: varset(bitset, frame.set.as_deref()),
+            depth: frame.depth + 1,
+            ..*frame
+        };
+        bitfields(known, draft, (of, bitset), &inner, out)?;
+    }
+    Ok(())
+}
+
+fn bitfields<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    frame: &Frame,
+    out: &mut Vec<DraftField>,
+) -> Result<(), ImportError> {
+    let prefix = if frame.lo == 0 && frame.depth <= 1 {
+        ""
+    } else {
+        frame.name.as_str()
+    };
+    for node in node.children().filter(|n| n.tag_name().name() == "bitfield") {
+        let place = tree.place(node);
+        known.step(&place)?;
+        let set = varset(node, frame.set.as_deref());
+        if !known.wants(draft, tree, node, set.as_deref()) {
+            continue;
+        }
+        let own = node.attribute("name").unwrap_or("UNKNOWN");
+        let (low, high) = match tree.number(node, "pos")? {
+            Some(pos) => (pos, pos),
+            None => match (tree.number(node, "low")?, tree.number(node, "high")?) {
+                (Some(low), Some(high)) => (low, high),
+                _ => return Err(tree.wrong(node, format!("field {own} has neither pos nor low and high"))),
+            },
+        };
+        if low > high || high >= frame.bits || high - low > 63 {
+            draft.lose(place, LossKind::Field, || {
+                format!(
+                    "field {own}, bits {high}:{low}, is reversed or leaves the {} bits of {}",
+                    frame.bits, frame.name
+                )
+            });
+            continue;
+        }
+        let name = if prefix.is_empty() {
+            own.to_owned()
+        } else {
+            format!("{prefix}_{own}")
+        };
+        let inner = Frame {
+            name: name.clone(),
+            lo: frame.lo + low,
+            bits: high - low + 1,
+            set: set.clone(),
+            depth: frame.depth + 1,
+        };
+        let before = out.len();
+        if inner.depth <= MAX_USES {
+            // Fields inside a field are told with its name before theirs, instead of it.
+            let nested = Frame {
+                depth: inner.depth + 1,
+                ..inner
+            };
+            contents(known, draft, (tree, node), &nested, out)?;
+            if out.len() > before {
+                continue;
+            }
+        }
+        let kind = kind(known, draft, (tree, node), &name, high - low + 1, set.as_deref())?.unwrap_or(Kind::Hex);
+        out.push(DraftField {
+            name,
+            lo: frame.lo + low,
+            hi: frame.lo + high,
+            kind,
+            doc: doc_of(node),
+            at: place,
+        });
+    }
+    Ok(())
+}
+
+/// How a value is shown; `None` where nothing is said of it.
+fn kind<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    name: &str,
+    bits: u64,
+    set: Option<&str>,
+) -> Result<Option<Kind>, ImportError> {
+    let shift = tree.number(node, "shr")?.unwrap_or(0);
+    if shift > 63 {
+        return Err(tree.wrong(node, format!("{name} is shifted by {shift} bits")));
+    }
+    let shifted = |kind: Option<Kind>| {
+        if shift > 0 {
+            Some(Kind::Address(shift as u32))
+        } else {
+            kind
+        }
+    };
+    let place = || tree.place(node);
+    if node.children().any(|n| n.tag_name().name() == "value") {
+        let values = values(known, draft, &[(tree, node)], set)?;
+        return Ok(draft.enumeration(&place(), name, values).map(Kind::Enum));
+    }
+    Ok(match node.attribute("type") {
+        None => shifted((bits == 1 && node.tag_name().name() == "bitfield").then_some(Kind::Bool)),
+        Some("uint") => shifted(Some(Kind::Number)),
+        Some("hex") => shifted(Some(Kind::Hex)),
+        Some("boolean") if bits == 1 => Some(Kind::Bool),
+        Some("boolean" | "bitset" | "enum") => shifted(Some(Kind::Hex)),
+        Some("address" | "waddress" | "saddress") => Some(Kind::Address(shift as u32)),
+        Some(other @ ("int" | "float" | "fixed" | "ufixed")) => {
+            draft.lose(place(), LossKind::Kind, || {
+                format!("{name} is of type {other}; it is shown as bits")
+            });
+            shifted(Some(Kind::Hex))
+        }
+        Some(other) => {
+            if let Some(parts) = known.enums.get(other).cloned() {
+                let values = values(known, draft, &parts, set)?;
+                return Ok(draft.enumeration(&place(), other, values).map(Kind::Enum));
+            }
+            let here = known.bitsets.contains_key(other) || known.domains.iter().any(|(d, _)| *d == other);
+            if !here && known.unknown_types.insert(other.to_owned()) {
+                draft.lose(place(), LossKind::Reference, || {
+                    format!("type {other} is not there; values of it are shown as bits")
+                });
+            }
+            shifted(Some(Kind::Hex))
+        }
+    })
+}
+
+fn values<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    parts: &[Here<'t>],
+    set: Option<&str>,
+) -> Result<Vec<(u64, String)>, ImportError> {
+    let mut all = Vec::new();
+    for (tree, parent) in parts {
+        for node in parent.children().filter(|n| n.tag_name().name() == "value") {
+            known.step(&tree.place(node))?;
+            let set = varset(node, set);
+            let (Some(name), Some(text)) = (node.attribute("name"), node.attribute("value")) else {
+                // Variants are values without numbers.
+                continue;
+            };
+            if !known.wants(draft, tree, node, set.as_deref()) {
+                continue;
+            }
+            match number(text) {
+                Some(value) => all.push((value, name.to_owned())),
+                None => draft.lose(tree.place(node), LossKind::Value, || {
+                    format!(
+                        "value {name} is '{}', no number",
+                        text.chars().take(40).collect::<String>()
+                    )
+                }),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A domain that is no registers of the window: a descriptor.
+fn layout(draft: &mut Draft, name: &str, at: Place, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
+    let mut fields = Vec::new();
+    let (mut bits, mut far) = (0, 0);
+    for item in items {
+        let end = item.bit.saturating_add(item.body.bits);
+        if end > MAX_LAYOUT {
+            far += 1;
+            continue;
+        }
+        bits = bits.max(end);
+        if item.body.fields.is_empty() {
+            fields.push(DraftField {
+                name: item.name.clone(),
+                lo: item.bit,
+                hi: end - 1,
+                kind: Kind::Hex,
+                doc: item.body.doc.clone(),
+                at: item.body.at.clone(),
+            });
+        }
+        let one = item.body.fields.len() == 1;
+        for f in &item.body.fields {
+            let whole = one && f.name == "value";
+            fields.push(DraftField {
+                name: if whole {
+                    item.name.clone()
+                } else {
+                    format!("{}_{}", item.name, f.name)
+                },
+                lo: item.bit + f.lo,
+                hi: item.bit + f.hi,
+                ..f.clone()
+            });
+        }
+    }
+    if far > 0 {
+        draft.lose(at.clone(), LossKind::Layout, || {
+            format!("{far} registers of domain {name} are too far from its start for a descriptor; --block {name} imports the domain as registers")
+        });
+    }
+    if bits == 0 {
+        return Ok(());
+    }
+    draft.layout(DraftLayout {
+        name: name.to_owned(),
+        bits,
+        doc,
+        fields,
+        at,
+    })
+}

@@ -1,0 +1,664 @@
+//! CMSIS-SVD, as Arm's specification of the format (version 1.3) has it: peripherals, clusters and registers with
+//! `dim` arrays, `derivedFrom` at every level, properties that pass down, enumerated values.
+//!
+//! Read off the XML itself, because every expansion is bounded before it is made and every loss has its place.
+
+use super::Options;
+use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
+use super::error::{ImportError, LossKind};
+use super::source::{Tree, one_line};
+use roxmltree::{Node, NodeId};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most elements that are derived from each other in a row.
+const MAX_DERIVED: usize = 16;
+/// Largest window of a map.
+const MAX_WINDOW: u64 = 1 << 26;
+
+/// An element and what it is derived from, nearest first.
+type Chain<'t> = Vec<Node<'t, 't>>;
+
+/// Properties that registers inherit.
+#[derive(Clone, Default)]
+struct Inherited {
+    size: Option<u64>,
+    access: Option<String>,
+    reset: Option<u64>,
+}
+
+struct Reader<'t> {
+    tree: &'t Tree<'t>,
+    /// Elements by tag and name, in the order of the file.
+    named: HashMap<(&'t str, &'t str), Vec<Node<'t, 't>>>,
+    enums: HashMap<NodeId, Option<usize>>,
+    steps: usize,
+}
+
+pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
+    let Some(tree) = trees.first() else { return Ok(()) };
+    let device = tree.root();
+    if device.tag_name().name() != "device" {
+        return Err(tree.wrong(device, "an SVD begins with <device>"));
+    }
+    let mut reader = Reader {
+        tree,
+        named: HashMap::new(),
+        enums: HashMap::new(),
+        steps: 0,
+    };
+    for node in device.descendants().filter(Node::is_element) {
+        let tag = node.tag_name().name();
+        if matches!(
+            tag,
+            "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
+        ) && let Some(name) = text(node, "name")
+        {
+            reader.named.entry((tag, name)).or_default().push(node);
+        }
+    }
+    let own = Inherited::default().under(&reader, &[device])?;
+    let unit = reader.number(device, "addressUnitBits")?.unwrap_or(8);
+    if unit != 8 {
+        return Err(tree.wrong(device, format!("addresses of {unit} bits; only bytes are possible")));
+    }
+    let peripherals: Vec<Node<'_, '_>> = device
+        .children()
+        .filter(|n| n.has_tag_name("peripherals"))
+        .flat_map(|n| n.children())
+        .filter(|n| n.has_tag_name("peripheral"))
+        .collect();
+    let mut found: Vec<(String, u64, Chain<'_>)> = Vec::new();
+    for node in peripherals {
+        let chain = reader.chain(node)?;
+        let base = reader.number(node, "baseAddress")?;
+        let base = base.ok_or_else(|| tree.wrong(node, "a peripheral has no baseAddress"))?;
+        for (name, at) in reader.repeats(&chain, base)? {
+            found.push((name, at, chain.clone()));
+            if found.len() > MAX_REGISTERS {
+                return Err(reader.many(node));
+            }
+        }
+    }
+    let names = || {
+        let list: Vec<String> = found
+            .iter()
+            .take(200)
+            .map(|(n, at, _)| format!("{n} at {at:#x}"))
+            .collect();
+        list.join(", ")
+    };
+    if found.is_empty() {
+        return Err(tree.wrong(device, "it has no peripherals"));
+    }
+    if let Some(missing) = options.blocks.iter().find(|b| !found.iter().any(|(n, ..)| n == *b)) {
+        return Err(ImportError::Choose {
+            file: draft.file.clone(),
+            reason: format!("it has no peripheral '{missing}'; it has {}", names()),
+        });
+    }
+    let choice = format!("choose peripherals with --block NAME; it has {}", names());
+    let wanted: Vec<&(String, u64, Chain<'_>)> = found
+        .iter()
+        .filter(|(n, ..)| options.blocks.is_empty() || options.blocks.contains(n))
+        .collect();
+    let start = wanted.iter().map(|(_, at, _)| *at).min().unwrap_or(0);
+    draft.window_at = Some(start);
+    let mut end = 4;
+    for (name, at, chain) in &wanted {
+        let base = at - start;
+        if base >= MAX_WINDOW {
+            return Err(ImportError::Choose {
+                file: draft.file.clone(),
+                reason: format!(
+                    "{name} is {base:#x} bytes behind the first peripheral, and a window has {MAX_WINDOW:#x} at most; {choice}"
+                ),
+            });
+        }
+        for block in chain
+            .iter()
+            .find_map(|n| n.children().find(|c| c.has_tag_name("addressBlock")))
+            .iter()
+        {
+            let (offset, size) = (reader.number(*block, "offset")?, reader.number(*block, "size")?);
+            end = end.max(
+                base.saturating_add(offset.unwrap_or(0))
+                    .saturating_add(size.unwrap_or(0)),
+            );
+        }
+        let block: Rc<str> = name.as_str().into();
+        let prefix = first_text(chain, "prependToName").unwrap_or_default().to_owned();
+        let suffix = first_text(chain, "appendToName").unwrap_or_default();
+        // The name of the peripheral is needed where several have registers of one name.
+        let outer = if wanted.len() > 1 {
+            format!("{name}_{prefix}")
+        } else {
+            prefix
+        };
+        let own = own.under(&reader, chain)?;
+        if let Some(list) = chain
+            .iter()
+            .find_map(|n| n.children().find(|c| c.has_tag_name("registers")))
+        {
+            reader.list(draft, list, &block, &outer, suffix, base, &own, 0)?;
+        }
+        let interrupts: usize = chain
+            .first()
+            .map_or(0, |n| n.children().filter(|c| c.has_tag_name("interrupt")).count());
+        if interrupts > 0
+            && let Some(node) = chain.first()
+        {
+            draft.lose(tree.place(*node), LossKind::Element, || {
+                format!("{interrupts} interrupts of {name}: a map has no numbers of interrupts")
+            });
+        }
+    }
+    let last = draft
+        .registers
+        .iter()
+        .map(|r| r.offset.saturating_add(r.body.bits / 8))
+        .max()
+        .unwrap_or(4);
+    let bytes = end.max(last).min(MAX_WINDOW);
+    draft.window = Some(bytes.next_multiple_of(4).min(MAX_WINDOW));
+    for tag in ["cpu", "vendorExtensions"] {
+        if let Some(node) = device.children().find(|n| n.has_tag_name(tag)) {
+            draft.lose(tree.place(node), LossKind::Element, || {
+                format!("<{tag}> says nothing of registers")
+            });
+        }
+    }
+    let device_name = text(device, "name").unwrap_or("a device");
+    let about = text(device, "description").map(one_line).unwrap_or_default();
+    let parts = if options.blocks.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", options.blocks.join(", "))
+    };
+    draft.doc = format!("{device_name}{parts}: {about} The window begins at {start:#x}.").replace(":  ", ". ");
+    let version = text(device, "version")
+        .map(|v| format!(", version {v}"))
+        .unwrap_or_default();
+    let vendor = text(device, "vendor").map(|v| format!(" of {v}")).unwrap_or_default();
+    draft.provenance = one_line(&format!("Imported from {}, CMSIS-SVD{vendor}{version}.", draft.file));
+    Ok(())
+}
+
+/// The text of a child element; `None` where it is missing or empty.
+fn text<'t>(node: Node<'t, 't>, tag: &str) -> Option<&'t str> {
+    let child = node.children().find(|n| n.has_tag_name(tag))?;
+    child.text().map(str::trim).filter(|t| !t.is_empty())
+}
+
+fn first_text<'t>(chain: &[Node<'t, 't>], tag: &str) -> Option<&'t str> {
+    chain.iter().find_map(|n| text(*n, tag))
+}
+
+/// A number as SVD writes it: `12`, `0x1f`, `#101`, `4k`. Bits that do not matter are 0.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim().trim_start_matches('+');
+    if let Some(bits) = text
+        .strip_prefix('#')
+        .or_else(|| text.strip_prefix("0b"))
+        .or_else(|| text.strip_prefix("0B"))
+    {
+        return u64::from_str_radix(&bits.replace(['x', 'X'], "0"), 2).ok();
+    }
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u64::from_str_radix(hex, 16).ok();
+    }
+    let (digits, factor) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (text.get(..at)?, 1u64 << 10),
+        (at, 'm' | 'M') => (text.get(..at)?, 1 << 20),
+        (at, 'g' | 'G') => (text.get(..at)?, 1 << 30),
+        (at, 't' | 'T') => (text.get(..at)?, 1 << 40),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+impl Inherited {
+    fn under(&self, reader: &Reader<'_>, chain: &[Node<'_, '_>]) -> Result<Self, ImportError> {
+        let mut own = self.clone();
+        if let Some(size) = reader.first_number(chain, "size")? {
+            own.size = Some(size);
+        }
+        if let Some(access) = chain.iter().find_map(|n| child_text(*n, "access")) {
+            own.access = Some(access);
+        }
+        if let Some(reset) = reader.first_number(chain, "resetValue")? {
+            own.reset = Some(reset);
+        }
+        Ok(own)
+    }
+}
+
+fn child_text(node: Node<'_, '_>, tag: &str) -> Option<String> {
+    let child = node.children().find(|n| n.has_tag_name(tag))?;
+    child.text().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+impl<'t> Reader<'t> {
+    fn number(&self, node: Node<'_, '_>, tag: &str) -> Result<Option<u64>, ImportError> {
+        let Some(text) = child_text(node, tag) else {
+            return Ok(None);
+        };
+        let value = number(&text).ok_or_else(|| {
+            let text: String = text.chars().take(40).collect();
+            self.tree.wrong(node, format!("{tag} is '{text}' (expected a number)"))
+        })?;
+        Ok(Some(value))
+    }
+
+    fn first_number(&self, chain: &[Node<'_, '_>], tag: &str) -> Result<Option<u64>, ImportError> {
+        for node in chain {
+            if let Some(n) = self.number(*node, tag)? {
+                return Ok(Some(n));
+            }
+        }
+        Ok(None)
+    }
+
+    fn many(&self, node: Node<'_, '_>) -> ImportError {
+        ImportError::TooMuch {
+            place: self.tree.place(node),
+            what: "arrays have too many members".to_owned(),
+            most: MAX_REGISTERS as u64,
+        }
+    }
+
+    /// An element followed by what it is derived from.
+    fn chain(&self, node: Node<'t, 't>) -> Result<Chain<'t>, ImportError> {
+        let mut chain = vec![node];
+        let mut last = node;
+        while let Some(path) = last.attribute("derivedFrom") {
+            let base = self.find(last, path);
+            let base = base.ok_or_else(|| {
+                self.tree
+                    .wrong(last, format!("it is derived from {path}, which is not there"))
+            })?;
+            if chain.contains(&base) {
+                return Err(self
+                    .tree
+                    .wrong(last, format!("it is derived from {path}, and that in the end from it")));
+            }
+            if chain.len() >= MAX_DERIVED {
+                return Err(self.tree.wrong(
+                    last,
+                    format!("more than {MAX_DERIVED} elements are derived from each other"),
+                ));
+            }
+            chain.push(base);
+            last = base;
+        }
+        Ok(chain)
+    }
+
+    /// What a path names: a sibling, else whatever of the same tag has the path's last name under elements of the
+    /// path's other names.
+    fn find(&self, node: Node<'t, 't>, path: &'t str) -> Option<Node<'t, 't>> {
+        let tag = node.tag_name().name();
+        let mut parts = path.rsplit('.');
+        let last = parts.next()?;
+        let outer: Vec<&str> = parts.collect();
+        let key = self.named.get(&(tag, last))?;
+        if outer.is_empty() {
+            let sibling = key.iter().find(|n| n.parent() == node.parent() && **n != node);
+            return sibling.or_else(|| key.iter().find(|n| **n != node)).copied();
+        }
+        key.iter().copied().find(|candidate| {
+            let mut above = candidate.ancestors().skip(1).filter_map(|n| text(n, "name"));
+            outer.iter().all(|part| above.next() == Some(*part))
+        })
+    }
+
+    /// Names and offsets of the members of an array; of what is none, itself.
+    fn repeats(&self, chain: &[Node<'t, 't>], at: u64) -> Result<Vec<(String, u64)>, ImportError> {
+        let Some(node) = chain.first().copied() else {
+            return Ok(Vec::new());
+        };
+        let name = text(node, "name").or_else(|| first_text(chain, "name"));
+        let name = name.ok_or_else(|| self.tree.wrong(node, "it has no name"))?;
+        let Some(dim) = self.first_number(chain, "dim")? else {
+            return Ok(vec![(name.to_owned(), at)]);
+        };
+        if dim > MAX_REGISTERS as u64 {
+            return Err(self.many(node));
+        }
+        let increment = self.first_number(chain, "dimIncrement")?;
+        let increment = increment.ok_or_else(|| self.tree.wrong(node, "an array has no dimIncrement"))?;
+        let index = self.indices(chain, dim)?;
+        let mut all = Vec::new();
+        for (n, index) in (0..dim).zip(index) {
+            let offset = n.checked_mul(increment).and_then(|d| d.checked_add(at));
+            let offset = offset.ok_or_else(|| self.tree.wrong(node, "its addresses leave 64 bits"))?;
+            all.push((name.replace("[%s]", &index).replace("%s", &index), offset));
+        }
+        Ok(all)
+    }
+
+    /// `dimIndex`: `0-3`, `A-D`, `left,right`; numbers from 0 where there is none.
+    fn indices(&self, chain: &[Node<'t, 't>], dim: u64) -> Result<Vec<String>, ImportError> {
+        let Some(text) = first_text(chain, "dimIndex") else {
+            return Ok((0..dim).map(|n| n.to_string()).collect());
+        };
+        let mut all: Vec<String> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let range = part.split_once('-').and_then(|(a, b)| {
+                if let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) {
+                    let many = b.checked_sub(a).filter(|d| *d <= MAX_REGISTERS as u64);
+                    return many.map(|_| (a..=b).map(|n| n.to_string()).collect::<Vec<_>>());
+                }
+                match (a.as_bytes(), b.as_bytes()) {
+                    ([a @ b'A'..=b'Z'], [b @ b'A'..=b'Z']) if a <= b => {
+                        Some((*a..=*b).map(|c| char::from(c).to_string()).collect())
+                    }
+                    _ => None,
+                }
+            });
+            match range {
+                Some(list) => all.extend(list),
+                None => all.push(part.to_owned()),
+            }
+            if all.len() as u64 > dim {
+                break;
+            }
+        }
+        if all.len() as u64 != dim {
+            let node = chain.first().copied().unwrap_or_else(|| self.tree.root());
+            return Err(self.tree.wrong(node, format!("dimIndex does not name {dim} members")));
+        }
+        Ok(all)
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what a cluster passes on to the registers in it"
+    )]
+    fn list(
+        &mut self,
+        draft: &mut Draft,
+        list: Node<'t, 't>,
+        block: &Rc<str>,
+        prefix: &str,
+        suffix: &str,
+        base: u64,
+        inherited: &Inherited,
+        depth: usize,
+    ) -> Result<(), ImportError> {
+        if depth > MAX_DERIVED {
+            return Err(self
+                .tree
+                .wrong(list, format!("clusters lie more than {MAX_DERIVED} deep in each other")));
+        }
+        for node in list.children() {
+            let cluster = node.has_tag_name("cluster");
+            if !cluster && !node.has_tag_name("register") {
+                continue;
+            }
+            let chain = self.chain(node)?;
+            let offset = self.first_number(&chain, "addressOffset")?;
+            let offset = offset.ok_or_else(|| self.tree.wrong(node, "it has no addressOffset"))?;
+            let at = base
+                .checked_add(offset)
+                .ok_or_else(|| self.tree.wrong(node, "its address leaves 64 bits"))?;
+            let own = inherited.under(self, &chain)?;
+            let members = self.repeats(&chain, at)?;
+            self.steps = self.steps.saturating_add(members.len());
+            if self.steps > 16 * MAX_REGISTERS {
+                return Err(self.many(node));
+            }
+            if cluster {
+                for (name, at) in members {
+                    for from in &chain {
+                        let inner = format!("{prefix}{name}_");
+                        let has = from
+                            .children()
+                            .any(|n| n.has_tag_name("register") || n.has_tag_name("cluster"));
+                        if has {
+                            self.list(draft, *from, block, &inner, suffix, at, &own, depth + 1)?;
+                            break;
+                        }
+                    }
+                    if draft.registers.len() > MAX_REGISTERS {
+                        return Err(self.many(node));
+                    }
+                }
+                continue;
+            }
+            let body = Rc::new(self.register(draft, &chain, &own)?);
+            for (name, at) in members {
+                draft.register(block, format!("{prefix}{name}{suffix}"), at, &body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, draft: &mut Draft, chain: &[Node<'t, 't>], own: &Inherited) -> Result<Body, ImportError> {
+        let Some(node) = chain.first().copied() else {
+            return Err(self.tree.wrong(self.tree.root(), "a register that is none"));
+        };
+        let bits = own.size.unwrap_or(32);
+        let mut doc = first_text(chain, "description").map(one_line).unwrap_or_default();
+        let access = match own.access.as_deref() {
+            Some("read-only") => Access::Read,
+            Some("write-only") => Access::Write,
+            Some("writeOnce") => {
+                sentence(&mut doc, "Takes the first write alone.");
+                Access::Write
+            }
+            Some("read-writeOnce") => {
+                sentence(&mut doc, "Takes the first write alone.");
+                Access::Both
+            }
+            None | Some("read-write") => Access::Both,
+            Some(other) => {
+                let other: String = other.chars().take(40).collect();
+                return Err(self
+                    .tree
+                    .wrong(node, format!("access '{other}' is none that SVD knows")));
+            }
+        };
+        effects(&mut doc, chain);
+        if let Some(reset) = own.reset {
+            sentence(&mut doc, &format!("Reset value {reset:#x}."));
+        }
+        let mut fields = Vec::new();
+        if let Some(list) = chain
+            .iter()
+            .find_map(|n| n.children().find(|c| c.has_tag_name("fields")))
+        {
+            for node in list.children().filter(|n| n.has_tag_name("field")) {
+                let chain = self.chain(node)?;
+                self.field(draft, &chain, access, &mut fields)?;
+            }
+        }
+        Ok(Body {
+            bits,
+            access,
+            doc,
+            fields,
+            at: self.tree.place(node),
+        })
+    }
+
+    fn field(
+        &mut self,
+        draft: &mut Draft,
+        chain: &[Node<'t, 't>],
+        outer: Access,
+        out: &mut Vec<DraftField>,
+    ) -> Result<(), ImportError> {
+        let Some(node) = chain.first().copied() else {
+            return Ok(());
+        };
+        let mut place = None;
+        for n in chain {
+            place = self.bits(*n)?;
+            if place.is_some() {
+                break;
+            }
+        }
+        let (lo, hi) = place.ok_or_else(|| self.tree.wrong(node, "a field has no bits"))?;
+        let mut doc = first_text(chain, "description").map(one_line).unwrap_or_default();
+        let access = first_text(chain, "access");
+        match (access, outer) {
+            (Some("read-only"), Access::Both) => sentence(&mut doc, "Read-only."),
+            (Some("write-only"), Access::Both) => sentence(&mut doc, "Write-only."),
+            (Some("writeOnce" | "read-writeOnce"), _) => sentence(&mut doc, "Takes the first write alone."),
+            _ => {}
+        }
+        effects(&mut doc, chain);
+        let enumerations: Vec<Node<'t, 't>> = chain
+            .iter()
+            .map(|n| {
+                n.children()
+                    .filter(|c| c.has_tag_name("enumeratedValues"))
+                    .collect::<Vec<_>>()
+            })
+            .find(|list| !list.is_empty())
+            .unwrap_or_default();
+        // Read and write may have names of their own; the read ones name what a timeline mostly shows.
+        let usage = |n: &Node<'t, 't>| text(*n, "usage").unwrap_or("read-write");
+        let main = enumerations
+            .iter()
+            .find(|n| usage(n) != "write")
+            .or(enumerations.first())
+            .copied();
+        for other in enumerations.iter().filter(|n| Some(**n) != main) {
+            draft.lose(self.tree.place(*other), LossKind::Value, || {
+                "names of values for the other direction: a field has one list".to_owned()
+            });
+        }
+        let name = first_text(chain, "name").unwrap_or_default();
+        let mut kind = if lo == hi { Kind::Bool } else { Kind::Hex };
+        if let Some(list) = main
+            && let Some(e) = self.enumeration(draft, list, name)?
+        {
+            kind = Kind::Enum(e);
+        }
+        for (name, at) in self.repeats(chain, lo)? {
+            if out.len() > MAX_REGISTERS {
+                return Err(self.many(node));
+            }
+            out.push(DraftField {
+                name,
+                lo: at,
+                hi: at.saturating_add(hi - lo),
+                kind: kind.clone(),
+                doc: doc.clone(),
+                at: self.tree.place(node),
+            });
+        }
+        Ok(())
+    }
+
+    /// The three ways in which SVD gives a field's bits.
+    fn bits(&self, node: Node<'t, 't>) -> Result<Option<(u64, u64)>, ImportError> {
+        let wrong = || self.tree.wrong(node, "the bits of a field are reversed or none");
+        if let Some(range) = text(node, "bitRange") {
+            let inner = range.strip_prefix('[').and_then(|r| r.strip_suffix(']'));
+            let (hi, lo) = inner.and_then(|r| r.split_once(':')).ok_or_else(wrong)?;
+            let (hi, lo) = (number(hi).ok_or_else(wrong)?, number(lo).ok_or_else(wrong)?);
+            return if lo <= hi { Ok(Some((lo, hi))) } else { Err(wrong()) };
+        }
+        if let (Some(lo), Some(hi)) = (self.number(node, "lsb")?, self.number(node, "msb")?) {
+            return if lo <= hi { Ok(Some((lo, hi))) } else { Err(wrong()) };
+        }
+        if let Some(lo) = self.number(node, "bitOffset")? {
+            let width = self.number(node, "bitWidth")?.unwrap_or(1);
+            let hi = width.checked_sub(1).and_then(|w| w.checked_add(lo)).ok_or_else(wrong)?;
+            return Ok(Some((lo, hi)));
+        }
+        Ok(None)
+    }
+
+    fn enumeration(
+        &mut self,
+        draft: &mut Draft,
+        list: Node<'t, 't>,
+        field: &str,
+    ) -> Result<Option<usize>, ImportError> {
+        if let Some(known) = self.enums.get(&list.id()) {
+            return Ok(*known);
+        }
+        let chain = self.chain(list)?;
+        // What the list is derived from is read, and its losses are told, once.
+        if let Some(base) = chain.iter().skip(1).find_map(|n| self.enums.get(&n.id())) {
+            let known = *base;
+            self.enums.insert(list.id(), known);
+            return Ok(known);
+        }
+        let from = chain
+            .iter()
+            .find(|n| n.children().any(|c| c.has_tag_name("enumeratedValue")));
+        let mut values = Vec::new();
+        for node in from
+            .iter()
+            .flat_map(|n| n.children())
+            .filter(|n| n.has_tag_name("enumeratedValue"))
+        {
+            let name = text(node, "name").or_else(|| text(node, "description"));
+            let name = name.map(one_line).unwrap_or_default();
+            let raw = text(node, "value").unwrap_or_default();
+            if text(node, "isDefault").is_some() {
+                draft.lose(self.tree.place(node), LossKind::Value, || {
+                    format!("{name} stands for every other value: only values have names")
+                });
+                continue;
+            }
+            if raw.starts_with(['#', '0']) && raw.trim_start_matches("0x").contains(['x', 'X']) {
+                draft.lose(self.tree.place(node), LossKind::Value, || {
+                    format!("{name} is {raw}, several values; it names the one whose free bits are 0")
+                });
+            }
+            match number(raw) {
+                Some(value) => values.push((value, name)),
+                None => draft.lose(self.tree.place(node), LossKind::Value, || {
+                    format!("{name} has no number")
+                }),
+            }
+        }
+        let name = first_text(&chain, "name").unwrap_or(field);
+        let made = draft.enumeration(&self.tree.place(list), name, values);
+        self.enums.insert(list.id(), made);
+        Ok(made)
+    }
+}
+
+fn sentence(doc: &mut String, more: &str) {
+    if !doc.is_empty() {
+        if !doc.ends_with(['.', '!', '?', ':']) {
+            doc.push('.');
+        }
+        doc.push(' ');
+    }
+    doc.push_str(more);
+}
+
+/// What writing and reading do beside.
+fn effects(doc: &mut String, chain: &[Node<'_, '_>]) {
+    let get = |tag: &str| chain.iter().find_map(|n| child_text(*n, tag));
+    let written = match get("modifiedWriteValues").as_deref() {
+        Some("oneToClear") => "Writing 1 clears.",
+        Some("oneToSet") => "Writing 1 sets.",
+        Some("oneToToggle") => "Writing 1 toggles.",
+        Some("zeroToClear") => "Writing 0 clears.",
+        Some("zeroToSet") => "Writing 0 sets.",
+        Some("zeroToToggle") => "Writing 0 toggles.",
+        Some("clear") => "Any write clears.",
+        Some("set") => "Any write sets.",
+        _ => "",
+    };
+    let read = match get("readAction").as_deref() {
+        Some("clear") => "Reading clears.",
+        Some("set") => "Reading sets.",
+        Some("modify" | "modifyExternal") => "Reading changes something.",
+        _ => "",
+    };
+    for text in [written, read] {
+        if !text.is_empty() {
+            sentence(doc, text);
+        }
+    }
+}

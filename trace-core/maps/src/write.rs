@@ -1,0 +1,407 @@
+//! The text of a map in the project's form, from a draft: what contradicts the form is taken out and told, and what is
+//! left is read back by the form's own reader.
+
+use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
+use super::error::{ImportError, LossKind};
+use super::{Format, Imported, Options};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use trace_core::registers::RegisterMap;
+
+/// Largest window of the form.
+const MAX_WINDOW: u64 = 1 << 26;
+/// Why no recorded write of an imported register is replayed.
+const REASON: &str = "Imported: nobody has decided yet whether its writes may be replayed.";
+
+pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<Imported, ImportError> {
+    let window = window(&draft)?;
+    let registers = registers(&mut draft, window);
+    let mut out = String::new();
+    head(&mut out, &draft, options, window);
+    let mut used = HashSet::new();
+    let mut count = (0, 0);
+    let mut text = String::new();
+    for (register, also) in &registers {
+        count.1 += register_text(&mut text, &mut draft, register, also, &mut used);
+        count.0 += 1;
+    }
+    let mut layouts = (0, 0);
+    let mut names = HashSet::new();
+    for layout in std::mem::take(&mut draft.layouts) {
+        if layout.bits == 0 || layout.bits > 1 << 16 || !names.insert(layout.name.clone()) {
+            draft.lose(layout.at, LossKind::Layout, || {
+                format!(
+                    "{} of {} bits: too large, empty, or a second one of its name",
+                    layout.name, layout.bits
+                )
+            });
+            continue;
+        }
+        let lines = fields_text(&mut draft, &layout.name, layout.bits, &layout.fields, &mut used);
+        let _ = write!(
+            text,
+            "\n[[layout]]\nname = {}\nbits = {}\n",
+            quoted(&layout.name),
+            layout.bits
+        );
+        let doc = if layout.doc.is_empty() {
+            &layout.name
+        } else {
+            &layout.doc
+        };
+        let _ = write!(
+            text,
+            "doc = {}\nprovenance = {}\n",
+            quoted(doc),
+            quoted(&draft.provenance)
+        );
+        layouts.0 += 1;
+        layouts.1 += lines.1;
+        text.push_str(&lines.0);
+    }
+    let mut enums = 0;
+    for (n, (name, values)) in draft.enums.iter().enumerate() {
+        if !used.contains(&n) {
+            continue;
+        }
+        enums += 1;
+        let _ = writeln!(out, "\n[enum.{}]", quoted(name));
+        for (value, meaning) in values {
+            let _ = writeln!(out, "{value:#x} = {}", quoted(meaning));
+        }
+    }
+    out.push_str(&text);
+    if let Err(e) = RegisterMap::parse(&[(&draft.file, &out)]) {
+        return Err(ImportError::Unreadable {
+            file: draft.file,
+            reason: e.to_string(),
+        });
+    }
+    Ok(Imported {
+        format,
+        name: draft.name,
+        text: out,
+        registers: count.0,
+        fields: count.1,
+        layouts: layouts.0,
+        layout_fields: layouts.1,
+        enums,
+        losses: draft.losses,
+        more_losses: draft.more_losses,
+        window_at: draft.window_at,
+    })
+}
+
+/// Bytes of the window: as the file tells, else up to the end of the last register.
+fn window(draft: &Draft) -> Result<u64, ImportError> {
+    let end = |r: &DraftRegister| r.offset.saturating_add(r.body.bits / 8);
+    let told = draft.window.filter(|w| *w <= MAX_WINDOW && *w >= 4);
+    let last = draft.registers.iter().map(end).filter(|e| *e <= MAX_WINDOW).max();
+    let bytes = told.or(last).unwrap_or(4096).clamp(4, MAX_WINDOW);
+    Ok(match told {
+        Some(w) => w.next_multiple_of(4).min(MAX_WINDOW),
+        None => bytes.next_power_of_two().max(0x100),
+    })
+}
+
+/// A register and the names and texts of others that lie in the same bytes.
+type Kept = (DraftRegister, Vec<String>);
+
+/// The registers that the form takes: aligned, in the window, each byte once, each name once. The first that a file
+/// gives for its bytes stays.
+fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
+    let all = std::mem::take(&mut draft.registers).into_iter().enumerate();
+    // Decided in the order of the file, which tells what is the main name.
+    let mut taken: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
+    let mut kept: HashMap<usize, Kept> = HashMap::new();
+    for (n, r) in all {
+        let (at, bits, name) = (r.body.at.clone(), r.body.bits, r.name.clone());
+        let (bytes, align) = match bits {
+            8 | 16 | 32 => (bits / 8, bits / 8),
+            64 => (8, 4),
+            _ => {
+                draft.lose(at, LossKind::Width, || {
+                    format!("{name} has {bits} bits; registers have 8, 16, 32 or 64")
+                });
+                continue;
+            }
+        };
+        let Some(end) = r
+            .offset
+            .checked_add(bytes)
+            .filter(|e| *e <= window && r.offset.is_multiple_of(align))
+        else {
+            draft.lose(at, LossKind::Outside, || {
+                format!(
+                    "{name} at {:#x} is not aligned to its {bytes} bytes or not in the window of {window:#x}",
+                    r.offset
+                )
+            });
+            continue;
+        };
+        if let Some((_, (_, first))) = taken.range(..end).next_back().filter(|(_, (e, _))| *e > r.offset) {
+            let Some((other, also)) = kept.get_mut(first) else {
+                continue;
+            };
+            let same = other.offset == r.offset && other.body.bits == bits;
+            let main = other.name.clone();
+            if name != main && also.len() < 16 {
+                let doc = if r.body.doc.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", r.body.doc)
+                };
+                also.push(format!("{name}{doc}"));
+            }
+            let offset = r.offset;
+            draft.lose(at, LossKind::Overlap, || {
+                let how = if same { "is at the same place as" } else { "shares bytes with" };
+                format!("{name} at {offset:#x} {how} {main}, which keeps its name and fields; it is named in the description")
+            });
+            continue;
+        }
+        taken.insert(r.offset, (end, n));
+        kept.insert(n, (r, Vec::new()));
+    }
+    let mut kept: Vec<Kept> = kept.into_values().collect();
+    kept.sort_by_key(|(r, _)| r.offset);
+    // Halves of 64-bit registers have names of their own.
+    let mut names: HashSet<String> = HashSet::new();
+    let mut next: HashMap<String, u32> = HashMap::new();
+    for (r, _) in &mut kept {
+        let plain: String = r
+            .name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        let mut name = plain.clone();
+        let free = |name: &str, names: &HashSet<String>, wide: bool| {
+            let halves = wide && (names.contains(&format!("{name}_LO")) || names.contains(&format!("{name}_HI")));
+            !name.is_empty() && !halves && !names.contains(name)
+        };
+        let wide = r.body.bits == 64;
+        while !free(&name, &names, wide) {
+            let n = next.entry(plain.clone()).or_insert(1);
+            *n += 1;
+            name = format!("{plain}_{n}");
+        }
+        if name != plain {
+            let old = &r.name;
+            draft.lose(r.body.at.clone(), LossKind::Name, || {
+                format!("a second register is called {old}; it is {name}")
+            });
+        }
+        if wide {
+            names.insert(format!("{name}_LO"));
+            names.insert(format!("{name}_HI"));
+        }
+        names.insert(name.clone());
+        r.name = name;
+    }
+    kept
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
+    let _ = writeln!(out, "# {}", draft.provenance.replace(['\n', '\r'], " "));
+    let _ = writeln!(
+        out,
+        "# What the source says and this form cannot was told when it was imported. docs/register-map.md tells the form."
+    );
+    let _ = write!(out, "[map]\nname = {}\nwindow = {window:#x}\n", quoted(&draft.name));
+    if !options.space.is_empty() {
+        let _ = writeln!(out, "space = {}", quoted(&options.space));
+    }
+    let doc = if draft.doc.is_empty() { &draft.name } else { &draft.doc };
+    let _ = writeln!(out, "doc = {}", quoted(doc));
+    if options.pci.is_empty() && options.compatible.is_empty() && options.gpu.is_empty() {
+        let _ = writeln!(
+            out,
+            "# Devices that it is for: [[map.device]] with vendor and device, or compatible; [[map.gpu]] with id."
+        );
+    }
+    let name = quoted(&draft.name);
+    for (vendor, device) in &options.pci {
+        let _ = write!(
+            out,
+            "\n[[map.device]]\nvendor = {vendor:#06x}\ndevice = {device:#06x}\nname = {name}\n"
+        );
+    }
+    for compatible in &options.compatible {
+        let _ = write!(
+            out,
+            "\n[[map.device]]\ncompatible = {}\nname = {name}\n",
+            quoted(compatible)
+        );
+    }
+    for id in &options.gpu {
+        let _ = write!(out, "\n[[map.gpu]]\nid = {id:#06x}\nname = {name}\n");
+    }
+    let _ = write!(
+        out,
+        "\n[block]\nname = {name}\nbase = 0\nprovenance = {}\n",
+        quoted(&draft.provenance)
+    );
+}
+
+fn register_text(
+    out: &mut String,
+    draft: &mut Draft,
+    register: &DraftRegister,
+    also: &[String],
+    used: &mut HashSet<usize>,
+) -> usize {
+    let body = &register.body;
+    let _ = write!(out, "\n[[register]]\nname = {}\n", quoted(&register.name));
+    let _ = writeln!(out, "block = {}", quoted(&register.block));
+    let _ = writeln!(out, "offset = {:#x}", register.offset);
+    match body.bits {
+        64 => out.push_str("wide = true\n"),
+        32 => {}
+        bits => {
+            let _ = writeln!(out, "width = {}", bits / 8);
+        }
+    }
+    let access = match body.access {
+        Access::Read => "access = \"ro\"\n",
+        Access::Write => "access = \"wo\"\nreplay = false\n",
+        Access::Both => "access = \"rw\"\nreplay = false\n",
+    };
+    out.push_str(access);
+    if body.access != Access::Read {
+        let _ = writeln!(out, "reason = {}", quoted(REASON));
+    }
+    let mut doc = body.doc.clone();
+    if !also.is_empty() {
+        if !doc.is_empty() {
+            doc.push(' ');
+        }
+        let _ = write!(doc, "Also in these bytes: {}.", also.join(", "));
+    }
+    if doc.is_empty() {
+        doc.clone_from(&register.name);
+    }
+    let _ = writeln!(out, "doc = {}", quoted(&doc));
+    let (lines, count) = fields_text(draft, &register.name, body.bits, &body.fields, used);
+    out.push_str(&lines);
+    count
+}
+
+/// The `fields` of a register or layout, and how many they are; what overlaps or leaves it is lost.
+fn fields_text(
+    draft: &mut Draft,
+    owner: &str,
+    bits: u64,
+    fields: &[DraftField],
+    used: &mut HashSet<usize>,
+) -> (String, usize) {
+    let mut kept: Vec<(&DraftField, String)> = Vec::with_capacity(fields.len());
+    let mut ends: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
+    let mut names: HashSet<String> = HashSet::new();
+    let mut also: HashMap<usize, Vec<&str>> = HashMap::new();
+    for f in fields {
+        if f.lo > f.hi || f.hi >= bits || f.hi - f.lo > 63 {
+            draft.lose(f.at.clone(), LossKind::Field, || {
+                format!(
+                    "field {} of {owner}, bits {}:{}, is reversed, wider than 64 or leaves its {bits} bits",
+                    f.name, f.hi, f.lo
+                )
+            });
+            continue;
+        }
+        if let Some((_, (_, other))) = ends.range(..=f.hi).next_back().filter(|(_, (hi, _))| *hi >= f.lo) {
+            let main = kept.get(*other).map(|(k, _)| k.name.clone()).unwrap_or_default();
+            if main != f.name {
+                also.entry(*other).or_default().push(&f.name);
+            }
+            draft.lose(f.at.clone(), LossKind::Field, || {
+                format!(
+                    "field {} of {owner}, bits {}:{}, shares bits with {main}, which is kept",
+                    f.name, f.hi, f.lo
+                )
+            });
+            continue;
+        }
+        let mut name = f.name.clone();
+        let mut n = 1;
+        while name.is_empty() || names.contains(&name) {
+            n += 1;
+            name = format!("{}_{n}", f.name);
+        }
+        names.insert(name.clone());
+        ends.insert(f.lo, (f.hi, kept.len()));
+        kept.push((f, name));
+    }
+    if kept.is_empty() {
+        return (String::new(), 0);
+    }
+    let mut numbered: Vec<(usize, &DraftField, String)> = kept
+        .into_iter()
+        .enumerate()
+        .map(|(n, (f, name))| (n, f, name))
+        .collect();
+    numbered.sort_by_key(|(_, f, _)| f.lo);
+    let many = numbered.len() > 1;
+    let mut out = String::from("fields = [\n");
+    for (n, f, name) in &numbered {
+        let _ = write!(out, "    {{ name = {}, bits = ", quoted(name));
+        let _ = if f.lo == f.hi {
+            write!(out, "\"{}\"", f.lo)
+        } else {
+            write!(out, "\"{}:{}\"", f.hi, f.lo)
+        };
+        let mut say = "";
+        match f.kind {
+            Kind::Hex => {}
+            Kind::Number => out.push_str(", kind = \"number\""),
+            Kind::NumberPlusOne => out.push_str(", kind = \"number+1\""),
+            Kind::PowerOfTwo => out.push_str(", kind = \"power-of-two\""),
+            Kind::Bool if f.lo == f.hi => {
+                out.push_str(", kind = \"bool\"");
+                say = "name";
+            }
+            Kind::Bool => {}
+            Kind::Address(shift) => {
+                out.push_str(", kind = \"address\"");
+                if shift > 0 {
+                    let _ = write!(out, ", shift = {shift}");
+                }
+            }
+            Kind::Enum(e) => {
+                if let Some((enumeration, _)) = draft.enums.get(e) {
+                    let _ = write!(out, ", enum = {}", quoted(enumeration));
+                    used.insert(e);
+                }
+            }
+        }
+        let mut doc = f.doc.clone();
+        if let Some(names) = also.get(n) {
+            let _ = write!(
+                doc,
+                "{}Also in these bits: {}.",
+                if doc.is_empty() { "" } else { " " },
+                names.join(", ")
+            );
+        }
+        if !doc.is_empty() {
+            let _ = write!(out, ", doc = {}", quoted(&doc));
+        }
+        // So that the one line of an access tells the fields that are not 0.
+        let words = name.replace("{}", "");
+        match say {
+            "name" => {
+                let _ = write!(out, ", say = {}", quoted(&words));
+            }
+            _ if many => {
+                let _ = write!(out, ", say = {}", quoted(&format!("{words} {{}}")));
+            }
+            _ => {}
+        }
+        out.push_str(" },\n");
+    }
+    out.push_str("]\n");
+    (out, numbered.len())
+}

@@ -1,0 +1,108 @@
+//! A person's own maps: found, put to use before embedded ones, refused with file and line, read again when they change.
+//!
+//! What is in use is the program's; these tests run as one, so that none sees another's maps.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use register_maps::{OwnMaps, beside};
+use std::path::Path;
+use trace_core::recording::{Recording, Space, SpaceKind};
+use trace_core::registers::{RecordedRegisters, RegisterMap};
+
+fn text(name: &str, device: &str, register: &str) -> String {
+    format!(
+        "[map]\nname = \"{name}\"\nwindow = 0x100\ndoc = \"A test.\"\nspace = \"regs\"\n{device}\n[block]\nname = \"B\"\nbase = 0\nprovenance = \"Made for a test.\"\n\n[[register]]\nname = \"{register}\"\noffset = 0\naccess = \"ro\"\ndoc = \"One.\"\n"
+    )
+}
+
+fn recording(gpu_id: u32, space: &str) -> Recording {
+    let mut r = Recording::default();
+    r.facts.identity.gpu_id = gpu_id;
+    r.facts.spaces.push(Space {
+        name: space.to_owned(),
+        kind: SpaceKind::Registers,
+        bytes: 0x100,
+    });
+    r
+}
+
+fn first(recording: &Recording) -> Option<String> {
+    RegisterMap::for_recording(recording)?.at(0).map(|r| r.name.clone())
+}
+
+#[test]
+fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.map.toml");
+    let gpu = "[[map.gpu]]\nid = 0x6000\nname = \"Mine\"\n";
+    std::fs::write(&file, text("mine", gpu, "FIRST")).unwrap();
+    let g71 = recording(0x6000_0000, "gpu");
+    assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
+    let mut own = OwnMaps::of_folder(Some(folder.path()));
+    assert_eq!(own.found.len(), 1);
+    assert_eq!(first(&g71).as_deref(), Some("FIRST"));
+    assert_eq!(RegisterMap::built_in_for(&g71).unwrap().name(), "mali-jm");
+    assert_eq!(RecordedRegisters::new(&g71).unwrap().map().name(), "mine");
+    assert!(!own.watched.changed());
+
+    // Touched and not changed: nothing. Changed to the same length: seen.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let touch = |at| {
+        std::fs::File::options()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_modified(at)
+            .unwrap()
+    };
+    touch(later);
+    assert!(!own.watched.changed());
+    std::fs::write(&file, text("mine", gpu, "OTHER")).unwrap();
+    touch(later + std::time::Duration::from_secs(5));
+    assert!(own.watched.changed());
+    own = OwnMaps::of_folder(Some(folder.path()));
+    assert_eq!(first(&g71).as_deref(), Some("OTHER"));
+
+    // A damaged one stops nothing, names file and line, and the embedded map is back.
+    std::fs::write(
+        &file,
+        text("mine", gpu, "OTHER").replace("access = \"ro\"", "access = \"xx\""),
+    )
+    .unwrap();
+    assert!(own.watched.changed());
+    own = OwnMaps::of_folder(Some(folder.path()));
+    let wrong: Vec<&str> = own.errors().collect();
+    let place = format!("{}:16: OTHER: ", file.display());
+    assert!(wrong[0].starts_with(&place), "{wrong:?}");
+    assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
+
+    // A map that is a folder, one for a space alone, and one beside the recording.
+    std::fs::remove_file(&file).unwrap();
+    assert!(own.watched.changed());
+    let parts = folder.path().join("parts.map");
+    std::fs::create_dir(&parts).unwrap();
+    std::fs::write(parts.join("map.toml"), text("parts", "", "SPACED")).unwrap();
+    own = OwnMaps::of_folder(Some(folder.path()));
+    assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
+    let unknown = recording(0, "regs");
+    assert_eq!(first(&unknown).as_deref(), Some("SPACED"));
+    assert_eq!(first(&recording(0, "other")), None);
+    let kine = folder.path().join("r.kine");
+    own.add_beside(&kine, &unknown);
+    assert!(!own.watched.changed());
+    assert_eq!(beside(&kine), folder.path().join("r.map.toml"));
+    std::fs::write(beside(&kine), text("beside", "", "BESIDE")).unwrap();
+    assert!(own.watched.changed());
+    own = OwnMaps::of_folder(Some(folder.path()));
+    own.add_beside(&kine, &unknown);
+    assert_eq!(first(&unknown).as_deref(), Some("BESIDE"));
+    assert_eq!(first(&recording(0, "regs2")), None);
+
+    // Gone is gone.
+    std::fs::remove_file(beside(&kine)).unwrap();
+    std::fs::remove_dir_all(&parts).unwrap();
+    assert!(own.watched.changed());
+    own = OwnMaps::of_folder(Some(folder.path()));
+    own.add_beside(&kine, &unknown);
+    assert_eq!((own.found.len(), first(&unknown)), (0, None));
+    assert_eq!(beside(Path::new("/x/trace.log")), Path::new("/x/trace.log.map.toml"));
+}

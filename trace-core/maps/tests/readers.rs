@@ -1,0 +1,291 @@
+//! The three readers on files of their projects, held against readers that this project did not write.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use register_maps::{Folder, ImportError, Imported, LossKind, Nothing, Options, import};
+use std::path::{Path, PathBuf};
+use trace_core::registers::{AccessRule, RegisterMap};
+
+fn files() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")
+}
+
+fn take(file: &Path, options: &Options) -> Imported {
+    let text = std::fs::read_to_string(file).unwrap();
+    import(&file.display().to_string(), &text, options, &mut Folder::around(file)).unwrap()
+}
+
+fn map(made: &Imported) -> RegisterMap {
+    RegisterMap::parse(&[("made", &made.text)]).unwrap()
+}
+
+fn block(name: &str) -> Options {
+    Options {
+        blocks: vec![name.to_owned()],
+        ..Options::default()
+    }
+}
+
+fn refused(text: &str) -> ImportError {
+    import("bad.xml", text, &Options::default(), &mut Nothing).unwrap_err()
+}
+
+#[test]
+fn an_svd_has_the_registers_that_svd_parser_finds() {
+    use svd_parser::svd::RegisterCluster;
+    let file = files().join("timer.svd");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let config = svd_parser::Config::default().expand(true);
+    let device = svd_parser::parse_with_config(&text, &config).unwrap();
+    let made = take(&file, &block("TIMER0"));
+    let map = map(&made);
+    let peripheral = device.peripherals.iter().find(|p| p.name == "TIMER0").unwrap();
+    let (mut n, mut fields) = (0, 0);
+    fn each(list: &[RegisterCluster], base: u32, prefix: &str, f: &mut impl FnMut(String, u32, usize)) {
+        for r in list {
+            match r {
+                RegisterCluster::Register(r) => {
+                    f(
+                        format!("{prefix}{}", r.name),
+                        base + r.address_offset,
+                        r.fields.iter().flatten().count(),
+                    );
+                }
+                RegisterCluster::Cluster(c) => {
+                    each(&c.children, base + c.address_offset, &format!("{prefix}{}_", c.name), f);
+                }
+            }
+        }
+    }
+    each(
+        peripheral.registers.as_ref().unwrap(),
+        0,
+        "",
+        &mut |name, offset, of| {
+            if name == "ALTERNATE" {
+                return;
+            }
+            (n, fields) = (n + 1, fields + of);
+            let name = if name == "COUNT" { "COUNT_LO".to_owned() } else { name };
+            let r = map.named(&name).unwrap_or_else(|| panic!("{name} is missing"));
+            assert_eq!(r.offset, offset, "{name}");
+        },
+    );
+    assert_eq!((made.registers, made.fields), (n, fields));
+    assert_eq!((n, fields), (14, 9));
+}
+
+#[test]
+fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
+    let made = take(&files().join("timer.svd"), &block("TIMER0"));
+    let map = map(&made);
+    assert_eq!(made.window_at, Some(0x4001_0000));
+    assert_eq!(map.window_bytes(), 0x400);
+    let ctrl = map.named("CTRL").unwrap();
+    assert_eq!(ctrl.describe(0x3), "RUN · MODE AGAIN · NEXT ONCE");
+    assert!(
+        ctrl.doc.contains("Reset value 0x12.") && ctrl.doc.contains("ALTERNATE"),
+        "{}",
+        ctrl.doc
+    );
+    assert_eq!(ctrl.layout.fields.last().unwrap().name, "PIN_D");
+    assert!(map.named("STATUS").unwrap().doc.contains("Writing 1 clears."));
+    assert_eq!(map.named("KEY").unwrap().access, AccessRule::WriteOnly);
+    assert_eq!(map.named("COUNT_HI").unwrap().access, AccessRule::ReadOnly);
+    assert!(!map.named("STATUS2").unwrap().replay.write);
+    let kinds: Vec<LossKind> = made.losses.iter().map(|l| l.kind).collect();
+    assert_eq!(kinds, [LossKind::Value, LossKind::Element, LossKind::Overlap]);
+    let default = &made.losses[0];
+    assert_eq!((default.place.line, default.place.column), (34, 17), "{}", default.what);
+    // Both timers in one window, each under its own name.
+    let both = take(&files().join("timer.svd"), &Options::default());
+    let both = RegisterMap::parse(&[("made", &both.text)]).unwrap();
+    assert_eq!(
+        both.named("TIMER1_CH2_BUF1").unwrap().offset,
+        0x1000 + 0x100 + 0x20 + 0x8
+    );
+    assert_eq!(both.named("TIMER1_CTRL").unwrap().block, "TIMER1");
+}
+
+#[test]
+fn a_vendors_svd_has_as_many_registers_as_cmsis_svd_counts() {
+    let Some(file) = std::env::var_os("KINESCOPE_RP2040_SVD") else {
+        eprintln!("KINESCOPE_RP2040_SVD names no file, nothing is tested");
+        return;
+    };
+    for (name, registers, fields) in [
+        ("UART0", 22, 99),
+        ("I2C0", 42, 129),
+        ("PIO0", 81, 260),
+        ("DMA", 233, 231),
+    ] {
+        let made = take(Path::new(&file), &block(name));
+        assert_eq!((made.registers, made.fields), (registers, fields), "{name}");
+    }
+}
+
+#[test]
+fn freedrenos_registers_are_where_its_own_generator_puts_them() {
+    for (name, registers) in [("hdmi/hdmi", 92), ("adreno/ocmem", 7)] {
+        let made = take(&files().join(format!("{name}.xml")), &Options::default());
+        let map = map(&made);
+        let list = std::fs::read_to_string(files().join(format!("{name}.gen_header.txt"))).unwrap();
+        let mut n = 0;
+        for line in list.lines() {
+            let (register, offset) = line.split_once(' ').unwrap();
+            let offset = u32::from_str_radix(offset.trim_start_matches("0x"), 16).unwrap();
+            // The generator gives the first member of an array of registers the array's name.
+            let first = map
+                .named(register)
+                .or_else(|| map.named(&format!("{register}0")))
+                .or_else(|| map.named(&format!("{register}_0")));
+            let r = first.unwrap_or_else(|| panic!("{register} is missing"));
+            assert_eq!(r.offset, offset, "{register}");
+            n += 1;
+        }
+        assert_eq!(n, registers, "{name}");
+        let told = made
+            .losses
+            .iter()
+            .any(|l| l.kind == LossKind::Element && l.what.contains("taken as bytes"));
+        assert!(told, "{:?}", made.losses);
+    }
+}
+
+#[test]
+fn arrays_of_rules_ng_ng_are_laid_out_and_variants_chosen() {
+    let text = r#"<database>
+<enum name="chip"><value name="A2"/><value name="A3"/><value name="A4"/></enum>
+<enum name="how"><value name="FAST" value="1"/><value name="SLOW" value="0x2" variants="A3-"/></enum>
+<bitset name="both" inline="yes"><bitfield name="HOW" low="0" high="1" type="how"/><bitfield name="BASE" low="4" high="31" shr="4"/></bitset>
+<group name="pair"><reg32 offset="1" name="LOW" access="r"/><reg64 offset="2" name="WIDE"/></group>
+<domain name="D" width="32" prefix="chip">
+  <reg32 offset="1" name="ID" access="r"/>
+  <reg32 offset="3" name="OLD" variants="A2"/>
+  <reg32 offset="3" name="NEW" variants="A3-"><bitfield name="GO" pos="0"/><doc>Starts.</doc></reg32>
+  <array offset="0x10" name="MRT" stride="8" length="2"><reg32 offset="0" name="CTL" type="both"/><use-group name="pair"/></array>
+  <reg32 offset="0x30" name="X9" length="3"/>
+  <array offsets="0x41,0x51" name="AT"><reg32 offset="0" name="R"/></array>
+</domain></database>"#;
+    let variant = |v: &str| Options {
+        variant: Some(v.to_owned()),
+        ..Options::default()
+    };
+    let a3 = import("t.xml", text, &variant("A3"), &mut Nothing).unwrap();
+    let m = map(&a3);
+    assert_eq!(m.at(12).unwrap().name, "NEW");
+    assert_eq!(m.named("MRT1_CTL").unwrap().offset, 4 * 0x18);
+    assert_eq!(m.named("MRT1_CTL").unwrap().describe(0x12), "HOW SLOW · BASE 0x10");
+    assert_eq!(m.named("MRT0_WIDE_HI").unwrap().offset, 4 * 0x13);
+    assert_eq!(m.named("X9_2").unwrap().offset, 4 * 0x32);
+    assert_eq!(m.named("AT1_R").unwrap().offset, 4 * 0x51);
+    assert!(a3.losses.is_empty(), "{:?}", a3.losses);
+    let a2 = map(&import("t.xml", text, &variant("A2"), &mut Nothing).unwrap());
+    assert_eq!(a2.at(12).unwrap().name, "OLD");
+    assert!(a2.named("MRT0_CTL").unwrap().describe(0x2).contains("unknown"));
+    let all = import("t.xml", text, &Options::default(), &mut Nothing).unwrap();
+    let kinds: Vec<LossKind> = all.losses.iter().map(|l| l.kind).collect();
+    assert_eq!(kinds, [LossKind::Variant, LossKind::Overlap]);
+    let wrong = import("t.xml", text, &variant("A9"), &mut Nothing).unwrap_err();
+    assert!(wrong.to_string().contains("A2, A3, A4"), "{wrong}");
+}
+
+#[test]
+fn mesas_packets_become_as_many_layouts_as_its_own_generator_writes_structures() {
+    let rt = take(&files().join("gen_rt.xml"), &Options::default());
+    assert_eq!((rt.registers, rt.layouts), (0, 14));
+    let v3d = take(&files().join("v3d_packet_v21.xml"), &Options::default());
+    assert_eq!((v3d.registers, v3d.layouts), (0, 38));
+    let m = map(&v3d);
+    assert!(m.layouts().all(|l| l.bits % 8 == 0));
+}
+
+#[test]
+fn registers_of_genxml_have_their_offsets_and_halves() {
+    let text = r#"<genxml name="T" gen="9">
+<enum name="Mode"><value name="OFF" value="0"/><value name="ON" value="1"/></enum>
+<register name="CTL" length="1" num="0x2044"><field name="Mode" start="0" end="1" type="Mode"/><field name="Ready" start="5" end="5" type="bool"/></register>
+<register name="BASE" length="2" num="0x2050"><field name="Address" start="12" end="47" type="address"/></register>
+<register name="MANY" length="3" num="0x2060"><field name="Last" start="64" end="95" type="uint"/></register>
+<struct name="STATE" length="2"><group count="4" start="0" size="16"><field name="Part" start="0" end="15" type="u4.8"/></group></struct>
+</genxml>"#;
+    let made = import("gen9.xml", text, &Options::default(), &mut Nothing).unwrap();
+    let m = map(&made);
+    assert_eq!(m.named("CTL").unwrap().describe(0x21), "Mode ON · Ready");
+    assert_eq!(m.named("BASE_HI").unwrap().offset, 0x2054);
+    assert_eq!(m.layout("BASE").unwrap().fields[0].text(0x5), "0x5000");
+    assert_eq!(m.named("MANY_2").unwrap().offset, 0x2068);
+    assert_eq!(m.layout("STATE").unwrap().fields.len(), 4);
+    assert!(made.losses.iter().all(|l| l.kind == LossKind::Kind) && made.losses.len() == 4);
+}
+
+#[test]
+fn hostile_files_are_refused_with_their_place_and_quickly() {
+    let deep = format!("<database>{}{}</database>", "<a>".repeat(5000), "</a>".repeat(5000));
+    assert!(matches!(refused(&deep), ImportError::TooMuch { .. }));
+    let circle = r#"<device><peripherals><peripheral derivedFrom="B"><name>A</name><baseAddress>0</baseAddress></peripheral>
+<peripheral derivedFrom="A"><name>B</name><baseAddress>0</baseAddress></peripheral></peripherals></device>"#;
+    assert!(
+        refused(circle).to_string().contains("bad.xml:2:1: "),
+        "{}",
+        refused(circle)
+    );
+    let arrays = "<array offset=\"0\" stride=\"0x1000\" length=\"4000\" name=\"A\">";
+    let many = format!(
+        "<database><domain name=\"D\">{}<reg32 offset=\"0\" name=\"R\"/>{}</domain></database>",
+        arrays.repeat(8),
+        "</array>".repeat(8)
+    );
+    assert!(matches!(
+        refused(&many),
+        ImportError::TooMuch { .. } | ImportError::Wrong { .. }
+    ));
+    let groups = "<group start=\"0\" count=\"60000\" size=\"1\">";
+    let many = format!(
+        "<genxml><struct name=\"S\" length=\"1\">{}{}</struct></genxml>",
+        groups.repeat(6),
+        "</group>".repeat(6)
+    );
+    assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
+    let clusters =
+        "<cluster><name>C%s</name><dim>50000</dim><dimIncrement>1</dimIncrement><addressOffset>0</addressOffset>";
+    let many = format!(
+        "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers>{}{}</registers></peripheral></peripherals></device>",
+        clusters.repeat(6),
+        "</cluster>".repeat(6)
+    );
+    assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
+    let own = r#"<database><group name="g"><use-group name="g"/></group><domain name="D"><use-group name="g"/></domain></database>"#;
+    assert!(refused(own).to_string().contains("circle"));
+    let far =
+        r#"<database><domain name="D" width="32"><reg32 offset="0xffffffffffffffff" name="R"/></domain></database>"#;
+    assert!(matches!(refused(far), ImportError::Wrong { .. }));
+    assert!(matches!(
+        refused("<!DOCTYPE a [<!ENTITY b 'c'>]><database/>"),
+        ImportError::Xml { .. }
+    ));
+    assert!(matches!(refused("<html/>"), ImportError::Unknown { .. }));
+    assert!(matches!(refused(""), ImportError::Xml { .. }));
+}
+
+#[test]
+fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let a = inner.join("a.xml");
+    std::fs::write(&a, "<database><import file=\"b.xml\"/><import file=\"../../etc/x\"/><import file=\"/etc/hostname\"/><domain name=\"A\"><reg32 offset=\"0\" name=\"R\" type=\"e\"/></domain></database>").unwrap();
+    std::fs::write(
+        inner.join("b.xml"),
+        "<database><import file=\"a.xml\"/><enum name=\"e\"><value name=\"V\" value=\"1\"/></enum></database>",
+    )
+    .unwrap();
+    let made = take(&a, &Options::default());
+    assert_eq!((made.registers, made.enums), (1, 1));
+    let missing: Vec<&str> = made
+        .losses
+        .iter()
+        .filter(|l| l.kind == LossKind::Import)
+        .map(|l| l.what.as_str())
+        .collect();
+    assert_eq!(missing.len(), 2);
+}
