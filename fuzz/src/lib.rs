@@ -17,6 +17,7 @@ pub mod filter;
 pub mod hardware;
 mod input;
 pub mod machine;
+pub mod maps;
 pub mod messages;
 pub mod parts;
 pub mod plans;
@@ -52,6 +53,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("job_chain", machine::job_chain),
     ("journal", files::journal),
     ("key_store", messages::key_store),
+    ("map_genxml", maps::map_genxml),
+    ("map_rnn", maps::map_rnn),
+    ("map_svd", maps::map_svd),
     ("npy", files::npy_file),
     ("outcome", messages::outcome),
     ("page_tables", machine::page_tables),

@@ -35,7 +35,7 @@ const MAX_FILE: u64 = 64 << 20;
 #[derive(Subcommand)]
 enum What {
     /// Make a map of a CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file, and tell what is not carried over
-    Import(ImportArguments),
+    Import(Box<ImportArguments>),
     /// The maps that are known: embedded ones, those of your folder, and the one beside a recording
     List(ListArguments),
 }

@@ -4,6 +4,7 @@ mod files;
 mod filter;
 mod hardware;
 mod machine;
+mod maps;
 mod messages;
 mod plans;
 mod qemu;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Seed> {
     filter::add(&mut add);
     hardware::add(&mut add);
     machine::add(&mut add);
+    maps::add(&mut add);
     messages::add(&mut add);
     plans::add(&mut add);
     qemu::add(&mut add);
