@@ -110,6 +110,13 @@ for kine in sample-traces/*.kine; do
     step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
 done
 
+if python3 -c 'import pyarrow' 2>/dev/null; then
+    step "pyarrow reads exported tables" python3 tests/export_reader.py \
+        target/debug/kinescope sample-traces/chain2.kine target/exported-tables
+else
+    say "skipped: pyarrow reads exported tables (python3 has no pyarrow: python3 -m pip install pyarrow)"
+fi
+
 # A window on a virtual screen, driven by keys: once drawn by OpenGL with Vulkan's drivers hidden, once by Vulkan.
 if command -v Xvfb >/dev/null && command -v xdotool >/dev/null && command -v import >/dev/null; then
     for renderer in glow wgpu; do

@@ -104,6 +104,8 @@ pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item
     command
         .args(arguments)
         .env("KINESCOPE_KEYS", keys)
+        // Register maps of the user's would change names.
+        .env("KINESCOPE_MAPS", keys)
         .env("RUST_BACKTRACE", "0");
     command
         .output()

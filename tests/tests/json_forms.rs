@@ -350,6 +350,45 @@ fn map() {
 }
 
 #[test]
+fn export() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("a.vcd");
+    let told = json(
+        &[
+            "export",
+            &sample("vecadd.kine"),
+            "--to",
+            "vcd",
+            "-o",
+            to.to_str().unwrap(),
+        ],
+        0,
+    );
+    form(&told, "path:s events:n signals:n left_out:n held_back:n");
+}
+
+#[test]
+fn maps() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = root().join("trace-core/maps/tests/files/timer.svd");
+    let to = folder.path().join("timer.map.toml");
+    let made = json(
+        &["maps", "import", file.to_str().unwrap(), "-o", to.to_str().unwrap()],
+        0,
+    );
+    form(
+        &made,
+        "name:s format:s written:s? window_at:h? registers:n fields:n layouts:n layout_fields:n enumerations:n \
+         not_carried_over:a more_not_carried_over:n",
+    );
+    for lost in made["not_carried_over"].as_array().unwrap() {
+        form(lost, "file:s line:n column:n kind:s what:s");
+    }
+    let keys = "name:s registers:n? layouts:n? from:s path:s? error:s? names_this_recording:b";
+    each(&json(&["maps", "list", &sample("vecadd.kine")], 0), keys);
+}
+
+#[test]
 fn memory() {
     let file = sample("vecadd.kine");
     let hex = json(&["memory", &file, "0xf7ffb000", "--bytes", "16"], 0);

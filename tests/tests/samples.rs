@@ -19,6 +19,8 @@ mod programs;
 mod stopping;
 #[path = "command_line/tables.rs"]
 mod tables;
+#[path = "command_line/waves.rs"]
+mod waves;
 
 use serde_json::json;
 use whole_program_tests::{root, run, samples};

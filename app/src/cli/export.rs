@@ -1,19 +1,23 @@
-//! `export`: a table of a recording as a Parquet, Arrow or CSV file, or its replay as a program of its own.
+//! `export`: a table of a recording as a Parquet, Arrow or CSV file, its events as a waveform or a trace, or its replay
+//! as a program of its own.
 
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, exported_program, waiting};
+use super::{Exit, Failure, Out, Verb, exported_program, filtered, waiting};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use kinescope_files::output::{self, OutputError};
 use serde::Serialize;
+use std::io::Write;
 use std::path::PathBuf;
+use trace_core::progress::Progress;
 use trace_query::{Exported, Format, Table};
+use trace_waves::{Clock, WavesError};
 
 pub const VERB: Verb = Verb {
     name: "export",
-    about: "A table of a recording as a Parquet, Arrow or CSV file, or its replay as a program of its own",
+    about: "A recording as a table (Parquet, Arrow, CSV), a waveform (VCD, FST), a trace of Perfetto, or a program",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -25,7 +29,8 @@ struct Arguments {
     /// Which table: events, jobs, registers, pages, mappings or buffers
     #[arg(long, value_name = "TABLE", value_parser = table, required_unless_present = "as_what")]
     table: Option<Table>,
-    /// What else: program, the replay as a Rust crate without std and as a C library that firmware can link
+    /// What else: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate without
+    /// std and as a C library that firmware can link
     #[arg(
         long = "to",
         value_name = "WHAT",
@@ -34,9 +39,15 @@ struct Arguments {
         id = "as_what"
     )]
     what: Option<What>,
+    /// Only events that pass this filter (docs/query.md); of tables, for events alone
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<String>,
+    /// With --to vcd, fst or perfetto: what stands for time, the recorder's clock or the index of each event
+    #[arg(long, value_name = "CLOCK", value_enum, requires = "as_what")]
+    clock: Option<ClockName>,
     #[command(flatten)]
     program: exported_program::Choices,
-    /// The file to write; its name says the format: .parquet, .arrow or .csv. With --to program the folder
+    /// The file to write; a table's name says the format: .parquet, .arrow or .csv. With --to program the folder
     #[arg(short = 'o', value_name = "OUT")]
     to: PathBuf,
 }
@@ -44,8 +55,23 @@ struct Arguments {
 /// What a recording becomes beside tables.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
+    /// A waveform as text, for every viewer
+    Vcd,
+    /// A waveform, packed
+    Fst,
+    /// A trace for ui.perfetto.dev
+    Perfetto,
     /// Its replay as source code
     Program,
+}
+
+/// What stands for time in a waveform.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClockName {
+    /// Nanoseconds of the recorder's clock
+    Time,
+    /// A nanosecond for each event, so that none hides another
+    Events,
 }
 
 fn table(text: &str) -> Result<Table, String> {
@@ -75,8 +101,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let to = &arguments.to;
     let table = match (arguments.what, arguments.table) {
         (None, Some(table)) => table,
+        (Some(What::Vcd), _) => return waves(arguments, trace_waves::vcd, out),
+        (Some(What::Fst), _) => return waves(arguments, trace_waves::fst, out),
+        (Some(What::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
+        _ if arguments.filter.is_some() || arguments.clock.is_some() => {
+            return Err(Failure::usage(
+                "a program replays all of the recording: --where and --clock are for waveforms and traces",
+            ));
+        }
         _ => return exported_program::run(&arguments.source, &arguments.program, to, out),
     };
+    if arguments.filter.is_some() && table != Table::Events {
+        return Err(Failure::usage(format!(
+            "--where chooses events, and the table {} has none (expected --table events)",
+            table.name()
+        )));
+    }
     let format = Format::of(to).ok_or_else(|| {
         Failure::file(
             to,
@@ -89,10 +129,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),
     };
+    let among = match &arguments.filter {
+        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        None => None,
+    };
     let mut exported = Exported::default();
     waiting::show("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
-            let done = trace_query::export(table, &opened.recording, &timeline, format, file, progress);
+            let done = match &among {
+                Some(among) => trace_query::export_events(&opened.recording, among, format, file, progress),
+                None => trace_query::export(table, &opened.recording, &timeline, format, file, progress),
+            };
             exported = done.map_err(|e| Untold(e.to_string()))?;
             Ok(())
         });
@@ -111,6 +158,69 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
         let rows = counted(exported.rows, "row");
         out.line(format_args!("{}: {}, {rows}", to.display(), table.name()))?;
+    }
+    Ok(Exit::Good)
+}
+
+#[derive(Serialize)]
+struct WavesReport {
+    path: String,
+    events: u64,
+    signals: u64,
+    left_out: u64,
+    held_back: u64,
+}
+
+/// Writes what one of the formats of waveforms and traces is.
+type WriteWaves = fn(&trace_waves::Source<'_>, &mut dyn Write, &Progress) -> Result<trace_waves::Exported, WavesError>;
+
+fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit, Failure> {
+    if let Some(option) = arguments.program.given() {
+        return Err(Failure::usage(format!("{option} goes with --to program alone")));
+    }
+    let to = &arguments.to;
+    Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
+    let opened = arguments.source.open()?;
+    let timeline = opened.timeline()?;
+    let among = match &arguments.filter {
+        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        None => None,
+    };
+    let source = trace_waves::Source {
+        recording: &opened.recording,
+        timeline: &timeline,
+        events: among.as_ref(),
+        clock: match arguments.clock {
+            Some(ClockName::Events) => Clock::Events,
+            _ => Clock::Time,
+        },
+    };
+    let mut done = trace_waves::Exported::default();
+    waiting::show("exporting", |progress, _| {
+        let written = output::write_with(to, |file| {
+            done = write(&source, file, progress).map_err(|e| Untold(e.to_string()))?;
+            Ok(())
+        });
+        written.map_err(|Untold(why)| Failure::file(to, why))
+    })?;
+    if done.left_out > 0 {
+        let events = counted(done.left_out, "event");
+        complain(format_args!(
+            "{events} touch registers beyond the {} that a file has; --where chooses fewer",
+            trace_waves::MOST_SIGNALS
+        ));
+    }
+    if out.json() {
+        out.value(&WavesReport {
+            path: to.display().to_string(),
+            events: done.events,
+            signals: done.signals,
+            left_out: done.left_out,
+            held_back: done.held_back,
+        })?;
+    } else {
+        let (events, signals) = (counted(done.events, "event"), counted(done.signals, "signal"));
+        out.line(format_args!("{}: {events}, {signals}", to.display()))?;
     }
     Ok(Exit::Good)
 }

@@ -40,6 +40,21 @@ pub struct Choices {
     keys: Keys,
 }
 
+impl Choices {
+    /// The first of the options that was given, which mean something for a program alone.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--name", self.name.is_some()),
+            ("--on", self.on.is_some()),
+            ("--arena", self.arena.is_some()),
+            ("--input", !self.inputs.is_empty()),
+            ("--output", !self.outputs.is_empty()),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
+
 /// A physical address of a page.
 fn address(text: &str) -> Result<u64, String> {
     let number = match text.strip_prefix("0x") {

@@ -1,13 +1,16 @@
 //! Tables as Parquet, Arrow IPC and CSV files.
 
 use crate::tables::{self, Table, TableError};
-use polars::prelude::{AnyValue, DataFrame};
-use polars_io::SerWriter;
-use polars_io::ipc::IpcWriter;
-use polars_io::parquet::write::{BatchedWriter, ParquetWriter};
+use polars::prelude::{AnyValue, CompatLevel, DataFrame, SchemaExt as _};
+use polars_arrow::io::ipc::IpcField;
+use polars_arrow::io::ipc::write::default_ipc_fields;
+use polars_io::SerWriter as _;
+use polars_io::ipc::{BatchedWriter as IpcBatches, IpcWriter};
+use polars_io::parquet::write::{BatchedWriter as ParquetBatches, ParquetWriter};
 use std::io::{self, Write};
 use std::path::Path;
 use trace_core::Recording;
+use trace_core::filter::Selection;
 use trace_core::progress::Progress;
 use trace_core::timeline::Timeline;
 
@@ -44,8 +47,8 @@ pub struct Exported {
     pub problems: Vec<String>,
 }
 
-/// Writes a table from its first byte to its last. Addresses, offsets and values are numbers; what a row has not is
-/// null, in CSV nothing. Parquet and CSV are written a batch of rows at a time; Arrow is gathered first.
+/// Writes a table from its first byte to its last, a batch of rows at a time. Addresses, offsets and values are
+/// numbers; what a row has not is null, in CSV nothing.
 ///
 /// # Errors
 /// When `to` cannot be written, the format cannot hold the table, or the work is cancelled.
@@ -57,51 +60,109 @@ pub fn export(
     to: &mut dyn Write,
     progress: &Progress,
 ) -> Result<Exported, TableError> {
-    let mut rows = 0;
-    let mut parquet: Option<BatchedWriter<&mut dyn Write>> = None;
-    let mut whole: Option<DataFrame> = None;
-    let mut to = Some(to);
-    let mut head = true;
-    let problems = tables::make(table, recording, timeline, progress, &mut |batch| {
-        rows += batch.height() as u64;
-        match format {
-            Format::Csv => {
-                if let Some(to) = to.as_mut() {
-                    csv(&batch, head, to)?;
-                }
-                head = false;
-            }
-            Format::Ipc => match &mut whole {
-                Some(whole) => {
-                    whole.vstack_mut(&batch)?;
-                }
-                None => whole = Some(batch),
-            },
-            Format::Parquet => {
-                if let Some(to) = to.take() {
-                    parquet = Some(ParquetWriter::new(to).batched(batch.schema())?);
-                }
-                if let Some(writer) = &mut parquet {
-                    writer.write_batch(&batch)?;
-                }
-            }
-        }
-        Ok(())
-    })?;
-    if let Some(writer) = &parquet {
-        writer.finish()?;
-    }
-    if let (Some(mut whole), Some(to)) = (whole, to) {
-        IpcWriter::new(to).finish(&mut whole)?;
-    }
+    let mut writer = Writer::new(format, to);
+    let problems = tables::make(table, recording, timeline, progress, &mut |batch| writer.batch(batch))?;
+    let rows = writer.finish()?;
     Ok(Exported { rows, problems })
 }
 
-fn csv(table: &DataFrame, head: bool, out: &mut dyn Write) -> Result<(), TableError> {
-    if head {
-        let names: Vec<&str> = table.get_column_names().iter().map(|n| n.as_str()).collect();
-        writeln!(out, "{}", names.join(","))?;
+/// Writes those rows of [`Table::Events`] that were chosen, as [`export`] writes all of them.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_events(
+    recording: &Recording,
+    chosen: &Selection,
+    format: Format,
+    to: &mut dyn Write,
+    progress: &Progress,
+) -> Result<Exported, TableError> {
+    let mut writer = Writer::new(format, to);
+    tables::among(recording, chosen, progress, &mut |batch| writer.batch(batch))?;
+    let rows = writer.finish()?;
+    Ok(Exported {
+        rows,
+        problems: Vec::new(),
+    })
+}
+
+/// A file that is being written.
+struct Writer<'a> {
+    format: Format,
+    rows: u64,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    /// Nothing is written yet: the first batch tells the columns.
+    Begin(Option<&'a mut dyn Write>),
+    Csv(&'a mut dyn Write),
+    Parquet(Box<ParquetBatches<&'a mut dyn Write>>),
+    Ipc(Box<IpcBatches<&'a mut dyn Write>>),
+}
+
+impl<'a> Writer<'a> {
+    fn new(format: Format, to: &'a mut dyn Write) -> Self {
+        Self {
+            format,
+            rows: 0,
+            state: State::Begin(Some(to)),
+        }
     }
+
+    fn batch(&mut self, mut batch: DataFrame) -> Result<(), TableError> {
+        if let State::Begin(to) = &mut self.state
+            && let Some(to) = to.take()
+        {
+            self.state = match self.format {
+                Format::Csv => {
+                    csv_head(&batch, to)?;
+                    State::Csv(to)
+                }
+                Format::Parquet => State::Parquet(Box::new(ParquetWriter::new(to).batched(batch.schema())?)),
+                Format::Ipc => State::Ipc(Box::new(
+                    IpcWriter::new(to).batched(batch.schema(), ipc_fields(&batch))?,
+                )),
+            };
+        }
+        self.rows += batch.height() as u64;
+        match &mut self.state {
+            State::Begin(_) => {}
+            State::Csv(to) => csv(&batch, to)?,
+            State::Parquet(writer) => writer.write_batch(&batch)?,
+            State::Ipc(writer) => {
+                // The writer takes columns of the same chunks alone.
+                batch.align_chunks();
+                writer.write_batch(&batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file; gives its rows.
+    fn finish(self) -> Result<u64, TableError> {
+        match self.state {
+            State::Parquet(writer) => {
+                writer.finish()?;
+            }
+            State::Ipc(mut writer) => writer.finish()?,
+            State::Begin(_) | State::Csv(_) => {}
+        }
+        Ok(self.rows)
+    }
+}
+
+/// What the writer keeps of each column's dictionary: none has one.
+fn ipc_fields(table: &DataFrame) -> Vec<IpcField> {
+    default_ipc_fields(table.schema().to_arrow(CompatLevel::newest()).iter_values())
+}
+
+fn csv_head(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
+    let names: Vec<&str> = table.get_column_names().iter().map(|n| n.as_str()).collect();
+    Ok(writeln!(out, "{}", names.join(","))?)
+}
+
+fn csv(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
     let columns: Vec<_> = table.columns().iter().map(|c| c.as_materialized_series()).collect();
     for row in 0..table.height() {
         for (i, column) in columns.iter().enumerate() {
@@ -133,7 +194,7 @@ fn quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use polars::prelude::Column;
+    use polars::prelude::{Column, IdxCa};
     use polars_io::SerReader;
     use std::io::Cursor;
     use trace_core::recording::{Access, EventsBuilder};
@@ -179,6 +240,29 @@ mod tests {
     }
 
     #[test]
+    fn chosen_events_are_those_rows_of_the_whole_table() {
+        let recording = recording();
+        let all = polars_io::parquet::read::ParquetReader::new(Cursor::new(bytes(Table::Events, Format::Parquet)));
+        let all = all.finish().unwrap();
+        for every in [1u64, 3, 70_000, 1 << 40] {
+            let chosen: Vec<u64> = (0..70_001).filter(|e| every < 1 << 40 && e % every == 0).collect();
+            let selection: Selection = chosen.iter().copied().collect();
+            let rows: Vec<u32> = chosen.iter().map(|e| *e as u32).collect();
+            let wanted = all.take(&IdxCa::from_vec("".into(), rows)).unwrap();
+            for format in [Format::Parquet, Format::Ipc] {
+                let mut out = Vec::new();
+                let done = export_events(&recording, &selection, format, &mut out, &Progress::new()).unwrap();
+                assert_eq!(done.rows, chosen.len() as u64);
+                let found = match format {
+                    Format::Ipc => polars_io::ipc::IpcReader::new(Cursor::new(out)).finish(),
+                    _ => polars_io::parquet::read::ParquetReader::new(Cursor::new(out)).finish(),
+                };
+                assert!(found.unwrap().equals_missing(&wanted), "every {every}, {format:?}");
+            }
+        }
+    }
+
+    #[test]
     fn csv_quotes_what_needs_it_and_leaves_out_what_is_not_there() {
         let text = String::from_utf8(bytes(Table::Events, Format::Csv)).unwrap();
         let mut lines = text.lines();
@@ -191,7 +275,9 @@ mod tests {
         assert_eq!(text.lines().count(), 70_002);
         let mut out = Vec::new();
         let cells = Column::new("a".into(), vec![Some(""), None, Some("x\ny")]);
-        csv(&DataFrame::new(3, vec![cells]).unwrap(), true, &mut out).unwrap();
+        let cells = DataFrame::new(3, vec![cells]).unwrap();
+        csv_head(&cells, &mut out).unwrap();
+        csv(&cells, &mut out).unwrap();
         assert_eq!(out, b"a\n\"\"\n\n\"x\ny\"\n");
     }
 

@@ -13,7 +13,7 @@ mod table;
 mod tables;
 
 pub use between::{Between, Ends, Times, between};
-pub use export::{Exported, Format, export};
+pub use export::{Exported, Format, export, export_events};
 pub use statistics::{Bin, By, Count, Gaps, Usage, usage};
 pub use table::{QueryError, accesses, accesses_among, register_statistics};
 pub use tables::{Table, TableError};

@@ -4,7 +4,8 @@ use crate::shaders;
 use crate::table::{QueryError, register_statistics};
 use polars::prelude::{Column, DataFrame};
 use std::borrow::Cow;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
+use trace_core::filter::Selection;
 use trace_core::jobs::{self, JobType};
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
@@ -107,7 +108,7 @@ pub fn make(
                 let range = from..rows.min(from + BATCH);
                 progress.advance(range.len() as u64)?;
                 from = range.end;
-                take(events(recording, range)?)?;
+                take(events(recording, range.len(), range)?)?;
                 if from >= rows {
                     break;
                 }
@@ -127,9 +128,37 @@ pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, Qu
     Ok(DataFrame::new(height, columns)?)
 }
 
-fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, QueryError> {
+/// The rows of [`Table::Events`] that were chosen, as [`make`] gives all of them.
+///
+/// # Errors
+/// As [`make`].
+pub fn among(
+    recording: &Recording,
+    chosen: &Selection,
+    progress: &Progress,
+    take: &mut Take<'_>,
+) -> Result<(), TableError> {
+    progress.set_total(chosen.len());
+    let mut rest = chosen.iter().filter_map(|e| usize::try_from(e).ok());
+    loop {
+        let batch: Vec<usize> = rest.by_ref().take(BATCH).collect();
+        progress.advance(batch.len() as u64)?;
+        let last = batch.len() < BATCH;
+        take(events(recording, batch.len(), batch.into_iter())?)?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+/// Rows of so many events, which rise.
+fn events(
+    recording: &Recording,
+    n: usize,
+    range: impl Iterator<Item = usize> + Clone,
+) -> Result<DataFrame, QueryError> {
     let device = RecordedRegisters::new(recording);
-    let (events, n) = (&recording.events, range.len());
+    let events = &recording.events;
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
     let mut offsets: Vec<Option<u32>> = Vec::with_capacity(n);
@@ -204,8 +233,8 @@ fn events(recording: &Recording, range: Range<usize>) -> Result<DataFrame, Query
         values.push(value);
         means.push(meaning);
     }
-    let times: Vec<u64> = events.time.iter_range(range.clone()).collect();
-    let threads: Vec<u32> = events.thread.iter_range(range.clone()).collect();
+    let times: Vec<u64> = range.clone().map(|e| events.time.get(e).unwrap_or(0)).collect();
+    let threads: Vec<u32> = range.clone().map(|e| events.thread.get(e).unwrap_or(0)).collect();
     let index: Vec<u64> = range.map(|i| i as u64).collect();
     frame(
         n,

@@ -1,0 +1,69 @@
+"""Reads exported tables with pyarrow, which Kinescope did not write, and compares them with `events --json`.
+
+Use: export_reader.py KINESCOPE RECORDING FOLDER
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+TYPES = {
+    "event": pa.uint64(),
+    "time_ns": pa.uint64(),
+    "thread": pa.uint32(),
+    "offset": pa.uint32(),
+    "width": pa.uint32(),
+    "value": pa.uint64(),
+}
+TEXTS = ("kind", "space", "register", "means")
+
+
+def number(v):
+    return int(v, 0) if isinstance(v, str) else v
+
+
+def run(*arguments):
+    return subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout
+
+
+def main():
+    kinescope, recording, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    folder.mkdir(parents=True, exist_ok=True)
+    compared = 0
+    for name, where in (("all", []), ("writes", ["--where", "write"]), ("none", ["--where", "value = 1 and mark"])):
+        wanted = json.loads(run(kinescope, "events", recording, "--json", *where))
+        for form in ("parquet", "arrow", "csv"):
+            to = folder / f"{name}.{form}"
+            run(kinescope, "export", recording, "--table", "events", "-o", str(to), *where)
+            if form == "parquet":
+                table = pyarrow.parquet.read_table(to)
+            elif form == "arrow":
+                table = pa.ipc.open_file(to).read_all()
+            else:
+                convert = pyarrow.csv.ConvertOptions(column_types=TYPES, strings_can_be_null=True)
+                table = pyarrow.csv.read_csv(to, convert_options=convert)
+            assert table.num_rows == len(wanted), (to, table.num_rows, len(wanted))
+            for column, kind in TYPES.items():
+                assert table.schema.field(column).type == kind, (to, column, table.schema.field(column).type)
+                found = table.column(column).to_pylist()
+                if column in ("event", "time_ns", "thread"):
+                    assert found == [number(e[column]) for e in wanted], (to, column)
+                else:
+                    for f, e in zip(found, wanted):
+                        if e["kind"] in ("read", "write"):
+                            assert f == number(e[column]), (to, column, e)
+                compared += len(found)
+            if form != "csv":
+                for column in TEXTS:
+                    assert table.schema.field(column).type in (pa.string_view(), pa.large_string(), pa.string()), column
+            if wanted:
+                assert table.column("kind").to_pylist() == [e["kind"] for e in wanted], to
+    print(f"{compared} values are the same")
+
+
+main()

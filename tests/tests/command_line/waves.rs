@@ -1,0 +1,103 @@
+//! `export --to vcd`, `fst` and `perfetto`, and `--where`: what is written, what is told, what is refused. What the
+//! files hold is read by others in the tests of `trace-waves`.
+
+use serde_json::Value;
+use std::path::Path;
+use whole_program_tests::{root, run};
+
+fn sample() -> String {
+    root().join("sample-traces/chain2.kine").display().to_string()
+}
+
+fn exported(to: &Path, more: &[&str]) -> Value {
+    let file = sample();
+    let mut all = vec!["export", &file, "-o", to.to_str().unwrap(), "--json"];
+    all.extend(more);
+    let ended = run(all);
+    assert_eq!(ended.code, Some(0), "{more:?}: {}", ended.err);
+    ended.json()
+}
+
+fn events(more: &[&str]) -> Vec<Value> {
+    let file = sample();
+    let mut all = vec!["events", &file, "--json"];
+    all.extend(more);
+    run(all).json().as_array().unwrap().clone()
+}
+
+#[test]
+fn a_waveform_has_a_change_of_the_index_for_every_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("a.vcd");
+    let told = exported(&to, &["--to", "vcd", "--clock", "events"]);
+    let all = events(&[]);
+    assert_eq!(told["events"], all.len());
+    assert_eq!((&told["left_out"], &told["held_back"]), (&0.into(), &0.into()));
+    let text = std::fs::read_to_string(&to).unwrap();
+    assert!(
+        text.contains("$timescale") && text.contains("JS1_COMMAND_NEXT"),
+        "{}",
+        &text[..400]
+    );
+    // Each event at a time of its own, rising.
+    let times: Vec<u64> = text.lines().filter_map(|l| l.strip_prefix('#')?.parse().ok()).collect();
+    assert!(
+        times.is_sorted_by(|a, b| a < b) && times.len() >= all.len(),
+        "{}",
+        times.len()
+    );
+    let signals = text.lines().filter(|l| l.starts_with("$var")).count();
+    assert_eq!(told["signals"], signals);
+}
+
+#[test]
+fn a_filter_leaves_fewer_events_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let filter = ["--where", "write and reg =~ 'JS1_'"];
+    let wanted = events(&filter);
+    assert!(!wanted.is_empty() && wanted.len() < events(&[]).len());
+    for (what, first) in [("vcd", &b"$"[..]), ("fst", &[0]), ("perfetto", &[0x0a])] {
+        let to = dir.path().join(what);
+        let told = exported(&to, &[&["--to", what][..], &filter].concat());
+        assert_eq!(told["events"], wanted.len(), "{what}");
+        let bytes = std::fs::read(&to).unwrap();
+        assert!(bytes.starts_with(first), "{what}: {:?}", &bytes[..4]);
+    }
+    let csv = dir.path().join("e.csv");
+    exported(&csv, &[&["--table", "events"][..], &filter].concat());
+    let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
+    assert_eq!(lines, wanted.len() + 1, "a line each, and the head");
+}
+
+#[test]
+fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("x");
+    let to = to.to_str().unwrap();
+    let csv = dir.path().join("x.csv");
+    let csv = csv.to_str().unwrap();
+    for (line, needle) in [
+        (
+            vec!["--to", "vcd", "--name", "n", "-o", to],
+            "--name goes with --to program alone",
+        ),
+        (
+            vec!["--to", "program", "--clock", "events", "-o", to],
+            "--where and --clock",
+        ),
+        (
+            vec!["--table", "jobs", "--where", "write", "-o", csv],
+            "--where chooses events",
+        ),
+        (
+            vec!["--to", "fst", "--where", "wriet", "-o", to],
+            "did you mean `write`?",
+        ),
+    ] {
+        let file = sample();
+        let ended = run([&["export", &file][..], &line].concat());
+        assert_eq!(ended.code, Some(2), "{line:?}: {}", ended.err);
+        assert!(ended.err.contains(needle), "{line:?}: {}", ended.err);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}

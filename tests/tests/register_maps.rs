@@ -1,0 +1,128 @@
+//! Register maps from elsewhere and a person's own: imported by a command, and then names in what the program tells.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail in these ways"
+)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use whole_program_tests::{Ended, root, run};
+
+/// A description of a vendor: two registers of a peripheral, where a job slot and the id of a Mali are.
+const SVD: &str = "<device><name>MY</name><peripherals><peripheral><name>JOBS</name><baseAddress>0</baseAddress>\
+<registers><register><name>MY_START</name><addressOffset>0x18e0</addressOffset><size>32</size><fields><field>\
+<name>GO</name><bitRange>[0:0]</bitRange></field></fields></register><register><name>MY_ID</name>\
+<addressOffset>0</addressOffset><size>32</size><access>read-only</access></register></registers></peripheral>\
+</peripherals></device>";
+
+/// A folder with a recording and the description.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(root().join("sample-traces/vecadd.kine"), folder.path().join("rec.kine")).unwrap();
+        std::fs::write(folder.path().join("my.svd"), SVD).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a command in which names of the folder's files are made whole.
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let whole = |a: &&str| match self.path(a) {
+            path if path.exists() || a.ends_with(".toml") => path.into_os_string(),
+            _ => Path::new(a).as_os_str().to_owned(),
+        };
+        run(arguments.iter().map(whole))
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let ended = self.run(&all);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+        ended.json()
+    }
+
+    fn import(&self, more: &[&str]) -> Ended {
+        let mut all = vec!["maps", "import", "my.svd", "--beside", "rec.kine"];
+        all.extend(more);
+        self.run(&all)
+    }
+}
+
+#[test]
+fn a_map_beside_a_recording_names_its_registers_and_changes_no_replay() {
+    let desk = Desk::new();
+    let ended = desk.import(&[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("everything was carried over"), "{}", ended.out);
+    let events = desk.json(&["events", "rec.kine", "--where", "MY_START"]);
+    let events = events.as_array().unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!(
+        (&events[0]["register"], &events[0]["means"]),
+        (&"MY_START".into(), &"GO".into())
+    );
+    let jobs = desk.json(&["jobs", "rec.kine"]);
+    assert_eq!(jobs.as_array().unwrap().len(), 1, "jobs follow from the embedded map");
+    let replayed = desk.json(&["replay", "rec.kine", "--on", "software:mali-g71"]);
+    assert_eq!(replayed["match"], true);
+    let listed = desk.json(&["maps", "list", "rec.kine"]);
+    let mine = &listed.as_array().unwrap()[0];
+    assert_eq!(
+        (&mine["from"], &mine["names_this_recording"]),
+        (&"beside the recording".into(), &true.into())
+    );
+}
+
+#[test]
+fn a_map_that_is_there_is_not_written_over_unless_it_is_asked_for() {
+    let desk = Desk::new();
+    assert_eq!(desk.import(&[]).code, Some(0));
+    std::fs::write(desk.path("rec.map.toml"), "by hand").unwrap();
+    let ended = desk.import(&[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.err.contains("--force overwrites it"), "{}", ended.err);
+    assert_eq!(std::fs::read_to_string(desk.path("rec.map.toml")).unwrap(), "by hand");
+    assert_eq!(desk.import(&["--force"]).code, Some(0));
+}
+
+#[test]
+fn a_damaged_map_is_told_with_its_line_and_the_recording_opens() {
+    let desk = Desk::new();
+    std::fs::write(desk.path("rec.map.toml"), "[map]\nname = \n").unwrap();
+    let ended = desk.run(&["events", "rec.kine", "--range", "95..96"]);
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.out.contains("JS1_COMMAND_NEXT"), "{}", ended.out);
+    assert!(ended.err.contains("rec.map.toml: line 2"), "{}", ended.err);
+    let listed = desk.json(&["maps", "list", "rec.kine"]);
+    assert!(
+        listed[0]["error"].as_str().is_some_and(|e| e.contains("line 2")),
+        "{listed}"
+    );
+}
+
+#[test]
+fn what_is_no_description_is_refused_with_its_place() {
+    let desk = Desk::new();
+    for (text, needle) in [
+        ("no xml", "my.svd:1:1"),
+        ("<other/>", "my.svd"),
+        ("<device><peripherals></device>", "my.svd:1:"),
+    ] {
+        std::fs::write(desk.path("my.svd"), text).unwrap();
+        let ended = desk.import(&[]);
+        assert_eq!(ended.code, Some(2), "{text}");
+        assert!(
+            ended.err.contains(needle) && !desk.path("rec.map.toml").exists(),
+            "{text}: {}",
+            ended.err
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! What changes at each event: registers with the bits that are known of them, jobs, interrupts, memory.
+
+use crate::{Clock, Exported, Source, WavesError};
+use std::collections::HashMap;
+use trace_core::progress::Progress;
+use trace_core::recording::{DmaMapRow, EventKind};
+use trace_core::registers::RecordedRegisters;
+
+/// Events between two looks at whether anybody still wants the result.
+const STEP: u64 = 1 << 14;
+
+/// What a signal is about. Ordered as viewers list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Key {
+    /// Index of the latest event.
+    Event,
+    /// Marks so far.
+    Marks,
+    /// Whether the slot runs a job.
+    Running(u8),
+    /// The job that was handed to the slot last.
+    Job(u8),
+    /// GPU address of the chain that a submit event names.
+    Head(u32),
+    /// Submit events of a slot so far.
+    Submits(u32),
+    /// Status of the latest interrupt of a line.
+    Status(u32),
+    /// Interrupts of a line so far.
+    Interrupts(u32),
+    /// Physical address of what the CPU wrote last.
+    HostWriteAt,
+    /// How many bytes it wrote.
+    HostWriteBytes,
+    /// Bus address of the memory that was given to the device last.
+    DmaBus,
+    /// How many bytes.
+    DmaBytes,
+    /// A register of the map, or a place that it does not name.
+    Register {
+        space: u8,
+        offset: u32,
+        known: bool,
+        of: Of,
+    },
+}
+
+/// What of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Of {
+    /// The value read or written last.
+    Value,
+    /// Reads so far.
+    Reads,
+    /// Writes so far.
+    Writes,
+}
+
+/// A value of up to 64 bits, of which some may not be known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub bits: u64,
+    /// A bit for each that is known.
+    pub known: u64,
+}
+
+impl Value {
+    fn of(bits: u64) -> Self {
+        Self { bits, known: u64::MAX }
+    }
+
+    /// Whether all of its lowest bits are known, 1 to 64 of them.
+    pub fn knows(self, bits: u32) -> bool {
+        let mask = lowest(bits);
+        self.known & mask == mask
+    }
+
+    /// Its lowest bits.
+    pub fn low(self, bits: u32) -> u64 {
+        self.bits & lowest(bits)
+    }
+}
+
+fn lowest(bits: u32) -> u64 {
+    u64::MAX >> (64 - bits.clamp(1, 64))
+}
+
+/// What takes the changes of a walk.
+pub(crate) trait Take {
+    /// An event begins; times never fall.
+    fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError>;
+    /// A signal of so many bits has this value from now on.
+    fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError>;
+}
+
+/// A point at which something that is not an event of its own happens.
+#[derive(Clone, Copy, Debug)]
+enum Derived {
+    Begin { slot: u8, job: u32 },
+    End { slot: u8 },
+    Interrupt { line: u32, status: u64 },
+}
+
+/// Goes through what is wanted in order.
+pub(crate) fn walk(source: &Source<'_>, progress: &Progress, to: &mut dyn Take) -> Result<Exported, WavesError> {
+    let events = &source.recording.events;
+    let len = events.len();
+    let wanted = |event: u64| source.events.is_none_or(|s| s.contains(event));
+    let mut derived: Vec<(u64, Derived)> = Vec::new();
+    for job in source.timeline.jobs.iter().filter(|j| wanted(j.submit_event)) {
+        let slot = job.slot;
+        derived.push((job.submit_event, Derived::Begin { slot, job: job.index }));
+        derived.extend(job.done_event.map(|e| (e, Derived::End { slot })));
+    }
+    for i in &source.timeline.interrupts {
+        let recorded = usize::try_from(i.event).is_ok_and(|e| events.interrupt(e).is_some());
+        if wanted(i.event) && !recorded {
+            let (line, status) = (i.line as u32, i.status);
+            derived.push((i.event, Derived::Interrupt { line, status }));
+        }
+    }
+    derived.retain(|(event, _)| *event < len as u64);
+    derived.sort_by_key(|(event, _)| *event);
+
+    let mut walk = Walk {
+        source,
+        device: RecordedRegisters::new(source.recording),
+        counts: HashMap::new(),
+        registers: HashMap::new(),
+        running: HashMap::new(),
+        latest: 0,
+        done: Exported::default(),
+        to,
+    };
+    let selected: Box<dyn Iterator<Item = usize> + '_> = match source.events {
+        Some(s) => Box::new(
+            s.iter()
+                .filter_map(|e| usize::try_from(e).ok())
+                .take_while(|e| *e < len),
+        ),
+        None => Box::new(0..len),
+    };
+    progress.set_total(source.events.map_or(len as u64, |s| s.len()));
+    let mut derived = derived.into_iter().peekable();
+    for event in selected {
+        walk.done.events += 1;
+        if walk.done.events.is_multiple_of(STEP) {
+            progress.advance(STEP)?;
+        }
+        while let Some((at, what)) = derived.next_if(|(at, _)| *at < event as u64) {
+            walk.begin(at as usize)?;
+            walk.derived(what)?;
+        }
+        walk.begin(event)?;
+        walk.to.change(Key::Event, 64, Value::of(event as u64))?;
+        walk.event(event)?;
+        while let Some((_, what)) = derived.next_if(|(at, _)| *at <= event as u64) {
+            walk.derived(what)?;
+        }
+    }
+    for (at, what) in derived {
+        walk.begin(at as usize)?;
+        walk.derived(what)?;
+    }
+    progress.check()?;
+    Ok(walk.done)
+}
+
+struct Walk<'a, 'b> {
+    source: &'a Source<'a>,
+    device: Option<RecordedRegisters>,
+    counts: HashMap<Key, u32>,
+    registers: HashMap<Key, Value>,
+    running: HashMap<u8, u32>,
+    latest: u64,
+    done: Exported,
+    to: &'b mut dyn Take,
+}
+
+impl Walk<'_, '_> {
+    fn begin(&mut self, event: usize) -> Result<(), WavesError> {
+        let time = match self.source.clock {
+            Clock::Events => event as u64,
+            Clock::Time => self.source.recording.events.time.get(event).unwrap_or(0),
+        };
+        if time < self.latest {
+            self.done.held_back += 1;
+        }
+        self.latest = self.latest.max(time);
+        self.to.event(event, self.latest)
+    }
+
+    fn event(&mut self, event: usize) -> Result<(), WavesError> {
+        let events = &self.source.recording.events;
+        match events.kind(event) {
+            Some(EventKind::Read | EventKind::Write) => {
+                if let Some(a) = events.access(event) {
+                    self.access(a.space, a.offset, a.width, Some(a.write), Some(a.value))?;
+                }
+            }
+            Some(EventKind::Undecoded) => {
+                if let Some(u) = events.undecoded(event) {
+                    let space = events.space.get(event).unwrap_or(0);
+                    self.access(space, u.offset, u.width().unwrap_or(1), u.write(), None)?;
+                }
+            }
+            Some(EventKind::Interrupt) => {
+                if let Some(i) = events.interrupt(event) {
+                    let (line, status) = (i.line, u64::from(i.status));
+                    self.derived(Derived::Interrupt { line, status })?;
+                }
+            }
+            Some(EventKind::Mark) => self.count(Key::Marks)?,
+            Some(EventKind::Submit) => {
+                if let Some(s) = events.submitted(event) {
+                    self.to.change(Key::Head(s.slot), 64, Value::of(s.head_va))?;
+                    self.count(Key::Submits(s.slot))?;
+                }
+            }
+            Some(EventKind::HostWrite) => {
+                if let Some(w) = events.host_write(event) {
+                    self.to.change(Key::HostWriteAt, 64, Value::of(w.at))?;
+                    self.to.change(Key::HostWriteBytes, 32, Value::of(u64::from(w.bytes)))?;
+                }
+            }
+            Some(EventKind::DmaMap) => {
+                if let Some(d) = events.dma_map(event) {
+                    let known = if d.bus == DmaMapRow::UNKNOWN { 0 } else { u64::MAX };
+                    self.to.change(Key::DmaBus, 64, Value { bits: d.bus, known })?;
+                    self.to.change(Key::DmaBytes, 64, Value::of(d.bytes))?;
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// An access of which the value may not be known, and whether it wrote.
+    fn access(
+        &mut self,
+        space: u8,
+        offset: u32,
+        width: u8,
+        write: Option<bool>,
+        value: Option<u64>,
+    ) -> Result<(), WavesError> {
+        let mut named = false;
+        if let Some(d) = self.device.filter(|d| d.space() == space) {
+            for part in d.map().covering(offset, width) {
+                named = true;
+                let (bits, mask) = (value.map(|v| part.bits(v)), part.mask());
+                let (at, width) = (part.register.offset, part.register.width);
+                self.touch((space, at, true), u32::from(width) * 8, mask, bits, write)?;
+            }
+        }
+        if !named {
+            let mask = u64::MAX >> (64 - u32::from(width.clamp(1, 8)) * 8);
+            let bits = value.map(|v| v & mask);
+            let width = u32::from(width.clamp(1, 8)) * 8;
+            self.touch((space, offset, false), width, mask, bits, write)?;
+        }
+        Ok(())
+    }
+
+    /// These bits of a register are known now, or not any more.
+    fn touch(
+        &mut self,
+        (space, offset, known): (u8, u32, bool),
+        width: u32,
+        mask: u64,
+        bits: Option<u64>,
+        write: Option<bool>,
+    ) -> Result<(), WavesError> {
+        let key = |of| Key::Register {
+            space,
+            offset,
+            known,
+            of,
+        };
+        let state = self.registers.entry(key(Of::Value)).or_default();
+        match bits {
+            Some(bits) => {
+                state.bits = state.bits & !mask | bits;
+                state.known |= mask;
+            }
+            None => state.known &= !mask,
+        }
+        let value = *state;
+        self.to.change(key(Of::Value), width, value)?;
+        match write {
+            Some(true) => self.count(key(Of::Writes)),
+            Some(false) => self.count(key(Of::Reads)),
+            None => Ok(()),
+        }
+    }
+
+    fn derived(&mut self, what: Derived) -> Result<(), WavesError> {
+        match what {
+            Derived::Begin { slot, job } => {
+                let n = self.running.entry(slot).or_default();
+                *n = n.saturating_add(1);
+                self.to.change(Key::Running(slot), 1, Value::of(1))?;
+                self.to.change(Key::Job(slot), 32, Value::of(u64::from(job)))
+            }
+            Derived::End { slot } => {
+                let n = self.running.entry(slot).or_default();
+                *n = n.saturating_sub(1);
+                let still = u64::from(*n > 0);
+                self.to.change(Key::Running(slot), 1, Value::of(still))
+            }
+            Derived::Interrupt { line, status } => {
+                self.to.change(Key::Status(line), 64, Value::of(status))?;
+                self.count(Key::Interrupts(line))
+            }
+        }
+    }
+
+    fn count(&mut self, key: Key) -> Result<(), WavesError> {
+        let n = self.counts.entry(key).or_default();
+        *n = n.wrapping_add(1);
+        let n = u64::from(*n);
+        self.to.change(key, 32, Value::of(n))
+    }
+}

@@ -1,0 +1,83 @@
+//! Waveforms as FST: packed by blocks, read by GTKWave and Surfer.
+
+use crate::changes::Value;
+use crate::sink::{Body, Declared, declare, find, spell, write};
+use crate::{Exported, Source, WavesError};
+use fst_writer::{FstBodyWriter, FstFileType, FstHeaderWriter, FstInfo, FstScopeType, FstSignalId, FstSignalType};
+use fst_writer::{FstVarDirection, FstVarType};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use trace_core::progress::Progress;
+
+/// Bytes of changes that are held before they are packed as a block.
+const BLOCK: usize = 32 << 20;
+
+/// Writes an FST file from its first byte to its last; times are nanoseconds. Its head is known last, so that it is
+/// made in a file without a name (in the folder for temporary files), and copied.
+///
+/// # Errors
+/// When `to` or the temporary file cannot be written, or the work is cancelled.
+pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<Exported, WavesError> {
+    let signals = find(source, progress)?;
+    let info = FstInfo {
+        start_time: 0,
+        timescale_exponent: -9,
+        version: format!("Kinescope {}", env!("CARGO_PKG_VERSION")),
+        date: String::new(),
+        file_type: FstFileType::Verilog,
+    };
+    let mut head = FstHeaderWriter::new(BufWriter::new(tempfile::tempfile()?), &info)?;
+    let mut ids = Vec::with_capacity(signals.len());
+    declare(&signals, |line| -> Result<(), WavesError> {
+        match line {
+            Declared::Scope(name) => head.scope(name, "", FstScopeType::Module)?,
+            Declared::Up => head.up_scope()?,
+            Declared::Signal(s) => {
+                let kind = if s.bits == 1 { FstVarType::Wire } else { FstVarType::Reg };
+                let bits = FstSignalType::bit_vec(s.bits);
+                ids.push(head.var(&s.name, bits, kind, FstVarDirection::Implicit, None)?);
+            }
+        }
+        Ok(())
+    })?;
+    let mut body = Packed {
+        to: head.finish()?,
+        ids,
+        digits: Vec::new(),
+        latest: 0,
+    };
+    let done = write(source, &signals, progress, &mut body)?;
+    if body.latest == 0 {
+        // Readers want a time behind the begin in every file.
+        body.time(1)?;
+    }
+    let mut file = body.to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file, to)?;
+    Ok(done)
+}
+
+struct Packed {
+    to: FstBodyWriter<BufWriter<File>>,
+    ids: Vec<FstSignalId>,
+    digits: Vec<u8>,
+    latest: u64,
+}
+
+impl Body for Packed {
+    fn time(&mut self, time: u64) -> Result<(), WavesError> {
+        self.latest = time;
+        if self.to.size() > BLOCK {
+            self.to.flush()?;
+        }
+        Ok(self.to.time_change(time)?)
+    }
+
+    fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError> {
+        let Some(id) = self.ids.get(signal) else {
+            return Ok(());
+        };
+        spell(bits, value, &mut self.digits);
+        Ok(self.to.signal_change(*id, &self.digits)?)
+    }
+}

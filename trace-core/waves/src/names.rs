@@ -1,0 +1,120 @@
+//! What signals are called: names that every reader of waveforms takes.
+
+use crate::changes::{Key, Of};
+use std::collections::HashSet;
+use trace_core::Recording;
+use trace_core::recording::InterruptLine;
+use trace_core::registers::RecordedRegisters;
+
+/// A signal with the scopes that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signal {
+    pub key: Key,
+    pub scopes: Vec<String>,
+    pub name: String,
+    /// 1 to 64.
+    pub bits: u32,
+}
+
+/// A word of letters, digits and `_` alone, not empty and not beginning with a digit: what VCD calls an identifier.
+pub(crate) fn identifier(text: &str) -> String {
+    let sound = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let mut name: String = text.chars().map(sound).collect();
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.insert(0, '_');
+    }
+    name
+}
+
+/// Signals by scope, each with a name of its own in it.
+pub(crate) fn signals(recording: &Recording, keys: impl Iterator<Item = (Key, u32)>) -> Vec<Signal> {
+    let device = RecordedRegisters::new(recording);
+    let mut all: Vec<Signal> = keys
+        .map(|(key, bits)| {
+            let (scopes, name) = place(recording, device, key);
+            Signal {
+                key,
+                scopes: scopes.iter().map(|s| identifier(s)).collect(),
+                name: identifier(&name),
+                bits: bits.clamp(1, 64),
+            }
+        })
+        .collect();
+    all.sort_by(|a, b| (&a.scopes, a.key).cmp(&(&b.scopes, b.key)));
+    let mut taken = HashSet::new();
+    for s in &mut all {
+        let plain = s.name.clone();
+        let mut n = 2u32;
+        while !taken.insert((s.scopes.clone(), s.name.clone())) {
+            s.name = format!("{plain}_{n}");
+            n = n.saturating_add(1);
+        }
+    }
+    all
+}
+
+fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> (Vec<String>, String) {
+    let line = |raw: u32| InterruptLine::from_raw(raw).map_or_else(|| format!("line{raw}"), |l| l.name().to_owned());
+    let top = |scope: &str, name: String| (vec!["kinescope".to_owned(), scope.to_owned()], name);
+    match key {
+        Key::Event => (vec!["kinescope".to_owned()], "event".to_owned()),
+        Key::Marks => (vec!["kinescope".to_owned()], "marks".to_owned()),
+        Key::Running(slot) => top("jobs", format!("slot{slot}_running")),
+        Key::Job(slot) => top("jobs", format!("slot{slot}_job")),
+        Key::Head(slot) => top("jobs", format!("slot{slot}_submitted_head")),
+        Key::Submits(slot) => top("jobs", format!("slot{slot}_submits")),
+        Key::Status(raw) => top("interrupts", format!("{}_status", line(raw))),
+        Key::Interrupts(raw) => top("interrupts", format!("{}_count", line(raw))),
+        Key::HostWriteAt => top("memory", "cpu_write_address".to_owned()),
+        Key::HostWriteBytes => top("memory", "cpu_write_bytes".to_owned()),
+        Key::DmaBus => top("memory", "dma_address".to_owned()),
+        Key::DmaBytes => top("memory", "dma_bytes".to_owned()),
+        Key::Register {
+            space,
+            offset,
+            known,
+            of,
+        } => {
+            let named = recording.facts.spaces.get(usize::from(space));
+            let mut scopes = vec!["kinescope".to_owned()];
+            scopes.push(named.map_or_else(|| format!("space{space}"), |s| s.name.clone()));
+            let register = device.filter(|_| known).and_then(|d| d.map().at(offset));
+            let name = match register {
+                Some(r) => {
+                    scopes.push(match r.index {
+                        Some(n) => format!("{}{n}", r.block),
+                        None => r.block.clone(),
+                    });
+                    r.name.clone()
+                }
+                None => {
+                    scopes.push("unnamed".to_owned());
+                    format!("at_{offset:x}")
+                }
+            };
+            let name = match of {
+                Of::Value => name,
+                Of::Reads => format!("{name}_reads"),
+                Of::Writes => format!("{name}_writes"),
+            };
+            (scopes, name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_has_letters_digits_and_underscores() {
+        for (text, name) in [
+            ("JS1_COMMAND", "JS1_COMMAND"),
+            ("bar 0: $end", "bar_0___end"),
+            ("9é\n", "_9__"),
+            ("", "_"),
+        ] {
+            assert_eq!(identifier(text), name);
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Traces of Perfetto: jobs and phases as slices, accesses and everything else as instants, registers as counters.
+//!
+//! The form is the published one: a message `Trace` of packets (`protos/perfetto/trace/perfetto_trace.proto`), with
+//! tracks that are described before they are used and names that are told once.
+
+use crate::changes::{Key, Of, Take, Value, walk};
+use crate::names::{Signal, signals};
+use crate::protobuf::Message;
+use crate::{Clock, Exported, MOST_SIGNALS, Source, WavesError};
+use std::collections::HashMap;
+use std::io::Write;
+use trace_core::progress::Progress;
+use trace_core::recording::{EventKind, InterruptLine};
+use trace_core::registers::RecordedRegisters;
+use trace_core::timeline::{JobSpan, Timeline};
+
+/// The process that all tracks stand below. Not a process of any machine: threads keep the numbers that they had.
+const PID: u64 = 1;
+/// The one writer of packets.
+const SEQUENCE: u64 = 1;
+
+/// Fields of `Trace`, `TracePacket`, `TrackDescriptor` and `TrackEvent`, as the schema numbers them.
+mod field {
+    pub const PACKET: u32 = 1;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
+
+    pub const TRACK_UUID: u32 = 1;
+    pub const TRACK_NAME: u32 = 2;
+    pub const TRACK_PROCESS: u32 = 3;
+    pub const TRACK_THREAD: u32 = 4;
+    pub const TRACK_PARENT: u32 = 5;
+    pub const TRACK_COUNTER: u32 = 8;
+
+    pub const EVENT_ANNOTATION: u32 = 4;
+    pub const EVENT_TYPE: u32 = 9;
+    pub const EVENT_NAME_IID: u32 = 10;
+    pub const EVENT_TRACK: u32 = 11;
+    pub const EVENT_NAME: u32 = 23;
+    pub const EVENT_COUNTER: u32 = 30;
+    pub const EVENT_COUNTER_DOUBLE: u32 = 44;
+}
+
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+
+/// Names that are told once; more than these are spelt where they are used.
+const MOST_NAMES: usize = 1 << 16;
+
+/// Writes a trace from its first byte to its last. Slices of phases are there whatever events are wanted.
+///
+/// # Errors
+/// When `to` cannot be written or the work is cancelled.
+pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<Exported, WavesError> {
+    let mut packets = Packets {
+        to,
+        names: HashMap::new(),
+        tracks: 0,
+        uuid: 1,
+    };
+    // The state of names begins anew with this file, and the process is named.
+    let process = Message::new()
+        .number(1, PID)
+        .text(6, &format!("Kinescope: {}", title(source)));
+    let process = Message::new()
+        .number(field::TRACK_UUID, 1)
+        .message(field::TRACK_PROCESS, &process);
+    let first = Message::new()
+        .number(field::SEQUENCE_ID, SEQUENCE)
+        .number(field::SEQUENCE_FLAGS, 1)
+        .message(field::TRACK_DESCRIPTOR, &process);
+    packets.packet(&first)?;
+    slices(source, &mut packets)?;
+
+    let mut instants = Instants {
+        source,
+        device: RecordedRegisters::new(source.recording),
+        packets,
+        threads: HashMap::new(),
+        kinds: HashMap::new(),
+        counters: HashMap::new(),
+        time: 0,
+        event: 0,
+        told: None,
+        missed: 0,
+        left_out: None,
+    };
+    let done = walk(source, progress, &mut instants)?;
+    Ok(Exported {
+        signals: instants.packets.tracks,
+        left_out: instants.missed,
+        ..done
+    })
+}
+
+fn title(source: &Source<'_>) -> &'static str {
+    let device = RecordedRegisters::new(source.recording);
+    device.map_or("recording", |d| d.map().name())
+}
+
+/// What is written, with what was told already.
+struct Packets<'a> {
+    to: &'a mut dyn Write,
+    names: HashMap<String, u64>,
+    tracks: u64,
+    uuid: u64,
+}
+
+/// What an event is called and where it stands.
+struct Mark<'a> {
+    kind: u64,
+    track: u64,
+    time: u64,
+    name: &'a str,
+}
+
+impl Packets<'_> {
+    fn packet(&mut self, packet: &Message) -> Result<(), WavesError> {
+        let whole = Message::new().message(field::PACKET, packet);
+        Ok(self.to.write_all(whole.bytes())?)
+    }
+
+    /// A new track below the process; `extra` adds what it is.
+    fn track(&mut self, name: &str, extra: impl FnOnce(Message) -> Message) -> Result<u64, WavesError> {
+        self.uuid += 1;
+        self.tracks += 1;
+        let track = Message::new()
+            .number(field::TRACK_UUID, self.uuid)
+            .text(field::TRACK_NAME, name)
+            .number(field::TRACK_PARENT, 1);
+        let packet = Message::new()
+            .number(field::SEQUENCE_ID, SEQUENCE)
+            .message(field::TRACK_DESCRIPTOR, &extra(track));
+        self.packet(&packet)?;
+        Ok(self.uuid)
+    }
+
+    /// A slice's begin or end, or an instant; its name is told once.
+    fn mark(&mut self, mark: &Mark<'_>, notes: &[(&str, Note<'_>)]) -> Result<(), WavesError> {
+        let mut event = Message::new()
+            .number(field::EVENT_TYPE, mark.kind)
+            .number(field::EVENT_TRACK, mark.track);
+        let mut interned = None;
+        if !mark.name.is_empty() {
+            match self.names.get(mark.name) {
+                Some(id) => event = event.number(field::EVENT_NAME_IID, *id),
+                None if self.names.len() >= MOST_NAMES => event = event.text(field::EVENT_NAME, mark.name),
+                None => {
+                    let id = self.names.len() as u64 + 1;
+                    self.names.insert(mark.name.to_owned(), id);
+                    let name = Message::new().number(1, id).text(2, mark.name);
+                    interned = Some(Message::new().message(2, &name));
+                    event = event.number(field::EVENT_NAME_IID, id);
+                }
+            }
+        }
+        for (name, note) in notes {
+            let one = Message::new();
+            let one = match note {
+                Note::Number(n) => one.number(3, *n),
+                Note::Address(n) => one.number(7, *n),
+                Note::Text(t) => one.text(6, t),
+            };
+            event = event.message(field::EVENT_ANNOTATION, &one.text(10, name));
+        }
+        self.event(mark.time, &event, interned.as_ref())
+    }
+
+    fn event(&mut self, time: u64, event: &Message, interned: Option<&Message>) -> Result<(), WavesError> {
+        let mut packet = Message::new()
+            .number(field::TIMESTAMP, time)
+            .number(field::SEQUENCE_ID, SEQUENCE)
+            .message(field::TRACK_EVENT, event)
+            .number(field::SEQUENCE_FLAGS, 2);
+        if let Some(interned) = interned {
+            packet = packet.message(field::INTERNED, interned);
+        }
+        self.packet(&packet)
+    }
+}
+
+/// What is told beside an event's name.
+enum Note<'a> {
+    Number(u64),
+    /// Shown as `0x…`.
+    Address(u64),
+    Text(&'a str),
+}
+
+/// Times of events that never fall: the same that a walk over all events gives.
+struct Times<'a> {
+    source: &'a Source<'a>,
+}
+
+impl Times<'_> {
+    fn of(&self, event: u64) -> u64 {
+        let events = &self.source.recording.events;
+        let last = (events.len() as u64).saturating_sub(1);
+        let event = event.min(last);
+        match self.source.clock {
+            Clock::Events => event,
+            Clock::Time => usize::try_from(event)
+                .ok()
+                .and_then(|e| events.time.get(e))
+                .unwrap_or(0),
+        }
+    }
+}
+
+/// Jobs, a track for as many of a slot as overlap, and phases.
+fn slices(source: &Source<'_>, packets: &mut Packets<'_>) -> Result<(), WavesError> {
+    let events = source.recording.events.len() as u64;
+    let times = Times { source };
+    let Timeline { jobs, phases, .. } = source.timeline;
+    if !phases.is_empty() && events > 0 {
+        let track = packets.track("Phases", |t| t)?;
+        let mut latest = 0;
+        for phase in phases {
+            let begin = times.of(phase.first).max(latest);
+            let end = times.of(phase.last).max(begin);
+            latest = end;
+            slice(packets, track, (begin, end), phase.name.name(), &[])?;
+        }
+    }
+    // End of the latest slice of each track of a slot.
+    let mut lanes: HashMap<u8, Vec<(u64, u64)>> = HashMap::new();
+    let wanted = |j: &&JobSpan| source.events.is_none_or(|s| s.contains(j.submit_event));
+    for job in jobs.iter().filter(wanted).filter(|j| j.submit_event < events) {
+        let begin = times.of(job.submit_event);
+        let end = times.of(job.done_event.unwrap_or(events)).max(begin);
+        let own = lanes.entry(job.slot).or_default();
+        let track = match own.iter_mut().find(|(_, free)| *free <= begin) {
+            Some(lane) => {
+                lane.1 = end;
+                lane.0
+            }
+            None => {
+                let name = match own.len() {
+                    0 => format!("Job slot {}", job.slot),
+                    _ => format!("Job slot {}, waiting", job.slot),
+                };
+                let track = packets.track(&name, |t| t)?;
+                own.push((track, end));
+                track
+            }
+        };
+        let state = match (job.done_event, job.failed) {
+            (None, _) => "not ended",
+            (_, true) => "failed",
+            _ => "done",
+        };
+        let notes = [
+            ("head", Note::Address(job.head_va.0)),
+            ("submit_event", Note::Number(job.submit_event)),
+            ("state", Note::Text(state)),
+        ];
+        slice(packets, track, (begin, end), &format!("job {}", job.index), &notes)?;
+    }
+    Ok(())
+}
+
+fn slice(
+    packets: &mut Packets<'_>,
+    track: u64,
+    (begin, end): (u64, u64),
+    name: &str,
+    notes: &[(&str, Note<'_>)],
+) -> Result<(), WavesError> {
+    let mark = |kind, time, name| Mark {
+        kind,
+        track,
+        time,
+        name,
+    };
+    packets.mark(&mark(BEGIN, begin, name), notes)?;
+    packets.mark(&mark(END, end, ""), &[])
+}
+
+/// Events on the tracks of their threads or kinds, and registers as counters.
+struct Instants<'a> {
+    source: &'a Source<'a>,
+    device: Option<RecordedRegisters>,
+    packets: Packets<'a>,
+    threads: HashMap<u32, u64>,
+    kinds: HashMap<&'static str, u64>,
+    counters: HashMap<Key, u64>,
+    time: u64,
+    event: usize,
+    told: Option<usize>,
+    missed: u64,
+    left_out: Option<usize>,
+}
+
+impl Instants<'_> {
+    fn kind(&mut self, name: &'static str) -> Result<u64, WavesError> {
+        if let Some(track) = self.kinds.get(name) {
+            return Ok(*track);
+        }
+        let track = self.packets.track(name, |t| t)?;
+        self.kinds.insert(name, track);
+        Ok(track)
+    }
+
+    fn thread(&mut self, thread: u32) -> Result<u64, WavesError> {
+        if let Some(track) = self.threads.get(&thread) {
+            return Ok(*track);
+        }
+        let name = format!("Thread {thread}");
+        // A thread's number is signed in the schema; what does not fit is a track by its name alone.
+        let track = self.packets.track(&name, |t| match i32::try_from(thread) {
+            Ok(tid) if tid > 0 => {
+                let inner = Message::new()
+                    .number(1, PID)
+                    .number(2, u64::from(thread))
+                    .text(5, &name);
+                t.message(field::TRACK_THREAD, &inner)
+            }
+            _ => t,
+        })?;
+        self.threads.insert(thread, track);
+        Ok(track)
+    }
+
+    fn instant(&mut self, track: u64, name: &str, notes: &[(&str, Note<'_>)]) -> Result<(), WavesError> {
+        let mark = Mark {
+            kind: INSTANT,
+            track,
+            time: self.time,
+            name,
+        };
+        self.packets.mark(&mark, notes)
+    }
+
+    /// An event of the recording, once.
+    fn tell(&mut self) -> Result<(), WavesError> {
+        let events = &self.source.recording.events;
+        let at = self.event;
+        let index = ("event", Note::Number(at as u64));
+        let thread = events.thread.get(at).unwrap_or(0);
+        match events.kind(at) {
+            Some(EventKind::Read | EventKind::Write) => {
+                let Some(a) = events.access(at) else { return Ok(()) };
+                let name = self.device.and_then(|d| d.name_of(&a));
+                let name = name.map_or_else(|| self.place(a.space, a.offset), |n| n.into_owned());
+                let means = self.device.and_then(|d| d.describe(&a)).unwrap_or_default();
+                let track = self.thread(thread)?;
+                let what = if a.write { "write" } else { "read" };
+                let notes = [
+                    index,
+                    ("value", Note::Address(a.value)),
+                    ("width", Note::Number(u64::from(a.width))),
+                    ("means", Note::Text(&means)),
+                ];
+                let told = if means.is_empty() { &notes[..3] } else { &notes[..] };
+                self.instant(track, &format!("{what} {name}"), told)
+            }
+            Some(EventKind::Undecoded) => {
+                let Some(u) = events.undecoded(at) else { return Ok(()) };
+                let name = self.place(events.space.get(at).unwrap_or(0), u.offset);
+                let track = self.thread(thread)?;
+                let notes = [index, ("what", Note::Text(&u.describe()))];
+                self.instant(track, &format!("undecoded {name}"), &notes)
+            }
+            Some(EventKind::Mark) => {
+                let row = events.payload.get(at).unwrap_or(0) as usize;
+                let track = self.kind("Marks")?;
+                match events.marks.get(row) {
+                    Some(text) => self.instant(track, text, &[index]),
+                    None => Ok(()),
+                }
+            }
+            Some(EventKind::Submit) => {
+                let Some(s) = events.submitted(at) else { return Ok(()) };
+                let track = self.kind("Submits")?;
+                let notes = [
+                    index,
+                    ("head", Note::Address(s.head_va)),
+                    ("address_space", Note::Number(u64::from(s.address_space))),
+                ];
+                self.instant(track, &format!("submit to slot {}", s.slot), &notes)
+            }
+            Some(EventKind::HostWrite) => {
+                let Some(w) = events.host_write(at) else { return Ok(()) };
+                let track = self.kind("CPU writes to memory")?;
+                let notes = [
+                    index,
+                    ("address", Note::Address(w.at)),
+                    ("bytes", Note::Number(u64::from(w.bytes))),
+                ];
+                self.instant(track, "CPU write", &notes)
+            }
+            Some(EventKind::DmaMap) => {
+                let Some(d) = events.dma_map(at) else { return Ok(()) };
+                let track = self.kind("Memory for the device")?;
+                self.instant(track, &d.describe(), &[index])
+            }
+            Some(EventKind::Interrupt) | None => Ok(()),
+        }
+    }
+
+    fn place(&self, space: u8, offset: u32) -> String {
+        match self.source.recording.facts.spaces.get(usize::from(space)) {
+            Some(s) => format!("{}+{offset:#x}", s.name),
+            None => format!("space {space}+{offset:#x}"),
+        }
+    }
+
+    fn counter(&mut self, key: Key, bits: u32) -> Result<Option<u64>, WavesError> {
+        if let Some(track) = self.counters.get(&key) {
+            return Ok(Some(*track));
+        }
+        if self.counters.len() >= MOST_SIGNALS {
+            return Ok(None);
+        }
+        let named = signals(self.source.recording, std::iter::once((key, bits)));
+        let name = named.first().map_or("register", |s: &Signal| &s.name);
+        let track = self
+            .packets
+            .track(name, |t| t.message(field::TRACK_COUNTER, &Message::new()))?;
+        self.counters.insert(key, track);
+        Ok(Some(track))
+    }
+}
+
+impl Take for Instants<'_> {
+    fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
+        (self.event, self.time) = (event, time);
+        Ok(())
+    }
+
+    fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError> {
+        match key {
+            Key::Event if self.told != Some(self.event) => {
+                self.told = Some(self.event);
+                self.tell()
+            }
+            Key::Status(line) => {
+                let track = self.kind("Interrupts")?;
+                let name =
+                    InterruptLine::from_raw(line).map_or_else(|| format!("line {line}"), |l| l.name().to_owned());
+                let notes = [
+                    ("event", Note::Number(self.event as u64)),
+                    ("status", Note::Address(value.bits)),
+                ];
+                self.instant(track, &name, &notes)
+            }
+            // A counter has no value that is not known.
+            Key::Register { of: Of::Value, .. } if value.knows(bits) => {
+                let value = value.low(bits);
+                let Some(track) = self.counter(key, bits)? else {
+                    if self.left_out != Some(self.event) {
+                        self.left_out = Some(self.event);
+                        self.missed += 1;
+                    }
+                    return Ok(());
+                };
+                let event = Message::new()
+                    .number(field::EVENT_TYPE, COUNTER)
+                    .number(field::EVENT_TRACK, track);
+                // Counters are signed numbers; what is higher is told as a number with a point.
+                let event = match i64::try_from(value) {
+                    Ok(_) => event.number(field::EVENT_COUNTER, value),
+                    Err(_) => event.double(field::EVENT_COUNTER_DOUBLE, value as f64),
+                };
+                self.packets.event(self.time, &event, None)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Waveforms in two walks: the first finds which signals there are, the second writes what they do.
+
+use crate::changes::{Key, Take, Value, walk};
+use crate::names::{Signal, signals};
+use crate::{Exported, MOST_SIGNALS, Source, WavesError};
+use std::collections::{BTreeMap, HashMap};
+use trace_core::progress::Progress;
+
+/// What writes a waveform, after its signals are declared.
+pub(crate) trait Body {
+    fn time(&mut self, time: u64) -> Result<(), WavesError>;
+    /// The signal by its place in the list that was declared.
+    fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError>;
+    /// Words that belong to a time, where the format has a place for them.
+    fn note(&mut self, _text: &str) -> Result<(), WavesError> {
+        Ok(())
+    }
+}
+
+/// The bits of a value as waveforms spell them, the highest first.
+pub(crate) fn spell(bits: u32, value: Value, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend(
+        (0..bits)
+            .rev()
+            .map(|n| match (value.known >> n & 1, value.bits >> n & 1) {
+                (0, _) => b'x',
+                (_, 0) => b'0',
+                _ => b'1',
+            }),
+    );
+}
+
+#[derive(Default)]
+struct Find {
+    /// Most bits of each.
+    found: BTreeMap<Key, u32>,
+}
+
+impl Take for Find {
+    fn event(&mut self, _: usize, _: u64) -> Result<(), WavesError> {
+        Ok(())
+    }
+
+    fn change(&mut self, key: Key, bits: u32, _: Value) -> Result<(), WavesError> {
+        if let Some(most) = self.found.get_mut(&key) {
+            *most = bits.max(*most);
+        } else if self.found.len() < MOST_SIGNALS {
+            self.found.insert(key, bits);
+        }
+        Ok(())
+    }
+}
+
+/// The signals of what is wanted, by scope.
+pub(crate) fn find(source: &Source<'_>, progress: &Progress) -> Result<Vec<Signal>, WavesError> {
+    let mut find = Find::default();
+    // Readers want a signal in every file, one of nothing too.
+    find.found.insert(Key::Event, 64);
+    walk(source, progress, &mut find)?;
+    Ok(signals(source.recording, find.found.into_iter()))
+}
+
+struct Write<'a> {
+    source: &'a Source<'a>,
+    places: HashMap<Key, (usize, u32)>,
+    time: Option<u64>,
+    event: usize,
+    left_out: Option<usize>,
+    missed: u64,
+    body: &'a mut dyn Body,
+}
+
+impl Take for Write<'_> {
+    fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
+        self.event = event;
+        if self.time != Some(time) {
+            self.time = Some(time);
+            self.body.time(time)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, key: Key, _: u32, value: Value) -> Result<(), WavesError> {
+        match self.places.get(&key) {
+            Some((place, bits)) => self.body.change(*place, *bits, value)?,
+            None if self.left_out != Some(self.event) => {
+                self.left_out = Some(self.event);
+                self.missed += 1;
+            }
+            None => {}
+        }
+        if key == Key::Marks {
+            let events = &self.source.recording.events;
+            let row = events.payload.get(self.event).unwrap_or(0) as usize;
+            if let Some(text) = events.marks.get(row) {
+                self.body.note(text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what the signals that [`find`] gave do.
+pub(crate) fn write(
+    source: &Source<'_>,
+    signals: &[Signal],
+    progress: &Progress,
+    body: &mut dyn Body,
+) -> Result<Exported, WavesError> {
+    let place = |(n, s): (usize, &Signal)| (s.key, (n, s.bits));
+    let mut write = Write {
+        source,
+        places: signals.iter().enumerate().map(place).collect(),
+        time: None,
+        event: 0,
+        left_out: None,
+        missed: 0,
+        body,
+    };
+    let done = walk(source, progress, &mut write)?;
+    Ok(Exported {
+        signals: signals.len() as u64,
+        left_out: write.missed,
+        ..done
+    })
+}
+
+/// Calls `scope` and `up` where scopes begin and end between one signal and the next, and `signal` with each.
+pub(crate) fn declare<E>(signals: &[Signal], mut to: impl FnMut(Declared<'_>) -> Result<(), E>) -> Result<(), E> {
+    let mut open: Vec<&str> = Vec::new();
+    for signal in signals {
+        let same = open.iter().zip(&signal.scopes).take_while(|(a, b)| *a == b).count();
+        for _ in same..open.len() {
+            to(Declared::Up)?;
+        }
+        open.truncate(same);
+        for scope in signal.scopes.iter().skip(same) {
+            to(Declared::Scope(scope))?;
+            open.push(scope);
+        }
+        to(Declared::Signal(signal))?;
+    }
+    open.iter().try_for_each(|_| to(Declared::Up))
+}
+
+/// A line of a waveform's list of signals.
+pub(crate) enum Declared<'a> {
+    Scope(&'a str),
+    Up,
+    Signal(&'a Signal),
+}

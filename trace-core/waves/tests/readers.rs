@@ -1,0 +1,482 @@
+//! Waveforms and traces opened by readers that this project did not write: what they read is what the recording holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use perfetto_protos::trace::Trace;
+use perfetto_protos::track_event::track_event::{Counter_value_field, Name_field, Type};
+use protobuf::Message as _;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Cursor;
+use std::path::Path;
+use trace_core::Recording;
+use trace_core::filter::Selection;
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    Access, DmaKind, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
+};
+use trace_core::registers::RegisterMap;
+use trace_core::timeline::{self, Timeline};
+use trace_waves::{Clock, Exported, MOST_SIGNALS, Source, WavesError};
+use wellen::simple::Waveform;
+
+/// Every kind of event; several at one time, a clock that runs backwards, names with odd characters, 64-bit accesses,
+/// parts of registers and places that no map names.
+fn mixed() -> Recording {
+    let access = |space, write, offset, width, value| Access {
+        space,
+        write,
+        offset,
+        width,
+        value,
+    };
+    let mut b = EventsBuilder::new();
+    b.access(100, 7, access(0, false, 0, 4, 0x60a0_0002));
+    b.access(100, 7, access(0, true, 0x18e0, 4, 1));
+    b.access(100, 7, access(0, true, 0x18e0, 4, 1));
+    b.access(90, 8, access(0, true, 0x18e0, 4, 0));
+    // A pair of halves in one access.
+    b.access(110, 8, access(0, true, 0x1840, 8, 0xffff_ffff_0000_2000));
+    // Between registers.
+    b.access(120, 7, access(0, true, 0x3ff0, 4, 0xdead_beef));
+    b.access(121, 7, access(0, false, 0x3ff0, 1, 0x11));
+    b.access(130, 0, access(1, true, 0x10, 8, u64::MAX));
+    b.access(131, 0, access(1, true, 0x10, 2, 0));
+    b.interrupt(140, InterruptRow { line: 0, status: 2 });
+    b.interrupt(140, InterruptRow { line: 9, status: 5 });
+    b.mark(141, "one $end \"two\"\n#7 é");
+    b.submit(
+        150,
+        SubmitRow {
+            head_va: 0x1_0000_2000,
+            address_space: 0,
+            slot: 1,
+        },
+    );
+    b.host_write(
+        160,
+        7,
+        HostWriteRow {
+            at: 0x8000_1000,
+            bytes: 64,
+            page: 0,
+        },
+    );
+    b.undecoded(170, 7, 0, UndecodedRow::of_access(0x3ff0, true, 4));
+    let given = DmaMapRow {
+        bus: 0x1000,
+        bytes: 64,
+        kind: DmaKind::Mapped as u32,
+        reserved: 0,
+    };
+    b.dma_map(180, 7, given);
+    b.dma_map(
+        181,
+        7,
+        DmaMapRow {
+            bus: DmaMapRow::UNKNOWN,
+            ..given
+        },
+    );
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.facts.identity.gpu_id = 0x60a0_0002;
+    for name in ["gpu", "bar 1: $end\t#0"] {
+        r.facts.spaces.push(Space {
+            name: name.into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+    }
+    r
+}
+
+fn sample(name: &str) -> Recording {
+    let at = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../sample-traces")
+        .join(name);
+    trace_core::container::open(&at).unwrap()
+}
+
+fn derived(r: &Recording) -> Timeline {
+    RegisterMap::for_recording(r).map_or_else(Timeline::default, |map| {
+        timeline::derive(r, map, &Progress::new()).unwrap()
+    })
+}
+
+type Write = fn(&Source<'_>, &mut dyn std::io::Write, &Progress) -> Result<Exported, WavesError>;
+
+fn written(write: Write, r: &Recording, events: Option<&Selection>, clock: Clock) -> (Vec<u8>, Exported) {
+    let source = Source {
+        recording: r,
+        timeline: &derived(r),
+        events,
+        clock,
+    };
+    let mut out = Vec::new();
+    let done = write(&source, &mut out, &Progress::new()).unwrap();
+    (out, done)
+}
+
+/// Signals by their full names: times and bits of every change.
+type Waves = BTreeMap<String, Vec<(u64, String)>>;
+
+fn read(bytes: Vec<u8>) -> Waves {
+    let mut file: Waveform = wellen::simple::read_from_reader(Cursor::new(bytes)).unwrap();
+    let vars: Vec<_> = file
+        .hierarchy()
+        .all_vars()
+        .map(|v| {
+            let v = &file.hierarchy()[v];
+            (v.full_name(file.hierarchy()), v.signal_ref())
+        })
+        .collect();
+    let ids: Vec<_> = vars.iter().map(|v| v.1).collect();
+    file.load_signals(&ids);
+    let times = file.time_table().to_vec();
+    vars.into_iter()
+        .map(|(name, id)| {
+            let changes = file.get_signal(id).unwrap().iter_changes();
+            let changes = changes.map(|(t, v)| (times[t as usize], v.to_bit_string().unwrap()));
+            // FST knows all signals from the first time on: what is not known yet is no change.
+            let known = changes.skip_while(|(_, v)| v.bytes().all(|b| b == b'x'));
+            (name, known.collect())
+        })
+        .collect()
+}
+
+fn bits(width: usize, value: u64) -> String {
+    format!("{value:0width$b}")
+}
+
+/// Of changes at one time the last; then only those that change something.
+fn settled(changes: impl IntoIterator<Item = (u64, String)>) -> Vec<(u64, String)> {
+    let mut out: Vec<(u64, String)> = Vec::new();
+    for (time, value) in changes {
+        match out.last_mut() {
+            Some(last) if last.0 == time => last.1 = value,
+            _ => out.push((time, value)),
+        }
+    }
+    out.dedup_by(|b, a| a.1 == b.1);
+    out
+}
+
+const BOTH: [Write; 2] = [trace_waves::vcd, trace_waves::fst];
+
+#[test]
+fn every_kind_of_event_is_in_a_waveform() {
+    let r = mixed();
+    for write in BOTH {
+        let (bytes, done) = written(write, &r, None, Clock::Events);
+        let waves = read(bytes);
+        assert_eq!(done.events, r.events.len() as u64);
+        assert_eq!(done.signals, waves.len() as u64);
+        assert_eq!((done.left_out, done.held_back), (0, 0));
+        let of = |name: &str| {
+            let found = waves.get(name);
+            settled(
+                found
+                    .unwrap_or_else(|| panic!("{name} in {:?}", waves.keys()))
+                    .iter()
+                    .cloned(),
+            )
+        };
+        let event: Vec<(u64, String)> = (0..r.events.len() as u64).map(|e| (e, bits(64, e))).collect();
+        assert_eq!(of("kinescope.event"), event);
+        let command = "kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT";
+        assert_eq!(of(command), [(1, bits(32, 1)), (3, bits(32, 0))]);
+        assert_eq!(
+            of(&format!("{command}_writes")),
+            [(1, bits(32, 1)), (2, bits(32, 2)), (3, bits(32, 3))]
+        );
+        assert_eq!(of("kinescope.gpu.GPU_CONTROL.GPU_ID"), [(0, bits(32, 0x60a0_0002))]);
+        // This device takes accesses of 4 bytes alone: one of 8 is a place of its own.
+        let wide = of("kinescope.gpu.unnamed.at_1840");
+        assert_eq!(wide, [(4, bits(64, 0xffff_ffff_0000_2000))]);
+        let place = of("kinescope.gpu.unnamed.at_3ff0");
+        assert_eq!(
+            place,
+            [
+                (5, bits(32, 0xdead_beef)),
+                (6, bits(32, 0xdead_be11)),
+                (14, "x".repeat(32))
+            ]
+        );
+        let other = "kinescope.bar_1___end__0.unnamed.at_10";
+        assert_eq!(
+            of(other),
+            [(7, bits(64, u64::MAX)), (8, bits(64, 0xffff_ffff_ffff_0000))]
+        );
+        assert_eq!(of("kinescope.interrupts.job_status"), [(9, bits(64, 2))]);
+        assert_eq!(of("kinescope.interrupts.line9_status"), [(10, bits(64, 5))]);
+        assert_eq!(of("kinescope.marks"), [(11, bits(32, 1))]);
+        assert_eq!(
+            of("kinescope.jobs.slot1_submitted_head"),
+            [(12, bits(64, 0x1_0000_2000))]
+        );
+        assert_eq!(of("kinescope.memory.cpu_write_address"), [(13, bits(64, 0x8000_1000))]);
+        assert_eq!(
+            of("kinescope.memory.dma_address"),
+            [(15, bits(64, 0x1000)), (16, "x".repeat(64))]
+        );
+    }
+}
+
+#[test]
+fn events_at_one_time_and_clocks_that_run_backwards_stay_in_order() {
+    let r = mixed();
+    for write in BOTH {
+        let (bytes, done) = written(write, &r, None, Clock::Time);
+        let waves = read(bytes);
+        assert_eq!(done.held_back, 1);
+        let command = settled(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT"].iter().cloned());
+        assert_eq!(command, [(100, bits(32, 0))], "the last value at a time");
+        let writes = settled(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT_writes"].iter().cloned());
+        assert_eq!(writes, [(100, bits(32, 3))], "none is lost");
+    }
+}
+
+/// What the registers of a recording did, found without the walk of the library: whole registers of accesses of their
+/// own width alone.
+fn naive(r: &Recording) -> HashMap<String, Vec<(u64, String)>> {
+    let map = RegisterMap::for_recording(r).unwrap();
+    let mut out: HashMap<String, Vec<(u64, String)>> = HashMap::new();
+    for (event, a) in r.events.accesses(0..r.events.len()) {
+        let Some(register) = map.at(a.offset) else { continue };
+        assert_eq!(register.width, a.width);
+        let width = usize::from(a.width) * 8;
+        out.entry(register.name.clone())
+            .or_default()
+            .push((event as u64, bits(width, a.value)));
+    }
+    out
+}
+
+#[test]
+fn registers_of_a_recorded_driver_have_the_values_of_its_accesses() {
+    let r = sample("vecadd.kine");
+    let jobs = derived(&r).jobs;
+    assert!(!jobs.is_empty());
+    for write in BOTH {
+        let (bytes, _) = written(write, &r, None, Clock::Events);
+        let waves = read(bytes);
+        let naive = naive(&r);
+        assert!(naive.len() > 20, "{}", naive.len());
+        for (name, changes) in naive {
+            let end = format!(".{name}");
+            let found: Vec<_> = waves.iter().filter(|(n, _)| n.ends_with(&end)).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(settled(found[0].1.iter().cloned()), settled(changes), "{name}");
+        }
+        let slot = jobs[0].slot;
+        let rises = |n: &&(u64, String)| n.1 == "1";
+        let running = settled(waves[&format!("kinescope.jobs.slot{slot}_running")].iter().cloned());
+        assert_eq!(running.iter().find(rises).unwrap().0, jobs[0].submit_event);
+    }
+}
+
+#[test]
+fn what_is_chosen_is_all_that_is_there() {
+    let r = mixed();
+    let first: Selection = [0u64].into_iter().collect();
+    let chosen: Selection = [0u64, 9].into_iter().collect();
+    let none = Selection::default();
+    for write in BOTH {
+        let (bytes, done) = written(write, &r, Some(&chosen), Clock::Time);
+        let waves = read(bytes);
+        assert_eq!(done.events, 2);
+        let names: Vec<&str> = waves.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "kinescope.event",
+                "kinescope.gpu.GPU_CONTROL.GPU_ID",
+                "kinescope.gpu.GPU_CONTROL.GPU_ID_reads",
+                "kinescope.interrupts.job_count",
+                "kinescope.interrupts.job_status",
+            ]
+        );
+        let (bytes, _) = written(write, &r, Some(&first), Clock::Events);
+        let id = &read(bytes)["kinescope.gpu.GPU_CONTROL.GPU_ID"];
+        assert_eq!(settled(id.iter().cloned()), [(0, bits(32, 0x60a0_0002))]);
+        let (bytes, done) = written(write, &r, Some(&none), Clock::Time);
+        assert_eq!((done.events, done.signals), (0, 1));
+        assert_eq!(read(bytes), Waves::from([("kinescope.event".to_owned(), Vec::new())]));
+    }
+}
+
+#[test]
+fn more_places_than_a_file_lists_are_told() {
+    let mut b = EventsBuilder::new();
+    for i in 0..MOST_SIGNALS as u32 {
+        b.access(
+            u64::from(i),
+            1,
+            Access {
+                space: 0,
+                write: true,
+                offset: i * 4,
+                width: 4,
+                value: 1,
+            },
+        );
+    }
+    let r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    let (_, done) = written(trace_waves::vcd, &r, None, Clock::Time);
+    assert_eq!(done.signals, MOST_SIGNALS as u64);
+    assert!(done.left_out > 30_000, "{}", done.left_out);
+}
+
+#[test]
+fn an_export_that_nobody_wants_ends() {
+    let progress = Progress::new();
+    progress.cancel();
+    let (r, timeline) = (mixed(), Timeline::default());
+    for write in [trace_waves::vcd, trace_waves::fst, trace_waves::perfetto] {
+        let source = Source {
+            recording: &r,
+            timeline: &timeline,
+            events: None,
+            clock: Clock::Time,
+        };
+        let ended = write(&source, &mut Vec::new(), &progress);
+        assert!(matches!(ended, Err(WavesError::Cancelled(_))));
+    }
+}
+
+/// A trace by the published schema: slices, instants and counters with the names of their tracks.
+#[derive(Default)]
+struct Tracks {
+    /// Track, begin, end, name.
+    slices: Vec<(String, u64, u64, String)>,
+    /// Track, time, name, notes.
+    instants: Vec<(String, u64, String, HashMap<String, String>)>,
+    /// Track: times and values.
+    counters: HashMap<String, Vec<(u64, f64)>>,
+    threads: Vec<i32>,
+}
+
+fn perfetto(bytes: &[u8]) -> Tracks {
+    let trace = Trace::parse_from_bytes(bytes).unwrap();
+    let unknown = |m: &protobuf::SpecialFields| m.unknown_fields().iter().count();
+    assert_eq!(unknown(&trace.special_fields), 0);
+    let mut out = Tracks::default();
+    let (mut names, mut tracks) = (HashMap::new(), HashMap::new());
+    let mut open: HashMap<u64, Vec<(u64, String)>> = HashMap::new();
+    let mut latest: HashMap<u64, u64> = HashMap::new();
+    for p in &trace.packet {
+        assert_eq!(unknown(&p.special_fields), 0);
+        assert_eq!(p.trusted_packet_sequence_id(), 1);
+        for n in &p.interned_data.event_names {
+            assert!(names.insert(n.iid(), n.name().to_owned()).is_none(), "told once");
+        }
+        if p.has_track_descriptor() {
+            let d = p.track_descriptor();
+            assert_eq!(unknown(&d.special_fields), 0);
+            let name = if d.process.is_some() {
+                d.process.process_name()
+            } else {
+                d.name()
+            };
+            assert!(d.process.is_some() || tracks.contains_key(&d.parent_uuid()));
+            assert!(tracks.insert(d.uuid(), name.to_owned()).is_none(), "a number each");
+            out.threads.extend(d.thread.as_ref().map(|t| t.tid()));
+        }
+        if !p.has_track_event() {
+            continue;
+        }
+        let (e, time) = (p.track_event(), p.timestamp());
+        assert_eq!(unknown(&e.special_fields), 0);
+        let track = tracks[&e.track_uuid()].clone();
+        let before = latest.insert(e.track_uuid(), time).unwrap_or(0);
+        assert!(before <= time, "{track}: {before} then {time}");
+        let name = match &e.name_field {
+            Some(Name_field::NameIid(id)) => names[id].clone(),
+            Some(Name_field::Name(n)) => n.clone(),
+            _ => String::new(),
+        };
+        let notes = e.debug_annotations.iter().map(|a| {
+            let value = match () {
+                () if a.has_uint_value() => a.uint_value().to_string(),
+                () if a.has_pointer_value() => format!("{:#x}", a.pointer_value()),
+                () => a.string_value().to_owned(),
+            };
+            (a.name().to_owned(), value)
+        });
+        match e.type_() {
+            Type::TYPE_SLICE_BEGIN => open.entry(e.track_uuid()).or_default().push((time, name)),
+            Type::TYPE_SLICE_END => {
+                let (begin, name) = open.get_mut(&e.track_uuid()).unwrap().pop().unwrap();
+                out.slices.push((track, begin, time, name));
+            }
+            Type::TYPE_INSTANT => out.instants.push((track, time, name, notes.collect())),
+            Type::TYPE_COUNTER => {
+                let value = match e.counter_value_field {
+                    Some(Counter_value_field::CounterValue(n)) => n as f64,
+                    Some(Counter_value_field::DoubleCounterValue(n)) => n,
+                    _ => panic!("{track}: a counter without a value"),
+                };
+                out.counters.entry(track).or_default().push((time, value));
+            }
+            other => panic!("{track}: {other:?}"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "every slice ends");
+    out
+}
+
+#[test]
+fn every_kind_of_event_is_in_a_trace_of_the_published_schema() {
+    let r = mixed();
+    let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Events);
+    let t = perfetto(&bytes);
+    assert_eq!(done.events, r.events.len() as u64);
+    assert_eq!(t.instants.len(), r.events.len());
+    assert_eq!(t.threads, [7, 8]);
+    let all: Vec<(&str, &str)> = t.instants.iter().map(|i| (i.0.as_str(), i.2.as_str())).collect();
+    assert_eq!(all[0], ("Thread 7", "read GPU_ID"));
+    assert_eq!(all[3], ("Thread 8", "write JS1_COMMAND_NEXT"));
+    assert_eq!(all[7], ("Thread 0", "write bar 1: $end\t#0+0x10"));
+    assert_eq!(all[9], ("Interrupts", "job"));
+    assert_eq!(all[10], ("Interrupts", "line 9"));
+    assert_eq!(all[11], ("Marks", "one $end \"two\"\n#7 é"));
+    assert_eq!(all[12], ("Submits", "submit to slot 1"));
+    assert_eq!(all[13], ("CPU writes to memory", "CPU write"));
+    assert_eq!(all[14], ("Thread 7", "undecoded gpu+0x3ff0"));
+    assert_eq!(all[15], ("Memory for the device", "mapped 64 bytes at 0x1000"));
+    assert_eq!(t.instants[7].3["value"], "0xffffffffffffffff");
+    for (at, i) in t.instants.iter().enumerate() {
+        assert_eq!((i.1, &i.3["event"]), (at as u64, &at.to_string()));
+    }
+    assert_eq!(t.counters["JS1_COMMAND_NEXT"], [(1, 1.0), (2, 1.0), (3, 0.0)]);
+    assert_eq!(t.counters["at_10"][0], (7, u64::MAX as f64));
+}
+
+#[test]
+fn jobs_and_phases_of_a_recorded_driver_are_slices() {
+    let r = sample("vecadd.kine");
+    let timeline = derived(&r);
+    let (bytes, _) = written(trace_waves::perfetto, &r, None, Clock::Time);
+    let t = perfetto(&bytes);
+    let time = |e: u64| r.events.time.get(e as usize).unwrap();
+    let jobs: Vec<_> = t.slices.iter().filter(|s| s.0.starts_with("Job slot")).collect();
+    assert_eq!(jobs.len(), timeline.jobs.len());
+    for (found, job) in jobs.iter().zip(&timeline.jobs) {
+        assert_eq!(
+            (found.1, found.3.as_str()),
+            (time(job.submit_event), format!("job {}", job.index).as_str())
+        );
+        assert_eq!(found.2, time(job.done_event.unwrap()));
+    }
+    let phases = t.slices.iter().filter(|s| s.0 == "Phases").count();
+    assert_eq!(phases, timeline.phases.len());
+    let none = Selection::default();
+    let (bytes, done) = written(trace_waves::perfetto, &r, Some(&none), Clock::Time);
+    let t = perfetto(&bytes);
+    assert_eq!((done.events, t.instants.len(), t.counters.len()), (0, 0, 0));
+    assert_eq!(t.slices.len(), timeline.phases.len());
+}
