@@ -6,6 +6,7 @@ use super::crash;
 use super::keep::Keeper;
 use super::layout::{self, Sides, Torn};
 use super::leaving::Question;
+use super::own_maps::OwnMapsWatch;
 use super::pick::{Chooser, Chosen, Pick, Typed};
 use super::settings::Settings;
 use super::tasks::Tasks;
@@ -86,6 +87,8 @@ pub struct App {
     pub brought: Option<PathBuf>,
     /// What the recording that is being opened will be compared with.
     pub(super) compare_next: Option<PathBuf>,
+    /// The register maps of the person's own that the open recording may have names from.
+    pub(super) own_maps: Option<OwnMapsWatch>,
     pub(super) board: Option<String>,
     pub(super) keeper: Keeper,
     /// Where the edits were kept when it was looked last.
@@ -132,6 +135,7 @@ impl App {
             settings,
             brought: None,
             compare_next: None,
+            own_maps: None,
             board: setup.board,
             keeper: Keeper::default(),
             keeping: Keeping::Beside,

@@ -58,6 +58,7 @@ impl App {
         }
         self.replay_over();
         self.dropped(&ctx);
+        self.look_at_own_maps(&ctx);
         keys(self, &ctx);
         shell::draw(self, ui);
         palette::draw(self, ui);

@@ -13,6 +13,7 @@ pub mod leaving;
 mod notices;
 mod offscreen;
 mod opening;
+mod own_maps;
 mod palette;
 mod pick;
 mod questions;

@@ -26,8 +26,9 @@ impl App {
         self.failed = None;
         // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
         let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
-        if let Some(d) = self.doc.as_mut().filter(same) {
-            d.close();
+        match self.doc.as_mut().filter(same) {
+            Some(d) => d.close(),
+            None => self.leave_own_map(),
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
@@ -44,6 +45,7 @@ impl App {
                         app.error("a register map of yours is not used", error);
                     }
                     app.take(doc);
+                    app.watch_own_maps(own, &again);
                     app.find_out(&again);
                     if let Some(other) = app.compare_next.take() {
                         app.compare(&again, With::File(other));
