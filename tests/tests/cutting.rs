@@ -242,6 +242,15 @@ fn a_command_says_what_shows_the_failure() {
         ],
     );
     assert_eq!(by_name.json()["jobs_kept"].as_array().unwrap().len(), 1);
+    // Within quotes of the person's it is the same path.
+    for command in ["test -s \"{}\"", "test -s '{}'"] {
+        let quoted = go(
+            &["bisect"],
+            &bad,
+            &["--until", command, "--jobs-only", "--alone", "--json"],
+        );
+        assert_eq!(quoted.json()["jobs_kept"].as_array().unwrap().len(), 1, "{command}");
+    }
 }
 
 #[test]
@@ -249,7 +258,8 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join("part.kine");
     // The first three candidates are looked at at once, the next takes for ever.
-    let command = "echo x >> seen; test $(wc -l < seen) -lt 4 || exec sleep 60";
+    // What the shell started goes with it: it would hold the output of this test open.
+    let command = "echo x >> seen; test $(wc -l < seen) -lt 4 || { sleep 60; true; }";
     let child = Command::new(program("kinescope"))
         .args([
             "bisect",
@@ -274,6 +284,10 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     let ended: Ended = child.wait_with_output().unwrap().into();
     assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(45),
+        "what the shell started goes with it"
+    );
     assert!(
         ended.out.contains("the shortest until the search ended"),
         "{}",

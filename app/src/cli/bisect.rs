@@ -14,9 +14,11 @@ use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::verify;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -181,10 +183,11 @@ impl Looking<'_> {
         let failed = |e: String| Told::Stop(Stop::Failed(e));
         let path = self.folder.path().join(format!("candidate-{}.kine", self.steps.len()));
         trim::write(&made.trimmed, &path, &path, &Progress::new()).map_err(|e| failed(e.to_string()))?;
-        let quoted = format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
         let mut child = Command::new("sh")
             .arg("-c")
-            .arg(command.replace("{}", &quoted))
+            .arg(filled(command, &path).map_err(failed)?)
+            // A group of its own: it is ended with all that it started, and an interrupt at the terminal is ours to judge.
+            .process_group(0)
             .env("KINESCOPE_CANDIDATE", &path)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -192,17 +195,22 @@ impl Looking<'_> {
             .map_err(|e| failed(format!("the command does not start: {e}")))?;
         let ended = loop {
             if progress.check().is_err() {
-                // It may have ended by itself meanwhile.
-                let _gone = child.kill();
-                let _waited = child.wait();
+                end(&mut child);
                 return Err(Told::Stop(Stop::Cancelled));
             }
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => std::thread::sleep(TICK),
-                Err(e) => return Err(failed(format!("the command: {e}"))),
+                Err(e) => {
+                    end(&mut child);
+                    return Err(failed(format!("the command: {e}")));
+                }
             }
         };
+        // What it said while the person stopped the search is no verdict.
+        if progress.check().is_err() {
+            return Err(Told::Stop(Stop::Cancelled));
+        }
         // The folder goes in the end in any case.
         let _removed = std::fs::remove_file(&path);
         match ended.code() {
@@ -215,6 +223,29 @@ impl Looking<'_> {
             None => Err(failed("the command was ended by a signal".into())),
         }
     }
+}
+
+/// The command with the candidate's path in place of `{}`. The path stands there bare, so that it is the same within
+/// quotes of whatever kind.
+fn filled(command: &str, path: &Path) -> Result<String, String> {
+    if !command.contains("{}") {
+        return Ok(command.to_owned());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    match path.to_str().filter(|p| p.chars().all(plain)) {
+        Some(p) => Ok(command.replace("{}", p)),
+        None => Err(format!(
+            "{} is no path that can stand for {{}} in a shell's line; write \"$KINESCOPE_CANDIDATE\", or set TMPDIR to a \
+             folder with a plain name",
+            path.display()
+        )),
+    }
+}
+
+/// Ends a command with everything that it started. It may have ended by itself meanwhile.
+fn end(child: &mut Child) {
+    let _gone = kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _waited = child.wait();
 }
 
 /// Why a candidate is not judged.
