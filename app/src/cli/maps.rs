@@ -133,11 +133,12 @@ struct Made<'a> {
 
 fn read(path: &Path) -> Result<String, Failure> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(|e| Failure::file(path, e))?;
-    let facts = file.metadata().map_err(|e| Failure::file(path, e))?;
+    // Before it is opened: a pipe would wait for somebody who writes into it.
+    let facts = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
     if !facts.is_file() {
         return Err(Failure::file(path, "it is no file (expected an .svd or .xml)"));
     }
+    let file = std::fs::File::open(path).map_err(|e| Failure::file(path, e))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)

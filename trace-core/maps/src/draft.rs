@@ -128,7 +128,7 @@ impl Draft {
             self.losses.push(Loss {
                 place,
                 kind,
-                what: what(),
+                what: super::source::one_line(&what()),
             });
         } else {
             self.more_losses += 1;

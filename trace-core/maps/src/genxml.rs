@@ -352,12 +352,12 @@ impl<'t> Reader<'t> {
                         draft.lose(place, LossKind::Field, || {
                             format!(
                                 "field {name} of {owner} has {} bits ({what}); a field has 64 at most",
-                                hi - lo + 1
+                                (hi - lo).saturating_add(1)
                             )
                         });
                         continue;
                     }
-                    let (kind, doc) = self.kind(draft, tree, node, owner, &name, hi - lo + 1)?;
+                    let (kind, doc) = self.kind(draft, tree, node, owner, &name, (hi - lo).saturating_add(1))?;
                     out.push(DraftField {
                         name,
                         lo,

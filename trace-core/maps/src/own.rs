@@ -117,10 +117,11 @@ impl Watched {
 
 fn read(path: &Path) -> Result<String, String> {
     let told = |e: std::io::Error| format!("{}: {e}", path.display());
-    let file = std::fs::File::open(path).map_err(told)?;
-    if !file.metadata().map_err(told)?.is_file() {
+    // Before it is opened: a pipe would wait for somebody who writes into it.
+    if !std::fs::metadata(path).map_err(told)?.is_file() {
         return Err(format!("{}: it is no file", path.display()));
     }
+    let file = std::fs::File::open(path).map_err(told)?;
     let mut text = String::new();
     let n = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(told)?;
     if n as u64 > MAX_BYTES {

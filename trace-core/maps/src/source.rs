@@ -56,16 +56,20 @@ impl Sources for Folder {
         }
         self.0.iter().find_map(|folder| {
             let path = folder.join(name);
-            let file = std::fs::File::open(&path).ok()?;
-            if !file.metadata().ok()?.is_file() {
+            // Before it is opened: a pipe would wait for somebody who writes into it.
+            if !std::fs::metadata(&path).ok()?.is_file() {
                 return None;
             }
+            let file = std::fs::File::open(&path).ok()?;
             let mut text = String::new();
             file.take(MAX_FILE).read_to_string(&mut text).ok()?;
             Some(text)
         })
     }
 }
+
+/// Most bytes of a name.
+pub(crate) const MAX_NAME: usize = 256;
 
 /// The texts of an import: the file itself first.
 pub(crate) struct Loaded {
@@ -185,6 +189,7 @@ impl<'a> Tree<'a> {
                     most: MAX_DEPTH as u64,
                 });
             }
+            tree.short_names(node)?;
             if let Some(child) = node.first_element_child() {
                 (depth, node) = (depth + 1, child);
                 continue;
@@ -208,6 +213,20 @@ impl<'a> Tree<'a> {
 
     pub fn root(&self) -> Node<'_, 'a> {
         self.document.root_element()
+    }
+
+    /// Names are repeated for every member of an array and every level: they are short.
+    fn short_names(&self, node: Node<'_, '_>) -> Result<(), ImportError> {
+        let of_element = node.text().filter(|_| node.has_tag_name("name"));
+        let longest = node.attribute("name").into_iter().chain(of_element).map(str::len).max();
+        if longest.unwrap_or(0) > MAX_NAME {
+            return Err(ImportError::TooMuch {
+                place: self.place(node),
+                what: "a name has too many bytes".to_owned(),
+                most: MAX_NAME as u64,
+            });
+        }
+        Ok(())
     }
 
     /// Where an element begins.

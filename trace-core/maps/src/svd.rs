@@ -6,7 +6,7 @@
 use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
 use super::error::{ImportError, LossKind};
-use super::source::{Tree, one_line};
+use super::source::{MAX_NAME, Tree, one_line};
 use roxmltree::{Node, NodeId};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -322,6 +322,9 @@ impl<'t> Reader<'t> {
         let Some(dim) = self.first_number(chain, "dim")? else {
             return Ok(vec![(name.to_owned(), at)]);
         };
+        if dim == 0 {
+            return Err(self.tree.wrong(node, "dim is 0 (expected at least 1)"));
+        }
         if dim > MAX_REGISTERS as u64 {
             return Err(self.many(node));
         }
@@ -332,7 +335,11 @@ impl<'t> Reader<'t> {
         for (n, index) in (0..dim).zip(index) {
             let offset = n.checked_mul(increment).and_then(|d| d.checked_add(at));
             let offset = offset.ok_or_else(|| self.tree.wrong(node, "its addresses leave 64 bits"))?;
-            all.push((name.replace("[%s]", &index).replace("%s", &index), offset));
+            let member = name.replace("[%s]", &index).replace("%s", &index);
+            if member.len() > 2 * MAX_NAME {
+                return Err(self.tree.wrong(node, "the names of its members are too long"));
+            }
+            all.push((member, offset));
         }
         Ok(all)
     }

@@ -268,6 +268,32 @@ fn hostile_files_are_refused_with_their_place_and_quickly() {
 }
 
 #[test]
+fn long_names_empty_arrays_and_fields_of_all_bits_end_with_an_answer() {
+    let svd = |register: &str| {
+        format!(
+            "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register>{register}\
+             <addressOffset>0</addressOffset></register></registers></peripheral></peripherals></device>"
+        )
+    };
+    let long = "n".repeat(1 << 20);
+    let many = svd(&format!(
+        "<name>{long}%s</name><dim>60000</dim><dimIncrement>4</dimIncrement>"
+    ));
+    assert!(matches!(refused(&many), ImportError::TooMuch { .. }));
+    let index = format!("{},c", "x".repeat(300_000));
+    let wide = format!(
+        "<name>{}</name><dim>2</dim><dimIncrement>4</dimIncrement><dimIndex>{index}</dimIndex>",
+        "%s".repeat(100)
+    );
+    assert!(matches!(refused(&svd(&wide)), ImportError::Wrong { .. }));
+    let none = svd("<name>R%s</name><dim>0</dim><dimIncrement>4</dimIncrement>");
+    assert!(refused(&none).to_string().contains("dim is 0"));
+    let all = "<genxml name=\"x\"><struct name=\"S\" length=\"1\"><field name=\"f\" start=\"0\" \
+               end=\"18446744073709551615\" type=\"uint\"/></struct></genxml>";
+    let _answered = import("all.xml", all, &Options::default(), &mut Nothing);
+}
+
+#[test]
 fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("inner");

@@ -6,6 +6,9 @@ use trace_core::Recording;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::RecordedRegisters;
 
+/// Most characters of a name in a file.
+const MOST_NAME: usize = 200;
+
 /// A signal with the scopes that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signal {
@@ -19,7 +22,8 @@ pub(crate) struct Signal {
 /// A word of letters, digits and `_` alone, not empty and not beginning with a digit: what VCD calls an identifier.
 pub(crate) fn identifier(text: &str) -> String {
     let sound = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let mut name: String = text.chars().map(sound).collect();
+    // Readers of FST take names of 512 bytes; a number may follow to tell two apart.
+    let mut name: String = text.chars().map(sound).take(MOST_NAME).collect();
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         name.insert(0, '_');
     }
