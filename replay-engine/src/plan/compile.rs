@@ -83,10 +83,7 @@ pub fn compile(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
-    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
-        name: target.register_map.clone(),
-    })?;
-    compile_with(recording, edits, target, map, options, progress)
+    Ok(compile_placed(recording, edits, target, options, progress)?.compiled)
 }
 
 /// [`compile`] with a register map of the caller's instead of the embedded one that the target names.
