@@ -21,6 +21,15 @@ need_cargo() {
     fi
 }
 
+# need_space GIGABYTES: one line when the disk has less than that left for this folder, before an hour goes into finding
+# out. Not an end: what is built already takes no space again.
+need_space() {
+    left=$(df -Pk . 2>/dev/null | awk 'NR == 2 { printf "%d", $4 / 1000000 * 1.024 }')
+    if [ -n "$left" ] && [ "$left" -lt "$1" ]; then
+        say "little space: $left GB are free here, and all that is built takes up to $1 GB (target/); 'cargo clean' frees what an earlier build left"
+    fi
+}
+
 # need_packages "WHY" PACKAGE...: remembers what is missing. install_packages then installs it.
 missing=""
 need_packages() {

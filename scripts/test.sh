@@ -9,6 +9,7 @@ no_skips=no
 [ "${1:-}" = --no-skips ] && no_skips=yes
 
 need_cargo
+need_space 25
 # shellcheck disable=SC2086 # lists of words
 {
     read_installed $BUILD_PACKAGES $WINDOW_PACKAGES $TEST_PACKAGES $ARM64_PACKAGES
