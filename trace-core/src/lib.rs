@@ -3,6 +3,7 @@
 //! This crate knows no device, no window and no socket.
 //! A [`recording::Recording`] holds what happened; the other modules read it, write it or ask it questions.
 
+pub mod addresses;
 pub mod check;
 pub mod container;
 pub mod diff;

@@ -4,6 +4,7 @@ mod file;
 mod jobs;
 mod memory;
 mod structure;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod undecoded;
@@ -47,6 +48,7 @@ pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Find
     memory::regions(recording, &mut findings);
     progress.advance(1)?;
     memory::mappings(recording, progress, &mut findings)?;
+    tables::tables(recording, progress, &mut findings)?;
     jobs::jobs(recording, progress, &mut findings)?;
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
@@ -140,6 +142,16 @@ pub enum FindingKind {
     ShaderNotRun,
     /// Accesses of which the recorder saw the address and not the value.
     UndecodedAccess,
+    /// Pages that the GPU may both write and fetch code from.
+    WritableAndExecutable,
+    /// Physical memory that two addresses reach, which cache it or share it in different ways.
+    AliasedAttributes,
+    /// Physical memory that two addresses reach with different rights.
+    AliasedRights,
+    /// Mapped pages of which nothing in the recording tells that anything reads or writes them.
+    MappedUnused,
+    /// A page table in memory that the GPU may write.
+    WritablePageTable,
 }
 
 impl FindingKind {
@@ -154,14 +166,19 @@ impl FindingKind {
             | Self::OverlappingRegions
             | Self::TimeBackwards
             | Self::UnknownRegister
-            | Self::UndecodedAccess => Severity::Warning,
+            | Self::UndecodedAccess
+            | Self::AliasedAttributes
+            | Self::WritablePageTable => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording
             | Self::NotUsed
             | Self::OrderDiffers
             | Self::Assumed
-            | Self::ShaderNotRun => Severity::Note,
+            | Self::ShaderNotRun
+            | Self::WritableAndExecutable
+            | Self::AliasedRights
+            | Self::MappedUnused => Severity::Note,
         }
     }
 }

@@ -368,13 +368,190 @@ fn blocks_again_and_again() -> Recording {
 
 #[test]
 fn holes_that_a_small_file_repeats_by_the_billion_are_counted_and_not_collected() {
-    let found = check(&blocks_again_and_again());
+    let (found, others): (Vec<_>, Vec<_>) = check(&blocks_again_and_again())
+        .into_iter()
+        .partition(|f| f.kind == FindingKind::MappedWithoutContent);
     assert_eq!(found.len(), 257);
-    assert!(found.iter().all(|f| f.kind == FindingKind::MappedWithoutContent));
+    let kinds: Vec<FindingKind> = others.iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, [FindingKind::MappedUnused], "what there is holds zeros");
     let pages: u64 = 512 * 512 * 131_072 - 256;
     assert!(
         found[256].message.starts_with(&format!("{pages} more pages")),
         "{:?}",
         found[256]
+    );
+}
+
+/// Two address spaces, each with pages: address, frame, rights, attribute index; and frames with contents.
+fn spaces(pages: [&[(usize, u64, Rights, u8)]; 2], contents: &[(u64, [u8; 4096])]) -> Recording {
+    let mut m = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    let mut r = Recording::default();
+    for (number, pages) in (0u8..).zip(pages) {
+        let first = 1 + u64::from(number) * 4;
+        let mut table = |frame: u64, entries: &[(usize, u64)]| {
+            let mut p = [0u8; 4096];
+            for (i, v) in entries {
+                p[i * 8..i * 8 + 8].copy_from_slice(&v.to_le_bytes());
+            }
+            frames.push((frame, m.add_page(&p), FrameRole::Table));
+        };
+        for level in 0..3 {
+            table(
+                first + level,
+                &[(0, mmu::encode_table(FORMAT, PhysAddr((first + level + 1) << 12)))],
+            );
+        }
+        let leaf = |(i, frame, rights, attr): &(usize, u64, Rights, u8)| {
+            (*i, mmu::encode_leaf(FORMAT, PhysAddr(frame << 12), *rights, *attr))
+        };
+        table(first + 3, &pages.iter().map(leaf).collect::<Vec<_>>());
+        r.facts.address_spaces.push(AddressSpace {
+            number,
+            format: FORMAT,
+            root: PhysAddr(first << 12),
+            // Index 1 says the same in both, the others do not.
+            memattr: 0x4d88 | u64::from(number),
+            transcfg: 6,
+        });
+    }
+    for (frame, page) in contents {
+        frames.push((*frame, m.add_page(page), FrameRole::Data));
+    }
+    m.add_snapshot(0, frames);
+    r.memory = m.finish();
+    r
+}
+
+const RWX: Rights = Rights {
+    read: true,
+    write: true,
+    execute: true,
+};
+
+/// What is told of the tables: kind, severity, place.
+fn of_tables(r: &Recording) -> Vec<(FindingKind, Severity, String)> {
+    let told = check(r)
+        .into_iter()
+        .filter(|f| f.kind != FindingKind::MappedWithoutContent);
+    told.map(|f| (f.kind, f.severity, f.place)).collect()
+}
+
+#[test]
+fn pages_that_are_written_and_run_are_told_once_a_run() {
+    let r = spaces(
+        [
+            &[(1, 20, RWX, 1), (2, 30, RWX, 1), (3, 31, Rights::RX, 1)],
+            &[(9, 22, RWX, 1)],
+        ],
+        &[(20, [1; 4096]), (30, [2; 4096]), (31, [3; 4096]), (22, [4; 4096])],
+    );
+    let kind = FindingKind::WritableAndExecutable;
+    let at = |va: &str| (kind, Severity::Note, va.to_owned());
+    assert_eq!(of_tables(&r), [at("0x1000"), at("0x9000")]);
+    assert!(check(&r)[0].message.starts_with("2 pages of address space 0"));
+}
+
+#[test]
+fn a_page_that_two_addresses_reach_in_different_ways_is_told() {
+    let content = [(20, [1; 4096]), (21, [2; 4096]), (22, [3; 4096])];
+    let rw = Rights::RW;
+    // The same twice over is no finding: not in one address space, not in two.
+    let r = spaces([&[(1, 20, rw, 1), (5, 20, rw, 1)], &[(9, 20, rw, 1)]], &content);
+    assert_eq!(of_tables(&r), []);
+    // Cached in another way: by another index, or by another meaning of the index in the other address space.
+    let r = spaces(
+        [&[(1, 20, rw, 1), (2, 21, rw, 1), (5, 20, rw, 0), (6, 21, rw, 0)], &[]],
+        &content,
+    );
+    let attributes = |va: &str| (FindingKind::AliasedAttributes, Severity::Warning, va.to_owned());
+    assert_eq!(of_tables(&r), [attributes("0x1000")], "pages that go on are told once");
+    let r = spaces([&[(1, 20, rw, 0)], &[(7, 20, rw, 0)]], &content);
+    assert_eq!(of_tables(&r), [attributes("0x1000")]);
+    let told = &check(&r)[0].message;
+    assert!(
+        told.contains("0x7000 of address space 1 with attributes 0x89"),
+        "{told}"
+    );
+    // Other rights alone are less.
+    let r = spaces([&[(1, 20, rw, 1)], &[(7, 20, Rights::RO, 1)]], &content);
+    assert_eq!(
+        of_tables(&r),
+        [(FindingKind::AliasedRights, Severity::Note, "0x1000".to_owned())]
+    );
+}
+
+#[test]
+fn a_page_table_that_the_gpu_may_write_is_a_warning() {
+    let found = |rights| of_tables(&spaces([&[(1, 4, rights, 1)], &[]], &[]));
+    let kind = FindingKind::WritablePageTable;
+    assert_eq!(found(Rights::RW), [(kind, Severity::Warning, "0x1000".to_owned())]);
+    assert_eq!(found(Rights::RO), []);
+    // Of another address space, behind other pages of a run.
+    let r = spaces([&[], &[(6, 3, Rights::RW, 1), (7, 4, Rights::RW, 1)]], &[]);
+    assert_eq!(of_tables(&r), [(kind, Severity::Warning, "0x6000".to_owned())]);
+    assert!(check(&r).iter().any(|f| f.message.contains("and 1 more page table")));
+}
+
+#[test]
+fn memory_that_nothing_points_at_and_that_holds_nothing_is_told_as_unused() {
+    let rw = Rights::RW;
+    let pages: &[(usize, u64, Rights, u8)] = &[(1, 20, rw, 1), (5, 25, rw, 1), (6, 26, rw, 1), (9, 29, rw, 1)];
+    let zero = [0; 4096];
+    let held = |page: [u8; 4096]| spaces([pages, &[]], &[(20, page), (25, zero), (26, zero), (29, zero)]);
+    let unused = |va: &str| (FindingKind::MappedUnused, Severity::Note, va.to_owned());
+    let r = held([1; 4096]);
+    assert_eq!(of_tables(&r), [unused("0x5000"), unused("0x9000")]);
+    assert!(
+        check(&r)[0]
+            .message
+            .starts_with("2 pages of address space 0 are mapped here")
+    );
+    // A word that points into it, at a multiple of four and with other bits above.
+    let mut page = [1; 4096];
+    page[20..28].copy_from_slice(&0x12_0000_6123u64.to_le_bytes());
+    assert_eq!(of_tables(&held(page)), [unused("0x5000"), unused("0x9000")]);
+    page[20..28].copy_from_slice(&0xabcd_0000_0000_6123u64.to_le_bytes());
+    assert_eq!(of_tables(&held(page)), [unused("0x9000")]);
+    // A buffer that lies in it.
+    let mut r = held(page);
+    r.facts.buffers.push(crate::recording::Buffer {
+        name: "b".into(),
+        role: crate::recording::BufferRole::Shared,
+        address_space: 0,
+        va: GpuVa(0x9ff0),
+        bytes: 32,
+        element: crate::recording::ElementType::U8,
+    });
+    assert_eq!(of_tables(&r), []);
+    // A write of the CPU, of zeros too.
+    let mut r = held(page);
+    let mut b = EventsBuilder::new();
+    b.host_write(
+        0,
+        0,
+        crate::recording::HostWriteRow {
+            at: 29 << 12,
+            bytes: 4,
+            page: 0,
+        },
+    );
+    r.events = b.finish();
+    assert_eq!(of_tables(&r), []);
+}
+
+#[test]
+fn of_tables_that_an_import_made_no_rights_are_told() {
+    let mut r = spaces(
+        [&[(1, 20, RWX, 1), (2, 4, RWX, 0)], &[(1, 20, Rights::RO, 1)]],
+        &[(20, [1; 4096])],
+    );
+    assert_ne!(of_tables(&r), []);
+    r.facts
+        .findings
+        .push(Finding::new(FindingKind::Assumed, "page tables", "made"));
+    assert_eq!(
+        of_tables(&r),
+        [(FindingKind::Assumed, Severity::Note, "page tables".to_owned())]
     );
 }

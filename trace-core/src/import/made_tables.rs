@@ -2,8 +2,9 @@
 //! everything that asks for translations works on such a recording as on any other.
 
 use crate::PAGE_SIZE;
+use crate::check::FindingKind;
 use crate::mmu::{self, LEVELS, MAX_LEAVES, MAX_TABLES, Rights, VA_BITS};
-use crate::recording::{MmuFormat, Page, PhysAddr};
+use crate::recording::{MmuFormat, Page, PhysAddr, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of the first frame that tables are put in where the source does not tell one.
@@ -17,6 +18,17 @@ pub(super) const EVERY_RIGHT: Rights = Rights {
     write: true,
     execute: true,
 };
+
+/// The place of the finding which tells that the import made the tables.
+pub(super) const PLACE: &str = "page tables";
+
+/// Whether the page tables of a recording were made by its import: what they allow says nothing about a driver.
+pub(crate) fn has_made(recording: &Recording) -> bool {
+    let findings = &recording.facts.findings;
+    findings
+        .iter()
+        .any(|f| f.kind == FindingKind::Assumed && f.place == PLACE)
+}
 
 /// Where a page of GPU memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

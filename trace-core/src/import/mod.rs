@@ -5,7 +5,7 @@ pub mod chains;
 mod counted;
 mod error;
 pub mod gpureplay;
-mod made_tables;
+pub(crate) mod made_tables;
 pub mod panfrostdump;
 pub mod raw_memory;
 pub mod rd;

@@ -135,7 +135,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         "a dump holds no page tables and no rights: {tables} tables were made from its page addresses, with every right"
     );
     dump.findings
-        .push(Finding::new(FindingKind::Assumed, "page tables", message));
+        .push(Finding::new(FindingKind::Assumed, made_tables::PLACE, message));
     contents
         .builder
         .add_snapshot(0, contents.frames.into_iter().map(|(f, (p, r))| (f, p, r)));

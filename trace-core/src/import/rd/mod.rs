@@ -403,7 +403,7 @@ impl<'a> Import<'a> {
         let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
         tell(
             FindingKind::Assumed,
-            "page tables",
+            made_tables::PLACE,
             "the file holds no page tables, rights or physical addresses: all three were made for the buffers in it, with \
              every right"
                 .to_owned(),

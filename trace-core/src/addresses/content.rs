@@ -1,0 +1,107 @@
+//! How much the bytes of a page tell: Shannon's entropy of their values.
+
+use super::{FrameValue, Runs};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{MemoryView, Page, PageId, PageStore};
+use rayon::prelude::*;
+
+/// The number that stands for 8 bits a byte; 0 stands for 0 bits.
+pub const ENTROPY_MOST: u8 = 255;
+
+/// Bits that a byte of the page tells, on average, when its values are drawn by how often they occur in it: 0 where all
+/// are the same, 8 where all 256 occur equally often.
+#[must_use]
+pub fn page_entropy(page: &Page) -> f32 {
+    // Four counts side by side: the same byte again and again does not wait for itself.
+    let mut counts = [[0u16; 256]; 4];
+    for four in page.as_chunks::<4>().0 {
+        for (count, byte) in counts.iter_mut().zip(four) {
+            if let Some(c) = count.get_mut(usize::from(*byte)) {
+                *c += 1;
+            }
+        }
+    }
+    let all = page.len() as f32;
+    let [a, b, c, d] = &counts;
+    let each = a.iter().zip(b).zip(c).zip(d).map(|(((a, b), c), d)| a + b + c + d);
+    let sum: f32 = each
+        .filter(|n| *n > 0)
+        .map(|n| f32::from(n) * f32::from(n).log2())
+        .sum();
+    (all.log2() - sum / all).clamp(0.0, 8.0)
+}
+
+/// The entropy of every page image of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Entropies {
+    /// Of the image with id `i + 1`, in steps of 8/255 bits.
+    of: Vec<u8>,
+}
+
+impl Entropies {
+    /// Looks at every image once.
+    ///
+    /// # Errors
+    /// When nobody wants it any more.
+    pub fn new(pages: &PageStore, progress: &Progress) -> Result<Self, Cancelled> {
+        const AT_ONCE: usize = 1 << 8;
+        let count = pages.len();
+        progress.set_total(count as u64);
+        let mut of = vec![0u8; count];
+        of.par_chunks_mut(AT_ONCE).enumerate().try_for_each(|(n, part)| {
+            for (i, e) in part.iter_mut().enumerate() {
+                let id = u32::try_from(n * AT_ONCE + i + 1).unwrap_or(u32::MAX);
+                if let Some(p) = pages.page(PageId(id)) {
+                    *e = (page_entropy(p) / 8.0 * f32::from(ENTROPY_MOST)).round() as u8;
+                }
+            }
+            progress.advance(part.len() as u64)
+        })?;
+        Ok(Self { of })
+    }
+
+    /// Of one image, in steps of 8/255 bits a byte; `None` for an id that the recording does not have.
+    #[must_use]
+    pub fn page(&self, id: PageId) -> Option<u8> {
+        match id.0.checked_sub(1) {
+            None => Some(0),
+            Some(i) => self.of.get(i as usize).copied(),
+        }
+    }
+
+    /// Of the frames whose contents there are, frames rising; neighbours of the same entropy are one. The flag says
+    /// whether they are all there: at most [`Runs::MOST`] pieces are made.
+    ///
+    /// # Errors
+    /// When nobody wants them any more.
+    pub fn frames(&self, view: &MemoryView<'_>, progress: &Progress) -> Result<(Vec<FrameValue>, bool), Cancelled> {
+        /// Frames looked at one by one: 64 GiB. A file can hold one image in any number of frames.
+        const MOST_FRAMES: u64 = 1 << 24;
+        let mut out: Vec<FrameValue> = Vec::new();
+        let mut looked = 0u64;
+        for run in view.runs() {
+            let parts = if run.repeat { 1 } else { u64::from(run.count) };
+            let wide = if run.repeat { u64::from(run.count) } else { 1 };
+            for i in 0..parts {
+                looked += 1;
+                if looked.is_multiple_of(1 << 16) {
+                    progress.check()?;
+                }
+                let first = run.first_frame.saturating_add(i);
+                let Some(value) = run.page(first).and_then(|id| self.page(id)) else {
+                    continue;
+                };
+                let (frames, value) = (first..first.saturating_add(wide), u64::from(value));
+                let full = out.len() >= Runs::MOST || looked > MOST_FRAMES;
+                match out.last_mut() {
+                    Some(last) if last.value == value && last.frames.end == frames.start => {
+                        last.frames.end = frames.end;
+                    }
+                    _ if full => return Ok((out, false)),
+                    _ => out.push(FrameValue { frames, value }),
+                }
+            }
+        }
+        Ok((out, true))
+    }
+}

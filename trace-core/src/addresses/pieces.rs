@@ -1,0 +1,160 @@
+//! Pieces of the address space in rising order, with a tree of what they come to together.
+
+use std::ops::Range;
+
+/// What several pieces come to together. Joining is the same in any order, and joining the default changes nothing.
+pub trait Summary: Clone + Default {
+    /// Adds what others come to.
+    fn join(&mut self, other: &Self);
+}
+
+/// A piece of the address space.
+pub trait Piece {
+    /// What pieces come to together.
+    type Summary: Summary;
+
+    /// First byte.
+    fn start(&self) -> u64;
+
+    /// Number of bytes.
+    fn bytes(&self) -> u64;
+
+    /// What so many bytes of it come to.
+    fn of(&self, bytes: u64) -> Self::Summary;
+
+    /// One past the last byte.
+    fn end(&self) -> u64 {
+        self.start().saturating_add(self.bytes())
+    }
+}
+
+/// Pieces or nodes that one node stands for.
+const FAN: usize = 16;
+
+/// Pieces in rising order that do not overlap, and what any range of them comes to.
+#[derive(Clone, Debug)]
+pub struct Pieces<P: Piece> {
+    list: Vec<P>,
+    /// Of every level, what [`FAN`] of the level below come to; the lowest stands over the pieces.
+    levels: Vec<Vec<P::Summary>>,
+}
+
+impl<P: Piece> Default for Pieces<P> {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl<P: Piece> Pieces<P> {
+    /// Sums up. `list` must rise and not overlap; what does not keep to it gives wrong answers and nothing worse.
+    #[must_use]
+    pub fn new(list: Vec<P>) -> Self {
+        let sum = |parts: &mut dyn Iterator<Item = P::Summary>| {
+            let mut all = P::Summary::default();
+            parts.for_each(|p| all.join(&p));
+            all
+        };
+        let mut levels: Vec<Vec<P::Summary>> = Vec::new();
+        if list.len() > FAN {
+            let parts = list.chunks(FAN);
+            levels.push(parts.map(|c| sum(&mut c.iter().map(|p| p.of(p.bytes())))).collect());
+        }
+        while let Some(below) = levels.last().filter(|l| l.len() > FAN) {
+            let above = below.chunks(FAN).map(|c| sum(&mut c.iter().cloned())).collect();
+            levels.push(above);
+        }
+        Self { list, levels }
+    }
+
+    /// The pieces.
+    #[must_use]
+    pub fn list(&self) -> &[P] {
+        &self.list
+    }
+
+    /// Indices of the pieces that reach into a range of addresses.
+    #[must_use]
+    pub fn within(&self, range: &Range<u64>) -> Range<usize> {
+        let from = self.list.partition_point(|p| p.end() <= range.start);
+        let to = self.list.partition_point(|p| p.start() < range.end);
+        from..to.max(from)
+    }
+
+    /// The piece that holds an address.
+    #[must_use]
+    pub fn at(&self, address: u64) -> Option<&P> {
+        let n = self.list.partition_point(|p| p.start() <= address);
+        self.list.get(n.checked_sub(1)?).filter(|p| address < p.end())
+    }
+
+    /// The next border above an address: the end of the piece that holds it, or the begin of the next one;
+    /// `u64::MAX` above all of them.
+    #[must_use]
+    pub fn border(&self, address: u64) -> u64 {
+        let n = self.list.partition_point(|p| p.end() <= address);
+        match self.list.get(n) {
+            Some(p) if p.start() <= address => p.end(),
+            Some(p) => p.start(),
+            None => u64::MAX,
+        }
+    }
+
+    /// What a range of addresses comes to; pieces that reach beyond it count with what lies in it.
+    #[must_use]
+    pub fn over(&self, range: &Range<u64>) -> P::Summary {
+        let places = self.within(range);
+        let clipped = |p: &P| {
+            let (from, to) = (p.start().max(range.start), p.end().min(range.end));
+            p.of(to.saturating_sub(from))
+        };
+        let mut out = P::Summary::default();
+        let Some(inner) = self.list.get(places.clone()) else {
+            return out;
+        };
+        // The first and the last one may reach beyond.
+        match inner {
+            [] => {}
+            [one] => out.join(&clipped(one)),
+            [first, .., last] => {
+                out.join(&clipped(first));
+                out.join(&clipped(last));
+                self.whole(places.start + 1..places.end - 1, &mut out);
+            }
+        }
+        out
+    }
+
+    /// What whole pieces come to.
+    fn whole(&self, places: Range<usize>, out: &mut P::Summary) {
+        let (mut from, mut to) = (places.start, places.end);
+        let mut below: Option<&Vec<P::Summary>> = None;
+        let mut levels = self.levels.iter();
+        loop {
+            let add = |at: usize, out: &mut P::Summary| match below {
+                None => {
+                    if let Some(p) = self.list.get(at) {
+                        out.join(&p.of(p.bytes()));
+                    }
+                }
+                Some(level) => {
+                    if let Some(s) = level.get(at) {
+                        out.join(s);
+                    }
+                }
+            };
+            let above = levels.next();
+            while from < to && (above.is_none() || !from.is_multiple_of(FAN)) {
+                add(from, out);
+                from += 1;
+            }
+            while from < to && !to.is_multiple_of(FAN) {
+                to -= 1;
+                add(to, out);
+            }
+            if from >= to {
+                return;
+            }
+            (from, to, below) = (from / FAN, to / FAN, above);
+        }
+    }
+}

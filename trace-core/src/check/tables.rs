@@ -1,0 +1,366 @@
+//! What page tables allow and nobody would want: memory to be written and run, one page cached in two ways, tables that
+//! the GPU may change, memory that nothing uses.
+
+use super::{Few, Finding, FindingKind};
+use crate::addresses::{MapRun, Runs};
+use crate::import::made_tables;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{FrameRole, GpuVa, Page, PageId, PageRun, PhysAddr, Recording};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Looks at what the page tables allow, as they stand at the end. Of tables that the import made nothing is told that
+/// follows from rights: nobody gave them.
+pub(super) fn tables(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+    let view = recording.memory.last();
+    let mut room = Runs::MOST;
+    let mut spaces = Vec::new();
+    for space in &recording.facts.address_spaces {
+        spaces.push((space.number, Runs::of(space, &view, &mut room, progress)?));
+    }
+    if !made_tables::has_made(recording) {
+        for (number, runs) in &spaces {
+            executable(*number, runs, findings);
+        }
+        writable_tables(&spaces, findings);
+        aliases(&spaces, progress, findings)?;
+    }
+    unused(recording, &spaces, progress, findings)
+}
+
+fn pages(n: u64) -> String {
+    match n {
+        1 => "1 page".to_owned(),
+        n => format!("{n} pages"),
+    }
+}
+
+fn them(n: u64) -> &'static str {
+    if n == 1 { "it" } else { "them" }
+}
+
+/// Joins runs that go on by address, wherever they lie.
+fn by_address(runs: impl Iterator<Item = MapRun>) -> Vec<(u64, u64)> {
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for r in runs {
+        match out.last_mut() {
+            Some(last) if last.0.saturating_add(last.1.saturating_mul(4096)) == r.va.0 => {
+                last.1 = last.1.saturating_add(r.pages);
+            }
+            _ => out.push((r.va.0, r.pages)),
+        }
+    }
+    out
+}
+
+fn executable(number: u8, runs: &Runs, findings: &mut Vec<Finding>) {
+    let mut few = Few::new(FindingKind::WritableAndExecutable);
+    let both = runs.list.iter().filter(|r| r.rights.write && r.rights.execute);
+    for (va, n) in by_address(both.copied()) {
+        few.add(|| {
+            let message = format!(
+                "{} of address space {number} may be written by the GPU and run as shader code: a job that writes past \
+                 its buffers can change what other jobs run",
+                pages(n)
+            );
+            Finding::new(FindingKind::WritableAndExecutable, GpuVa(va).to_string(), message)
+        });
+    }
+    few.tell(findings);
+}
+
+/// Tables of any address space that lie where one of them lets the GPU write.
+fn writable_tables(spaces: &[(u8, Runs)], findings: &mut Vec<Finding>) {
+    let mut frames: Vec<(u64, u8, u8)> = Vec::new();
+    for (number, runs) in spaces {
+        frames.extend(runs.tables.iter().map(|t| (t.at.frame(), *number, t.level)));
+    }
+    frames.sort_unstable();
+    let mut few = Few::new(FindingKind::WritablePageTable);
+    for (number, runs) in spaces {
+        for r in runs.list.iter().filter(|r| r.rights.write) {
+            let first = r.pa.frame();
+            let end = first.saturating_add(r.pages);
+            let from = frames.partition_point(|f| f.0 < first);
+            let to = frames.partition_point(|f| f.0 < end);
+            let Some((frame, of, level)) = frames.get(from).filter(|_| from < to) else {
+                continue;
+            };
+            let va = r.va.0.saturating_add((frame - first).saturating_mul(4096));
+            let more = match to - from {
+                1 => String::new(),
+                n => format!(", and {} more page tables behind it", n - 1),
+            };
+            few.add(|| {
+                let message = format!(
+                    "the GPU may write the level {level} page table of address space {of} through address space \
+                     {number}{more}: a job can map itself any memory"
+                );
+                Finding::new(FindingKind::WritablePageTable, GpuVa(va).to_string(), message)
+            });
+        }
+    }
+    few.tell(findings);
+}
+
+/// How memory is mapped: whatever two addresses of one page should agree in.
+type Manner = (u8, u8, usize);
+
+fn manner(r: &MapRun) -> Manner {
+    (r.attributes, r.shared, crate::addresses::RightsIn::number(r.rights))
+}
+
+/// Pairs of one kind that are counted beyond those that are listed.
+const MOST_COUNTED: u64 = 1 << 16;
+
+/// A run that lies open in the sweep: the address space that it is of.
+type Open<'a> = (u8, &'a MapRun);
+
+/// Goes through all runs by where they lie. Of each manner only the run is kept that reaches furthest, so that the work
+/// does not grow with how often a page is mapped.
+fn aliases(spaces: &[(u8, Runs)], progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+    let mut all: Vec<Open<'_>> = spaces
+        .iter()
+        .flat_map(|(n, runs)| runs.list.iter().map(|r| (*n, r)))
+        .collect();
+    all.par_sort_unstable_by_key(|(n, r)| (r.pa, r.va, *n));
+    progress.check()?;
+    let end = |r: &MapRun| r.pa.0.saturating_add(r.bytes());
+    let mut open: BTreeMap<Manner, Open<'_>> = BTreeMap::new();
+    let mut attributes = Few::new(FindingKind::AliasedAttributes);
+    let mut rights = Few::new(FindingKind::AliasedRights);
+    // Pairs that go on with one another are told once: manners and the distances from physical to virtual addresses.
+    let mut told: BTreeMap<(Manner, Manner, i128, i128), u64> = BTreeMap::new();
+    for (i, this) in all.into_iter().enumerate() {
+        if i % super::REPORT_EVERY == 0 {
+            progress.check()?;
+        }
+        // A file can map a page in hundreds of ways, a million times over.
+        if attributes.more.saturating_add(rights.more) > MOST_COUNTED {
+            break;
+        }
+        let (_, run) = this;
+        open.retain(|_, (_, r)| end(r) > run.pa.0);
+        for other in open.values().filter(|(_, r)| manner(r) != manner(run)) {
+            let to = end(other.1).min(end(run));
+            let distance = |r: &MapRun| i128::from(r.va.0) - i128::from(r.pa.0);
+            let key = (manner(other.1), manner(run), distance(other.1), distance(run));
+            let goes_on = told.insert(key, to) == Some(run.pa.0);
+            if told.len() > Few::MOST {
+                told.retain(|_, until| *until >= run.pa.0);
+            }
+            if goes_on {
+                continue;
+            }
+            let cached = (run.attributes, run.shared) != (other.1.attributes, other.1.shared);
+            let few = if cached { &mut attributes } else { &mut rights };
+            few.add(|| alias(*other, this, to, cached));
+        }
+        let furthest = open.get(&manner(run)).is_none_or(|(_, r)| end(r) < end(run));
+        if furthest {
+            open.insert(manner(run), this);
+        }
+    }
+    attributes.tell(findings);
+    rights.tell(findings);
+    Ok(())
+}
+
+fn alias(a: Open<'_>, b: Open<'_>, to: u64, cached: bool) -> Finding {
+    let at = b.1.pa.0;
+    let va = |r: &MapRun| GpuVa(r.va.0.saturating_add(at.saturating_sub(r.pa.0)));
+    let mut both = [(va(a.1), a), (va(b.1), b)];
+    both.sort_by_key(|(va, (n, _))| (*n, *va));
+    let [(first, one), (second, two)] = both;
+    let said = |(n, r): Open<'_>, va: GpuVa| {
+        if cached {
+            format!(
+                "at {va} of address space {n} with attributes {:#04x}, shared {}",
+                r.attributes, r.shared
+            )
+        } else {
+            format!("at {va} of address space {n} as {}", r.rights)
+        }
+    };
+    let why = if cached {
+        "a write through one may stay in a cache that the other does not look into"
+    } else {
+        "what one forbids the other allows"
+    };
+    let message = format!(
+        "{} at physical {} are mapped {} and {}: {why}",
+        pages(to.saturating_sub(at) / 4096),
+        PhysAddr(at),
+        said(one, first),
+        said(two, second)
+    )
+    .replacen("1 page at physical", "the page at physical", 1)
+    .replacen(
+        " are mapped",
+        if to.saturating_sub(at) == 4096 {
+            " is mapped"
+        } else {
+            " are mapped"
+        },
+        1,
+    );
+    let kind = if cached {
+        FindingKind::AliasedAttributes
+    } else {
+        FindingKind::AliasedRights
+    };
+    Finding::new(kind, first.to_string(), message)
+}
+
+/// Frames that hold something but zeros in any snapshot, or that the CPU wrote, as ranges that rise.
+fn used_frames(recording: &Recording, progress: &Progress) -> Result<Vec<Range<u64>>, Cancelled> {
+    let mut used: Vec<Range<u64>> = Vec::new();
+    let zero = |r: &PageRun| r.first_page == PageId::ZERO && (r.repeat || r.count == 1);
+    for s in recording.memory.snapshots.iter() {
+        progress.check()?;
+        let runs = s.runs.iter().filter(|r| !zero(r));
+        used.extend(runs.map(|r| r.first_frame..r.end_frame()));
+    }
+    let rows = &recording.events.host_writes;
+    for part in rows.slices(0..rows.len()) {
+        progress.check()?;
+        used.extend(part.iter().map(|w| w.frame()..w.frame().saturating_add(1)));
+    }
+    used.par_sort_unstable_by_key(|r| r.start);
+    used.dedup_by(|next, last| {
+        let joined = next.start <= last.end;
+        if joined {
+            last.end = last.end.max(next.end);
+        }
+        joined
+    });
+    Ok(used)
+}
+
+fn meets(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+    let n = ranges.partition_point(|r| r.end <= range.start);
+    ranges.get(n).is_some_and(|r| r.start < range.end)
+}
+
+/// Mappings that hold nothing, that no buffer lies in, and that no word of memory points into.
+fn unused(
+    recording: &Recording,
+    spaces: &[(u8, Runs)],
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
+    let used = used_frames(recording, progress)?;
+    let mut idle: Vec<(u8, Vec<Range<u64>>)> = Vec::new();
+    for (i, (number, runs)) in spaces.iter().enumerate() {
+        let mut mappings: Vec<(u64, u64, bool, &MapRun)> = Vec::new();
+        for r in &runs.list {
+            let frames = r.pa.frame()..r.pa.frame().saturating_add(r.pages);
+            let holds = meets(&used, &frames);
+            match mappings.last_mut() {
+                Some((_, end, all, last)) if *end == r.va.0 && manner(last) == manner(r) => {
+                    (*end, *all) = (r.end().0, *all || holds);
+                }
+                _ => mappings.push((r.va.0, r.end().0, holds, r)),
+            }
+        }
+        let buffers = recording.facts.buffers.iter().filter(|b| b.address_space as usize == i);
+        let mut owned: Vec<Range<u64>> = buffers.map(|b| b.va.0..b.va.0.saturating_add(b.bytes)).collect();
+        owned.sort_unstable_by_key(|r| r.start);
+        owned.dedup_by(|next, last| {
+            let joined = next.start <= last.end;
+            if joined {
+                last.end = last.end.max(next.end);
+            }
+            joined
+        });
+        let free = mappings.iter().filter(|m| !m.2 && !meets(&owned, &(m.0..m.1)));
+        idle.push((*number, free.map(|m| m.0..m.1).collect()));
+    }
+    let ranges: Vec<&[Range<u64>]> = idle.iter().map(|(_, r)| r.as_slice()).collect();
+    let named = named(recording, &ranges, progress)?;
+    let mut few = Few::new(FindingKind::MappedUnused);
+    let each = idle.iter().zip(&named).flat_map(|((number, ranges), named)| {
+        let bare = ranges.iter().zip(named).filter(|(_, named)| !**named);
+        bare.map(move |(range, _)| (*number, range.clone()))
+    });
+    for (number, range) in each {
+        few.add(|| {
+            let (va, n) = (range.start, range.end.saturating_sub(range.start) / 4096);
+            let message = format!(
+                "{} of address space {number} {} mapped here, and as far as the recording tells nothing reads or writes \
+                 {}: no contents but zeros, no buffer, no write of the CPU, no word of memory that points there",
+                pages(n),
+                if n == 1 { "is" } else { "are" },
+                them(n)
+            );
+            Finding::new(FindingKind::MappedUnused, GpuVa(va).to_string(), message)
+        });
+    }
+    few.tell(findings);
+    Ok(())
+}
+
+/// Which of the ranges, rising in each address space, a word of memory points into: 48 bits at any multiple of four
+/// bytes, in every page image that is no page table. More words look like a pointer than are one, and all are believed.
+fn named(recording: &Recording, spaces: &[&[Range<u64>]], progress: &Progress) -> Result<Vec<Vec<bool>>, Cancelled> {
+    /// Images between two looks at whether the work was cancelled.
+    const AT_ONCE: usize = 256;
+    let flags = |ranges: &&[Range<u64>]| ranges.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>();
+    let found: Vec<Vec<AtomicBool>> = spaces.iter().map(flags).collect();
+    let all = || spaces.iter().copied().flatten();
+    let (least, most) = (
+        all().map(|r| r.start).min().unwrap_or(u64::MAX),
+        all().map(|r| r.end).max().unwrap_or(0),
+    );
+    let pages = &recording.memory.pages;
+    let count = if least < most { pages.len() } else { 0 };
+    let mut table = vec![false; count + 1];
+    for r in recording.memory.snapshots.iter().flat_map(|s| &s.runs) {
+        if r.role == FrameRole::Table {
+            let first = (r.first_page.0 as usize).min(table.len());
+            let images = if r.repeat { 1 } else { r.count as usize };
+            let end = first.saturating_add(images).min(table.len());
+            table.get_mut(first..end).unwrap_or_default().fill(true);
+        }
+    }
+    progress.set_total(count as u64);
+    let look = |page: &Page| {
+        let mut low = None;
+        for four in page.as_chunks::<4>().0 {
+            let this = u64::from(u32::from_le_bytes(*four));
+            let Some(below) = low.replace(this) else { continue };
+            let word = (this << 32 | below) & ((1 << 48) - 1);
+            if word < least || word >= most {
+                continue;
+            }
+            for (ranges, found) in spaces.iter().zip(&found) {
+                let n = ranges.partition_point(|r| r.end <= word);
+                if ranges.get(n).is_some_and(|r| r.start <= word)
+                    && let Some(f) = found.get(n)
+                {
+                    f.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    (0..count.div_ceil(AT_ONCE)).into_par_iter().try_for_each(|part| {
+        let ids = part * AT_ONCE + 1..((part + 1) * AT_ONCE + 1).min(table.len());
+        progress.advance(ids.len() as u64)?;
+        for (id, _) in ids
+            .clone()
+            .zip(table.get(ids).unwrap_or_default())
+            .filter(|(_, t)| !**t)
+        {
+            if let Some(page) = u32::try_from(id).ok().and_then(|id| pages.page(PageId(id))) {
+                look(page);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found
+        .into_iter()
+        .map(|f| f.into_iter().map(AtomicBool::into_inner).collect())
+        .collect())
+}
