@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::error::{ImportError, Loss, LossKind, Place};
+use super::source::one_name;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -173,7 +174,20 @@ impl Draft {
         Ok(())
     }
 
-    pub fn layout(&mut self, layout: DraftLayout) -> Result<(), ImportError> {
+    /// Whether so many more fields may come, asked before they are made.
+    pub fn room(&self, at: &Place, fields: usize) -> Result<(), ImportError> {
+        if self.fields.saturating_add(fields) > MAX_FIELDS {
+            return Err(ImportError::TooMuch {
+                place: at.clone(),
+                what: "the map has too many fields".to_owned(),
+                most: MAX_FIELDS as u64,
+            });
+        }
+        Ok(())
+    }
+
+    pub fn layout(&mut self, mut layout: DraftLayout) -> Result<(), ImportError> {
+        layout.name = one_name(&layout.name);
         self.take(&layout.at, &layout.fields, layout.name.len() + layout.doc.len())?;
         self.layouts.push(layout);
         Ok(())
@@ -181,7 +195,12 @@ impl Draft {
 
     /// The number of an enumeration with these values, made where there is none yet. A value that has a name already
     /// keeps its first. `None` where nothing is left.
-    pub fn enumeration(&mut self, at: &Place, name: &str, values: Vec<(u64, String)>) -> Option<usize> {
+    pub fn enumeration(
+        &mut self,
+        at: &Place,
+        name: &str,
+        values: Vec<(u64, String)>,
+    ) -> Result<Option<usize>, ImportError> {
         let mut kept: Vec<(u64, String)> = Vec::with_capacity(values.len());
         let mut number: HashMap<u64, usize> = HashMap::new();
         for (value, text) in values {
@@ -200,21 +219,26 @@ impl Draft {
             }
         }
         if kept.is_empty() {
-            return None;
+            return Ok(None);
         }
         kept.sort_unstable();
         if let Some(known) = self.enum_of.get(&kept) {
-            return Some(*known);
+            return Ok(Some(*known));
         }
-        let mut unique = name.to_owned();
-        while let Some(n) = self.enum_names.get_mut(&unique) {
-            *n += 1;
-            unique = format!("{name}_{n}");
+        let name = one_name(name);
+        let mut unique = name.clone();
+        if let Some(mut n) = self.enum_names.get(&name).copied() {
+            while self.enum_names.contains_key(&unique) {
+                n += 1;
+                unique = format!("{name}_{n}");
+            }
+            self.enum_names.insert(name, n);
         }
-        self.text = self.text.saturating_add(kept.iter().map(|(_, t)| t.len() + 16).sum());
+        let text = kept.iter().map(|(_, t)| t.len() + 16).sum();
+        self.take(at, &[], text)?;
         self.enum_of.insert(kept.clone(), self.enums.len());
         self.enum_names.insert(unique.clone(), 1);
         self.enums.push((unique, kept));
-        Some(self.enums.len() - 1)
+        Ok(Some(self.enums.len() - 1))
     }
 }

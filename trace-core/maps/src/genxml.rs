@@ -252,7 +252,7 @@ impl<'t> Reader<'t> {
                         name = short.to_owned();
                     }
                     let at = tree.place(node);
-                    let kind = draft.enumeration(&at, &format!("opcode {name}"), vec![(code, name.clone())]);
+                    let kind = draft.enumeration(&at, &format!("opcode {name}"), vec![(code, name.clone())])?;
                     fields.push(DraftField {
                         name: "opcode".to_owned(),
                         lo: 0,
@@ -467,7 +467,7 @@ impl<'t> Reader<'t> {
             self.step(tree, node, node.children().count())?;
             let values = values(draft, tree, node);
             let own = format!("{owner} {}", node.attribute("name").unwrap_or_default());
-            if let Some(e) = draft.enumeration(&place, &own, values) {
+            if let Some(e) = draft.enumeration(&place, &own, values)? {
                 return Ok((Kind::Enum(e), doc));
             }
         }
@@ -498,7 +498,7 @@ impl<'t> Reader<'t> {
                     let values = values(draft, of, e);
                     return Ok((
                         draft
-                            .enumeration(&of.place(e), other, values)
+                            .enumeration(&of.place(e), other, values)?
                             .map_or(Kind::Hex, Kind::Enum),
                         doc,
                     ));

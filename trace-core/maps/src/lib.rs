@@ -11,6 +11,7 @@ mod own;
 mod rnn;
 mod source;
 mod svd;
+mod svd_words;
 mod variants;
 mod write;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 use trace_core::recording::Recording;
 use trace_core::registers::{self, For, RegisterMap};
@@ -16,10 +16,19 @@ use trace_core::registers::{self, For, RegisterMap};
 pub const SUFFIX: &str = ".map.toml";
 /// How the names of folders that are maps end.
 const FOLDER_SUFFIX: &str = ".map";
-/// Most bytes of a map, most maps of a folder, most files of a map.
-const MAX_BYTES: u64 = 64 << 20;
+/// Most bytes of a map's files. What is read of them takes some thirty times as much while it is read.
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
+/// Most bytes of the files of all maps together.
+const MAX_ALL_BYTES: u64 = 64 << 20;
+/// Most bytes that all maps of a folder and the one beside a recording take in memory.
+const MAX_BUILT: u64 = 256 << 20;
+/// Most bytes that all versions of maps take that the program has read since it began: none is ever given back.
+const MAX_KEPT: u64 = 1 << 30;
+/// Most maps of a folder, most files of a map.
 const MAX_MAPS: usize = 256;
 const MAX_FILES: usize = 256;
+/// Most names of a folder that are looked at.
+const MAX_LISTED: usize = 16_384;
 
 /// A map of a person's, as it stands.
 #[derive(Clone, Debug)]
@@ -155,7 +164,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
             fits && !name.starts_with('.')
         })
         .map(|e| e.path())
-        .take(4 * MAX_MAPS)
+        .take(MAX_LISTED)
         .collect();
     all.sort();
     all
@@ -164,13 +173,49 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 /// Sources that are in use, so that those that are gone are taken out of it.
 static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
+/// Maps that were read since the program began, by the content of their files: one that is read again is the same.
+#[derive(Default)]
+struct Kept {
+    by_content: BTreeMap<[u8; 32], &'static RegisterMap>,
+    bytes: u64,
+}
+
+static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+
+/// The map of files with this content; made, and kept as long as the program runs, where none had it yet.
+fn kept(
+    content: blake3::Hash,
+    make: impl FnOnce() -> Result<RegisterMap, String>,
+) -> Result<&'static RegisterMap, String> {
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.by_content.get(content.as_bytes()) {
+        return Ok(known);
+    }
+    let made = make()?;
+    let bytes = all.bytes.saturating_add(made.built_bytes());
+    if bytes > MAX_KEPT {
+        return Err(format!(
+            "maps were changed so often that all their versions take more than {} MiB; start the program again to use it",
+            MAX_KEPT >> 20
+        ));
+    }
+    all.bytes = bytes;
+    let made: &'static RegisterMap = Box::leak(Box::new(made));
+    all.by_content.insert(*content.as_bytes(), made);
+    Ok(made)
+}
+
 /// The maps of a person's folder and beside a recording.
 #[derive(Debug, Default)]
 pub struct OwnMaps {
-    /// All that were found, those beside the recording first.
+    /// All that were found, those beside the recording first. Maps that are left out because a folder has too many
+    /// stand here as one, the folder, with the reason.
     pub found: Vec<Found>,
     /// The files that they were read from.
     pub watched: Watched,
+    /// Bytes of the files of all maps, and bytes that the maps take in memory.
+    read: u64,
+    built: u64,
 }
 
 impl OwnMaps {
@@ -182,6 +227,19 @@ impl OwnMaps {
         let Some(folder) = folder else { return all };
         let list = all.watched.list(folder);
         let mut seen = BTreeSet::new();
+        let more = list.len().saturating_sub(MAX_MAPS);
+        if let Some(first) = list.get(MAX_MAPS) {
+            let name = first.file_name().unwrap_or_default().display();
+            let at_least = if list.len() >= MAX_LISTED { "at least " } else { "" };
+            all.found.push(Found {
+                path: folder.to_owned(),
+                beside: false,
+                map: Err(format!(
+                    "{}: it has more than {MAX_MAPS} maps; {at_least}{more} of them, from {name} on, are not used",
+                    folder.display()
+                )),
+            });
+        }
         for path in list.into_iter().take(MAX_MAPS) {
             let source = path.display().to_string();
             let map = all.take(&path, &source, || For::ItsDevices);
@@ -192,7 +250,7 @@ impl OwnMaps {
                 map,
             });
         }
-        let mut used = IN_USE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut used = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in used.difference(&seen) {
             registers::choose(gone, None);
         }
@@ -229,8 +287,8 @@ impl OwnMaps {
         let made = self.read(path);
         match made {
             Ok(map) => {
-                let chosen = registers::choose(source, Some((map, of())));
-                chosen.ok_or_else(|| format!("{source}: it could not be put to use"))
+                registers::choose(source, Some((map, of())));
+                Ok(map)
             }
             Err(e) => {
                 registers::choose(source, None);
@@ -239,7 +297,7 @@ impl OwnMaps {
         }
     }
 
-    fn read(&mut self, path: &Path) -> Result<RegisterMap, String> {
+    fn read(&mut self, path: &Path) -> Result<&'static RegisterMap, String> {
         let files = if path.is_dir() {
             self.watched.list(path)
         } else {
@@ -249,16 +307,37 @@ impl OwnMaps {
             return Err(format!("{}: it has more than {MAX_FILES} files", path.display()));
         }
         let mut texts = Vec::with_capacity(files.len());
-        let mut left = MAX_BYTES;
+        let mut content = blake3::Hasher::new();
+        let (mut left, mut of_all) = (MAX_BYTES, MAX_ALL_BYTES.saturating_sub(self.read));
         for file in files {
             let text = self.watched.read(&file)?;
+            let bytes = text.len() as u64;
+            self.read = self.read.saturating_add(bytes);
             left = left
-                .checked_sub(text.len() as u64)
+                .checked_sub(bytes)
                 .ok_or_else(|| format!("{}: its files have more than {MAX_BYTES} bytes", path.display()))?;
+            of_all = of_all.checked_sub(bytes).ok_or_else(|| {
+                format!(
+                    "{}: the files of your maps have more than {MAX_ALL_BYTES} bytes with it",
+                    path.display()
+                )
+            })?;
+            content.update(&bytes.to_le_bytes()).update(text.as_bytes());
             texts.push((file.display().to_string(), text));
         }
         let files: Vec<(&str, &str)> = texts.iter().map(|(f, t)| (f.as_str(), t.as_str())).collect();
-        RegisterMap::parse(&files).map_err(|e| told(&e, &files))
+        let map = kept(content.finalize(), || {
+            RegisterMap::parse(&files).map_err(|e| told(&e, &files))
+        })?;
+        self.built = self.built.saturating_add(map.built_bytes());
+        if self.built > MAX_BUILT {
+            return Err(format!(
+                "{}: your maps take more than {} MiB of memory with it",
+                path.display(),
+                MAX_BUILT >> 20
+            ));
+        }
+        Ok(map)
     }
 }
 

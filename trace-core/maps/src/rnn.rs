@@ -7,7 +7,7 @@ use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
 use super::error::{ImportError, LossKind, Place};
 use super::source::{Tree, number, one_line};
-use super::variants;
+use super::variants::{self, Names};
 use roxmltree::Node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -20,6 +20,10 @@ const MAX_ARRAY: u64 = 4096;
 const MAX_USES: usize = 16;
 /// Most elements that are visited once arrays are laid out.
 const MAX_STEPS: usize = 4_000_000;
+/// Most bytes of a description that are looked at; one line of them is kept.
+const MAX_DOC: usize = 4096;
+/// Most enumerations that the wanted variant is looked for in.
+const MAX_WANTED: usize = 64;
 
 type Here<'t> = (&'t Tree<'t>, Node<'t, 't>);
 
@@ -30,12 +34,16 @@ struct Known<'t> {
     bitsets: HashMap<&'t str, Vec<Here<'t>>>,
     groups: HashMap<&'t str, Vec<Here<'t>>>,
     domains: Vec<(&'t str, Vec<Here<'t>>)>,
+    /// Place of each of them in that list.
+    domain_of: HashMap<&'t str, usize>,
     /// Enumerations that the wanted variant is a value of, with their values and its number.
-    wanted: Vec<(&'t str, Vec<&'t str>, usize)>,
+    wanted: Vec<(&'t str, Names<'t>, usize)>,
     /// Items that are there on some variants alone, while no variant is wanted.
     of_variants: BTreeMap<String, (usize, Place)>,
     steps: usize,
     unknown_types: HashSet<String>,
+    /// Those of them that were met since a domain was begun, which may be read again.
+    new_unknown: Vec<String>,
 }
 
 /// Where in a domain the items are that are read now.
@@ -74,7 +82,9 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                     if n == 0 {
                         own.insert(name);
                     }
-                    match known.domains.iter_mut().find(|(d, _)| *d == name) {
+                    let next = known.domains.len();
+                    let at = *known.domain_of.entry(name).or_insert(next);
+                    match known.domains.get_mut(at) {
                         Some((_, parts)) => parts.push((tree, node)),
                         None => known.domains.push((name, vec![(tree, node)])),
                     }
@@ -85,9 +95,12 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     }
     if let Some(variant) = &options.variant {
         for (name, parts) in &known.enums {
+            if known.wanted.len() >= MAX_WANTED {
+                break;
+            }
             let values = values_of(parts);
             if let Some(n) = values.iter().position(|v| v == variant) {
-                known.wanted.push((name, values, n));
+                known.wanted.push((name, Names::new(&values), n));
             }
         }
         if known.wanted.is_empty() {
@@ -102,7 +115,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         [] if own.is_empty() => names.clone(),
         [] => names.iter().copied().filter(|n| own.contains(n)).collect(),
         wanted => {
-            if let Some(missing) = wanted.iter().find(|w| !names.contains(&w.as_str())) {
+            if let Some(missing) = wanted.iter().find(|w| !known.domain_of.contains_key(w.as_str())) {
                 return Err(ImportError::Choose {
                     file: draft.file.clone(),
                     reason: format!("it has no domain '{missing}' (domains: {})", few(&names)),
@@ -117,10 +130,14 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     };
     let mut read: Vec<(&str, Here<'_>, u64, Vec<Item>)> = Vec::new();
     for name in candidates {
-        let Some(parts) = known.domains.iter().find(|(n, _)| *n == name).map(|(_, p)| p.clone()) else {
+        let of_name = known.domain_of.get(name).and_then(|at| known.domains.get(*at));
+        let Some(parts) = of_name.map(|(_, p)| p.clone()) else {
             continue;
         };
-        let before = (draft.losses.len(), draft.more_losses, known.of_variants.clone());
+        // What the reading tells is put aside until it is known whether the domain is read again.
+        let before = (draft.losses.len(), draft.more_losses);
+        let earlier = std::mem::take(&mut known.of_variants);
+        known.new_unknown.clear();
         let (mut items, mut size) = domain(&mut known, draft, &parts, None)?;
         // Freedreno's display blocks say cells of 32 bits and count bytes, as their drivers do.
         let words = |i: &Item| i.body.bits == 32 && i.bit.is_multiple_of(128);
@@ -131,11 +148,18 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         let cells = tree.number(node, "width")? == Some(32);
         if cells && items.len() > 1 && items.iter().filter(|i| i.first).all(words) {
             draft.losses.truncate(before.0);
-            (draft.more_losses, known.of_variants) = (before.1, before.2);
+            draft.more_losses = before.1;
+            known.of_variants.clear();
+            for name in std::mem::take(&mut known.new_unknown) {
+                known.unknown_types.remove(&name);
+            }
             (items, size) = domain(&mut known, draft, &parts, Some(8))?;
             draft.lose(tree.place(node), LossKind::Element, || {
                 format!("domain {name} tells cells of 32 bits, and all its offsets are multiples of 4: they are taken as bytes, as its drivers do")
             });
+        }
+        for (set, (count, place)) in std::mem::replace(&mut known.of_variants, earlier) {
+            known.of_variants.entry(set).or_insert_with(|| (0, place)).0 += count;
         }
         if let Some(first) = parts.first() {
             read.push((name, *first, size, items));
@@ -274,7 +298,16 @@ fn doc_of(node: Node<'_, '_>) -> String {
     let mut out = Vec::new();
     for tag in ["brief", "doc"] {
         if let Some(n) = node.children().find(|n| n.tag_name().name() == tag) {
-            let text: String = n.descendants().filter(Node::is_text).filter_map(|t| t.text()).collect();
+            // No more than one line takes: it is read again for every member of an array.
+            let mut text = String::new();
+            for part in n
+                .descendants()
+                .take(MAX_DOC)
+                .filter_map(|t| t.text().filter(|_| t.is_text()))
+            {
+                let left = MAX_DOC.saturating_sub(text.len());
+                text.extend(part.chars().take(left));
+            }
             let text = one_line(&text);
             if !text.is_empty() {
                 out.push(text);
@@ -286,7 +319,12 @@ fn doc_of(node: Node<'_, '_>) -> String {
 
 impl Known<'_> {
     fn step(&mut self, at: &Place) -> Result<(), ImportError> {
-        self.steps += 1;
+        self.steps_on(at, 1)
+    }
+
+    /// Counts what is looked at: these many elements.
+    fn steps_on(&mut self, at: &Place, n: usize) -> Result<(), ImportError> {
+        self.steps = self.steps.saturating_add(n);
         if self.steps > MAX_STEPS {
             return Err(ImportError::TooMuch {
                 place: at.clone(),
@@ -362,6 +400,7 @@ fn walk<'t>(
                 if scope.depth >= MAX_USES {
                     return Err(tree.wrong(node, format!("groups use each other {MAX_USES} deep or in a circle")));
                 }
+                known.steps_on(&place, parts.len())?;
                 for (of, group) in parts {
                     let inner = Scope {
                         prefix: scope.prefix.clone(),
@@ -496,6 +535,7 @@ fn register<'t>(
         None | Some("rw") => Access::Both,
         Some(other) => return Err(tree.wrong(node, format!("access '{other}' is none of r, w, rw"))),
     };
+    known.steps_on(&tree.place(node), node.children().count())?;
     let mut fields = Vec::new();
     let frame = Frame {
         name: name.to_owned(),
@@ -571,7 +611,9 @@ fn contents<'t>(
     if frame.depth >= MAX_USES {
         return Err(tree.wrong(node, format!("bitsets name each other {MAX_USES} deep or in a circle")));
     }
+    known.steps_on(&tree.place(node), parts.len())?;
     for (of, bitset) in parts {
+        known.steps_on(&of.place(bitset), bitset.children().count())?;
         let inner = Frame {
             name: frame.name.clone(),
             set: varset(bitset, frame.set.as_deref()),
@@ -597,7 +639,7 @@ fn bitfields<'t>(
     };
     for node in node.children().filter(|n| n.tag_name().name() == "bitfield") {
         let place = tree.place(node);
-        known.step(&place)?;
+        known.steps_on(&place, 1 + node.children().count())?;
         let set = varset(node, frame.set.as_deref());
         if !known.wants(draft, tree, node, set.as_deref()) {
             continue;
@@ -679,7 +721,7 @@ fn kind<'t>(
     let place = || tree.place(node);
     if node.children().any(|n| n.tag_name().name() == "value") {
         let values = values(known, draft, &[(tree, node)], set)?;
-        return Ok(draft.enumeration(&place(), name, values).map(Kind::Enum));
+        return Ok(draft.enumeration(&place(), name, values)?.map(Kind::Enum));
     }
     Ok(match node.attribute("type") {
         None => shifted((bits == 1 && node.tag_name().name() == "bitfield").then_some(Kind::Bool)),
@@ -697,10 +739,11 @@ fn kind<'t>(
         Some(other) => {
             if let Some(parts) = known.enums.get(other).cloned() {
                 let values = values(known, draft, &parts, set)?;
-                return Ok(draft.enumeration(&place(), other, values).map(Kind::Enum));
+                return Ok(draft.enumeration(&place(), other, values)?.map(Kind::Enum));
             }
-            let here = known.bitsets.contains_key(other) || known.domains.iter().any(|(d, _)| *d == other);
+            let here = known.bitsets.contains_key(other) || known.domain_of.contains_key(other);
             if !here && known.unknown_types.insert(other.to_owned()) {
+                known.new_unknown.push(other.to_owned());
                 draft.lose(place(), LossKind::Reference, || {
                     format!("type {other} is not there; values of it are shown as bits")
                 });
@@ -718,8 +761,8 @@ fn values<'t>(
 ) -> Result<Vec<(u64, String)>, ImportError> {
     let mut all = Vec::new();
     for (tree, parent) in parts {
+        known.steps_on(&tree.place(*parent), 1 + parent.children().count())?;
         for node in parent.children().filter(|n| n.tag_name().name() == "value") {
-            known.step(&tree.place(node))?;
             let set = varset(node, set);
             let (Some(name), Some(text)) = (node.attribute("name"), node.attribute("value")) else {
                 // Variants are values without numbers.
@@ -744,6 +787,12 @@ fn values<'t>(
 
 /// A domain that is no registers of the window: a descriptor.
 fn layout(draft: &mut Draft, name: &str, at: Place, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
+    // Members of an array share their fields, and have them each from here on: counted before they are made.
+    let near = items.iter().filter(|i| i.bit.saturating_add(i.body.bits) <= MAX_LAYOUT);
+    draft.room(
+        &at,
+        near.map(|i| i.body.fields.len().max(1)).fold(0, usize::saturating_add),
+    )?;
     let mut fields = Vec::new();
     let (mut bits, mut far) = (0, 0);
     for item in items {

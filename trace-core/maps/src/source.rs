@@ -18,10 +18,35 @@ const MAX_NODES: u32 = 4_000_000;
 /// How deep elements may lie in each other. Known files stay below 20.
 const MAX_DEPTH: usize = 64;
 
+/// Most tags of a file and all that it imports, those that close elements too, and most attributes. The largest SVD
+/// known has some 800 000 of them.
+const MAX_TAGS: usize = 4_000_000;
+const MAX_ATTRIBUTES: usize = 4_000_000;
+/// Most attributes of an element: each is compared with all others of it.
+const MAX_OF_ELEMENT: usize = 256;
+/// Most declarations of namespaces: every element with one has a list of all that stand above it.
+const MAX_NAMESPACES: usize = 256;
+
 /// Where imported files come from.
 pub trait Sources {
     /// The text of a file that is imported by this name; `None` where there is none.
     fn text(&mut self, name: &str) -> Option<String>;
+
+    /// What the file of this name is, however else it is named: a file is read once. The name without what says
+    /// nothing in it, where no more is known.
+    fn identity(&mut self, name: &str) -> String {
+        plain(name)
+    }
+
+    /// What the file is that imports, told as by [`Sources::identity`].
+    fn own(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A path without `.` and doubled strokes.
+fn plain(name: &str) -> String {
+    Path::new(name).components().collect::<PathBuf>().display().to_string()
 }
 
 /// No files.
@@ -37,34 +62,49 @@ impl Sources for Nothing {
 /// The files around another one: names are looked up in its folder and, since databases name files from their root, in
 /// the two folders above it. Names that lead out of these are not followed.
 #[derive(Debug)]
-pub struct Folder(Vec<PathBuf>);
+pub struct Folder {
+    folders: Vec<PathBuf>,
+    own: Option<PathBuf>,
+}
 
 impl Folder {
     /// Around this file.
     #[must_use]
     pub fn around(file: &Path) -> Self {
         let full = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        Self(full.ancestors().skip(1).take(3).map(Path::to_owned).collect())
+        Self {
+            folders: full.ancestors().skip(1).take(3).map(Path::to_owned).collect(),
+            own: full.canonicalize().ok(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let plain = |c: std::path::Component<'_>| matches!(c, std::path::Component::Normal(_));
+        if name.is_empty() || !Path::new(name).components().all(plain) {
+            return None;
+        }
+        let mut paths = self.folders.iter().map(|folder| folder.join(name));
+        // Before it is opened: a pipe would wait for somebody who writes into it.
+        paths.find(|path| std::fs::metadata(path).is_ok_and(|m| m.is_file()))
     }
 }
 
 impl Sources for Folder {
     fn text(&mut self, name: &str) -> Option<String> {
-        let plain = |c: std::path::Component<'_>| matches!(c, std::path::Component::Normal(_));
-        if name.is_empty() || !Path::new(name).components().all(plain) {
-            return None;
-        }
-        self.0.iter().find_map(|folder| {
-            let path = folder.join(name);
-            // Before it is opened: a pipe would wait for somebody who writes into it.
-            if !std::fs::metadata(&path).ok()?.is_file() {
-                return None;
-            }
-            let file = std::fs::File::open(&path).ok()?;
-            let mut text = String::new();
-            file.take(MAX_FILE).read_to_string(&mut text).ok()?;
-            Some(text)
-        })
+        let file = std::fs::File::open(self.find(name)?).ok()?;
+        let mut text = String::new();
+        // One byte more than may be, so that it is told and not cut.
+        file.take(MAX_FILE + 1).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    fn identity(&mut self, name: &str) -> String {
+        let real = self.find(name).and_then(|p| p.canonicalize().ok());
+        real.map_or_else(|| plain(name), |p| p.display().to_string())
+    }
+
+    fn own(&self) -> Option<String> {
+        self.own.as_ref().map(|p| p.display().to_string())
     }
 }
 
@@ -90,20 +130,14 @@ impl Loaded {
             missing: Vec::new(),
         };
         // Each file once, so that files that import each other end.
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen: HashSet<String> = sources.own().into_iter().collect();
         let mut next = 0;
-        let mut bytes = 0u64;
+        let mut sum = Sum::default();
+        if let Some((name, text)) = loaded.files.first() {
+            sum.add(name, text)?;
+        }
         while let Some((name, text)) = loaded.files.get(next) {
             let tree = Tree::parse(name, text)?;
-            bytes = bytes.saturating_add(text.len() as u64);
-            let limit = |what: &str, most: u64| ImportError::TooMuch {
-                place: tree.place(tree.root()),
-                what: format!("the file and what it imports are too {what}"),
-                most,
-            };
-            if text.len() as u64 > MAX_FILE || bytes > MAX_BYTES {
-                return Err(limit("large", MAX_BYTES));
-            }
             let kind = format.or_else(|| Format::of_root(tree.root().tag_name().name()));
             let attribute = match kind {
                 Some(Format::Rnn) => "file",
@@ -114,20 +148,29 @@ impl Loaded {
                 .root()
                 .descendants()
                 .filter(|n| n.has_tag_name("import") || n.tag_name().name() == "import");
-            let mut found = Vec::new();
+            let mut found: Vec<(Arc<str>, String)> = Vec::new();
             for node in imports {
                 let Some(name) = node.attribute(attribute) else {
                     continue;
                 };
-                if !seen.insert(name.to_owned()) {
+                if !seen.insert(sources.identity(name)) {
                     continue;
                 }
+                let many = || ImportError::TooMuch {
+                    place: tree.place(node),
+                    what: "the file and what it imports are too many".to_owned(),
+                    most: MAX_FILES as u64,
+                };
                 if loaded.files.len() + found.len() >= MAX_FILES {
-                    return Err(limit("many", MAX_FILES as u64));
+                    return Err(many());
                 }
                 match sources.text(name) {
-                    Some(text) => found.push((name.into(), text)),
-                    None if seen.len() > 4 * MAX_FILES => return Err(limit("many", MAX_FILES as u64)),
+                    Some(text) => {
+                        let name: Arc<str> = name.into();
+                        sum.add(&name, &text)?;
+                        found.push((name, text));
+                    }
+                    None if seen.len() > 4 * MAX_FILES => return Err(many()),
                     None => loaded.missing.push((name.to_owned(), tree.place(node))),
                 }
             }
@@ -139,6 +182,75 @@ impl Loaded {
 
     pub fn parse(&self) -> Result<Vec<Tree<'_>>, ImportError> {
         self.files.iter().map(|(name, text)| Tree::parse(name, text)).collect()
+    }
+}
+
+/// What the files of an import come to, looked at before they are parsed: the parser takes many times the bytes of a
+/// file that is all tags, attributes or namespaces.
+#[derive(Default)]
+struct Sum {
+    bytes: u64,
+    tags: usize,
+    attributes: usize,
+    namespaces: usize,
+}
+
+impl Sum {
+    fn add(&mut self, file: &Arc<str>, text: &str) -> Result<(), ImportError> {
+        let too = |what: &str, most: u64, at: usize| {
+            let before = text.get(..at).unwrap_or_default();
+            let start = before.rfind('\n').map_or(0, |n| n + 1);
+            let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+            Err(ImportError::TooMuch {
+                place: Place {
+                    file: Arc::clone(file),
+                    line: u32::try_from(line).unwrap_or(u32::MAX),
+                    column: u32::try_from(at - start + 1).unwrap_or(u32::MAX),
+                },
+                what: what.to_owned(),
+                most,
+            })
+        };
+        self.bytes = self.bytes.saturating_add(text.len() as u64);
+        if text.len() as u64 > MAX_FILE {
+            return too("the file has too many bytes", MAX_FILE, 0);
+        }
+        if self.bytes > MAX_BYTES {
+            return too("the file and what it imports have too many bytes", MAX_BYTES, 0);
+        }
+        // An attribute is an equals sign before a quote; where one stands in a text, it is counted for nothing.
+        let (mut of_element, mut equals) = (0usize, false);
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'<' => {
+                    self.tags += 1;
+                    of_element = 0;
+                    if self.tags > MAX_TAGS {
+                        return too("the file and what it imports have too many tags", MAX_TAGS as u64, at);
+                    }
+                }
+                b'"' | b'\'' if equals => {
+                    self.attributes += 1;
+                    of_element += 1;
+                    if of_element > MAX_OF_ELEMENT {
+                        return too("an element has too many attributes", MAX_OF_ELEMENT as u64, at);
+                    }
+                    if self.attributes > MAX_ATTRIBUTES {
+                        let what = "the file and what it imports have too many attributes";
+                        return too(what, MAX_ATTRIBUTES as u64, at);
+                    }
+                }
+                _ => {}
+            }
+            equals = byte == b'=' || equals && byte.is_ascii_whitespace();
+        }
+        for (at, _) in text.match_indices("xmlns") {
+            self.namespaces += 1;
+            if self.namespaces > MAX_NAMESPACES {
+                return too("too many namespaces are declared", MAX_NAMESPACES as u64, at);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -165,7 +277,8 @@ impl<'a> Tree<'a> {
             let pos = e.pos();
             ImportError::Xml {
                 place: at(pos.row, pos.col),
-                reason: e.to_string(),
+                // The place is told by us.
+                reason: e.to_string().replacen(&format!(" at {pos}"), "", 1),
             }
         })?;
         let starts = text
@@ -285,4 +398,16 @@ pub(crate) fn one_line(text: &str) -> String {
         out.push_str(word);
     }
     out
+}
+
+/// A text without breaks and control characters; each is a space.
+pub(crate) fn one_name(text: &str) -> String {
+    let plain = |c: char| {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            ' '
+        } else {
+            c
+        }
+    };
+    text.chars().map(plain).collect()
 }

@@ -7,12 +7,18 @@ use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
 use super::error::{ImportError, LossKind};
 use super::source::{MAX_NAME, Tree, one_line};
+use super::svd_words::Wordless;
 use roxmltree::{Node, NodeId};
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Most elements that are derived from each other in a row.
 const MAX_DERIVED: usize = 16;
+/// Most elements that are looked at once arrays and what is derived are laid out.
+const MAX_LOOKS: usize = 16_000_000;
+/// Most elements in a peripheral, cluster, register or field that are no registers: properties, interrupts.
+const MAX_PROPERTIES: usize = 4096;
 /// Largest window of a map.
 const MAX_WINDOW: u64 = 1 << 26;
 
@@ -31,8 +37,14 @@ struct Reader<'t> {
     tree: &'t Tree<'t>,
     /// Elements by tag and name, in the order of the file.
     named: HashMap<(&'t str, &'t str), Vec<Node<'t, 't>>>,
+    /// The first two of them under each parent: one of them is not whoever asks.
+    siblings: HashMap<(&'t str, &'t str, NodeId), (Node<'t, 't>, Option<Node<'t, 't>>)>,
+    /// What elements are called.
+    names: HashMap<NodeId, &'t str>,
     enums: HashMap<NodeId, Option<usize>>,
     steps: usize,
+    /// Elements that were looked at, those again that members of arrays share.
+    looks: Cell<usize>,
 }
 
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
@@ -44,17 +56,39 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     let mut reader = Reader {
         tree,
         named: HashMap::new(),
+        siblings: HashMap::new(),
+        names: HashMap::new(),
         enums: HashMap::new(),
         steps: 0,
+        looks: Cell::new(0),
     };
     for node in device.descendants().filter(Node::is_element) {
         let tag = node.tag_name().name();
         if matches!(
             tag,
-            "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
+            "device" | "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
         ) && let Some(name) = text(node, "name")
         {
+            // They are looked through for every property, and again for every member of an array.
+            let others = |n: &Node<'_, '_>| {
+                let listed = ["register", "cluster", "enumeratedValue"];
+                !n.is_text() && !listed.contains(&n.tag_name().name())
+            };
+            if node.children().filter(others).count() > MAX_PROPERTIES {
+                return Err(ImportError::TooMuch {
+                    place: tree.place(node),
+                    what: format!("a {tag} has too many elements that are no registers"),
+                    most: MAX_PROPERTIES as u64,
+                });
+            }
+            reader.names.insert(node.id(), name);
             reader.named.entry((tag, name)).or_default().push(node);
+            if let Some(parent) = node.parent() {
+                let first = reader.siblings.entry((tag, name, parent.id())).or_insert((node, None));
+                if first.0 != node && first.1.is_none() {
+                    first.1 = Some(node);
+                }
+            }
         }
     }
     let own = Inherited::default().under(&reader, &[device])?;
@@ -102,10 +136,14 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         .iter()
         .filter(|(n, ..)| options.blocks.is_empty() || options.blocks.contains(n))
         .collect();
+    let mut wordless = Wordless::default();
+    wordless.children(draft, tree, device);
     let start = wanted.iter().map(|(_, at, _)| *at).min().unwrap_or(0);
     draft.window_at = Some(start);
     let mut end = 4;
+    let mut read: HashSet<NodeId> = HashSet::new();
     for (name, at, chain) in &wanted {
+        reader.look(chain)?;
         let base = at - start;
         if base >= MAX_WINDOW {
             return Err(ImportError::Choose {
@@ -145,6 +183,11 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         let interrupts: usize = chain
             .first()
             .map_or(0, |n| n.children().filter(|c| c.has_tag_name("interrupt")).count());
+        for node in chain {
+            if read.insert(node.id()) {
+                wordless.under(draft, tree, *node);
+            }
+        }
         if interrupts > 0
             && let Some(node) = chain.first()
         {
@@ -168,6 +211,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             });
         }
     }
+    wordless.tell(draft);
     let device_name = text(device, "name").unwrap_or("a device");
     let about = text(device, "description").map(one_line).unwrap_or_default();
     let parts = if options.blocks.is_empty() {
@@ -267,12 +311,26 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Counts the elements that are looked at for something that is made of these.
+    fn look(&self, chain: &[Node<'t, 't>]) -> Result<(), ImportError> {
+        let children: usize = chain.iter().map(|n| 1 + n.children().count()).sum();
+        self.looks.set(self.looks.get().saturating_add(children));
+        match chain.first() {
+            Some(node) if self.looks.get() > MAX_LOOKS => Err(ImportError::TooMuch {
+                place: self.tree.place(*node),
+                what: "arrays and what is derived lead to too many elements".to_owned(),
+                most: MAX_LOOKS as u64,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// An element followed by what it is derived from.
     fn chain(&self, node: Node<'t, 't>) -> Result<Chain<'t>, ImportError> {
         let mut chain = vec![node];
         let mut last = node;
         while let Some(path) = last.attribute("derivedFrom") {
-            let base = self.find(last, path);
+            let base = self.find(last, path)?;
             let base = base.ok_or_else(|| {
                 self.tree
                     .wrong(last, format!("it is derived from {path}, which is not there"))
@@ -296,20 +354,30 @@ impl<'t> Reader<'t> {
 
     /// What a path names: a sibling, else whatever of the same tag has the path's last name under elements of the
     /// path's other names.
-    fn find(&self, node: Node<'t, 't>, path: &'t str) -> Option<Node<'t, 't>> {
+    fn find(&self, node: Node<'t, 't>, path: &'t str) -> Result<Option<Node<'t, 't>>, ImportError> {
         let tag = node.tag_name().name();
         let mut parts = path.rsplit('.');
-        let last = parts.next()?;
+        let last = parts.next().unwrap_or_default();
         let outer: Vec<&str> = parts.collect();
-        let key = self.named.get(&(tag, last))?;
+        let Some(key) = self.named.get(&(tag, last)) else {
+            return Ok(None);
+        };
         if outer.is_empty() {
-            let sibling = key.iter().find(|n| n.parent() == node.parent() && **n != node);
-            return sibling.or_else(|| key.iter().find(|n| **n != node)).copied();
+            let near = node.parent().and_then(|p| self.siblings.get(&(tag, last, p.id())));
+            let sibling = near.and_then(|(a, b)| if *a == node { *b } else { Some(*a) });
+            return Ok(sibling.or_else(|| key.iter().find(|n| **n != node).copied()));
         }
-        key.iter().copied().find(|candidate| {
-            let mut above = candidate.ancestors().skip(1).filter_map(|n| text(n, "name"));
-            outer.iter().all(|part| above.next() == Some(*part))
-        })
+        for candidate in key {
+            self.looks.set(self.looks.get().saturating_add(1));
+            if self.looks.get() > MAX_LOOKS {
+                return Err(self.tree.wrong(node, format!("too many elements are called {last}")));
+            }
+            let mut above = candidate.ancestors().skip(1).filter_map(|n| self.names.get(&n.id()));
+            if outer.iter().all(|part| above.next() == Some(part)) {
+                return Ok(Some(*candidate));
+            }
+        }
+        Ok(None)
     }
 
     /// Names and offsets of the members of an array; of what is none, itself.
@@ -404,6 +472,7 @@ impl<'t> Reader<'t> {
                 continue;
             }
             let chain = self.chain(node)?;
+            self.look(&chain)?;
             let offset = self.first_number(&chain, "addressOffset")?;
             let offset = offset.ok_or_else(|| self.tree.wrong(node, "it has no addressOffset"))?;
             let at = base
@@ -475,8 +544,10 @@ impl<'t> Reader<'t> {
             .iter()
             .find_map(|n| n.children().find(|c| c.has_tag_name("fields")))
         {
+            self.look(&[list])?;
             for node in list.children().filter(|n| n.has_tag_name("field")) {
                 let chain = self.chain(node)?;
+                self.look(&chain)?;
                 self.field(draft, &chain, access, &mut fields)?;
             }
         }
@@ -608,13 +679,14 @@ impl<'t> Reader<'t> {
             let name = text(node, "name").or_else(|| text(node, "description"));
             let name = name.map(one_line).unwrap_or_default();
             let raw = text(node, "value").unwrap_or_default();
-            if text(node, "isDefault").is_some() {
+            if text(node, "isDefault").is_some_and(|t| t != "false" && t != "0") {
                 draft.lose(self.tree.place(node), LossKind::Value, || {
                     format!("{name} stands for every other value: only values have names")
                 });
                 continue;
             }
-            if raw.starts_with(['#', '0']) && raw.trim_start_matches("0x").contains(['x', 'X']) {
+            let bits = ["#", "0b", "0B"].iter().find_map(|b| raw.strip_prefix(b));
+            if bits.is_some_and(|b| b.contains(['x', 'X'])) {
                 draft.lose(self.tree.place(node), LossKind::Value, || {
                     format!("{name} is {raw}, several values; it names the one whose free bits are 0")
                 });
@@ -627,8 +699,12 @@ impl<'t> Reader<'t> {
             }
         }
         let name = first_text(&chain, "name").unwrap_or(field);
-        let made = draft.enumeration(&self.tree.place(list), name, values);
+        let made = draft.enumeration(&self.tree.place(list), name, values)?;
         self.enums.insert(list.id(), made);
+        // Others that are derived from the same find it read.
+        if let Some(from) = from {
+            self.enums.insert(from.id(), made);
+        }
         Ok(made)
     }
 }

@@ -1,8 +1,37 @@
 //! Which variants of a device an item of rules-ng-ng is there on.
 
+use std::collections::HashMap;
+
+/// Most bytes of a range: two names, which are short.
+const MAX_RANGE: usize = 1024;
+
+/// The variants of an enumeration in their order.
+pub(crate) struct Names<'t> {
+    number: HashMap<&'t str, usize>,
+    count: usize,
+}
+
+impl<'t> Names<'t> {
+    /// These; a name that is there twice has its first place.
+    pub fn new(names: &[&'t str]) -> Self {
+        let mut number = HashMap::with_capacity(names.len());
+        for (n, name) in names.iter().enumerate() {
+            number.entry(*name).or_insert(n);
+        }
+        Self {
+            number,
+            count: names.len(),
+        }
+    }
+
+    fn number(&self, name: &str) -> Option<usize> {
+        self.number.get(name).copied()
+    }
+}
+
 /// Whether a list of ranges (`A6XX`, `A2XX-A4XX`, `NV17:NV20`, `A7XX-`, `:G80`) has the variant, in the order that
 /// `names` gives; `None` for what is no range of these names.
-pub(crate) fn has(list: &str, names: &[&str], wanted: usize) -> Option<bool> {
+pub(crate) fn has(list: &str, names: &Names<'_>, wanted: usize) -> Option<bool> {
     let mut any = false;
     for range in list.split_whitespace() {
         any |= within(range, names, wanted)?;
@@ -10,8 +39,11 @@ pub(crate) fn has(list: &str, names: &[&str], wanted: usize) -> Option<bool> {
     Some(any)
 }
 
-fn within(range: &str, names: &[&str], wanted: usize) -> Option<bool> {
-    let number = |name: &str| names.iter().position(|n| *n == name);
+fn within(range: &str, names: &Names<'_>, wanted: usize) -> Option<bool> {
+    if range.len() > MAX_RANGE {
+        return None;
+    }
+    let number = |name: &str| names.number(name);
     // A name may have a dash in it.
     if let Some(one) = number(range) {
         return Some(one == wanted);
@@ -20,7 +52,7 @@ fn within(range: &str, names: &[&str], wanted: usize) -> Option<bool> {
         let (from, to) = (range.get(..at)?, range.get(at + 1..)?);
         let from = if from.is_empty() { Some(0) } else { number(from) };
         let to = match (to, c) {
-            ("", _) => Some(names.len()),
+            ("", _) => Some(names.count),
             (name, '-') => number(name).map(|n| n + 1),
             (name, _) => number(name),
         };
@@ -37,7 +69,7 @@ mod tests {
 
     #[test]
     fn ranges_of_variants_are_read_as_rules_ng_ng_defines_them() {
-        let names = ["NV1", "NV4", "G80", "GF-100", "GK104"];
+        let names = Names::new(&["NV1", "NV4", "G80", "GF-100", "GK104"]);
         let on = |list: &str| (0..5).filter(|n| has(list, &names, *n).unwrap()).collect::<Vec<_>>();
         assert_eq!(on("NV4"), [1]);
         assert_eq!(on("NV4-GF-100"), [1, 2, 3]);

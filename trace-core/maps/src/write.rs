@@ -3,6 +3,7 @@
 
 use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
 use super::error::{ImportError, LossKind};
+use super::source::one_name;
 use super::{Format, Imported, Options};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -10,6 +11,8 @@ use trace_core::registers::RegisterMap;
 
 /// Largest window of the form.
 const MAX_WINDOW: u64 = 1 << 26;
+/// Most other names that the description of a register or field tells.
+const MAX_ALSO: usize = 16;
 /// Why no recorded write of an imported register is replayed.
 const REASON: &str = "Imported: nobody has decided yet whether its writes may be replayed.";
 
@@ -71,6 +74,16 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         }
     }
     out.push_str(&text);
+    if out.len() as u64 > super::own::MAX_BYTES {
+        return Err(ImportError::Choose {
+            file: draft.file,
+            reason: format!(
+                "its map would have {} bytes, and a map has {} at most; import parts of it (--block)",
+                out.len(),
+                super::own::MAX_BYTES
+            ),
+        });
+    }
     if let Err(e) = RegisterMap::parse(&[(&draft.file, &out)]) {
         return Err(ImportError::Unreadable {
             file: draft.file,
@@ -145,7 +158,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
             };
             let same = other.offset == r.offset && other.body.bits == bits;
             let main = other.name.clone();
-            if name != main && also.len() < 16 {
+            if name != main && also.len() < MAX_ALSO {
                 let doc = if r.body.doc.is_empty() {
                     String::new()
                 } else {
@@ -201,12 +214,14 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
     kept
 }
 
+/// A text of the map in one line: what its writer makes of breaks and control characters is no longer what a person
+/// reads or the comment at its head can hold.
 fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+    toml::Value::String(one_name(text)).to_string()
 }
 
 fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
-    let _ = writeln!(out, "# {}", draft.provenance.replace(['\n', '\r'], " "));
+    let _ = writeln!(out, "# {}", one_name(&draft.provenance));
     let _ = writeln!(
         out,
         "# What the source says and this form cannot was told when it was imported. docs/register-map.md tells the form."
@@ -301,6 +316,8 @@ fn fields_text(
     let mut kept: Vec<(&DraftField, String)> = Vec::with_capacity(fields.len());
     let mut ends: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
     let mut names: HashSet<String> = HashSet::new();
+    // Where the search for a free name goes on, so that many of one name do not begin anew each.
+    let mut next: HashMap<String, u32> = HashMap::new();
     let mut also: HashMap<usize, Vec<&str>> = HashMap::new();
     for f in fields {
         if f.lo > f.hi || f.hi >= bits || f.hi - f.lo > 63 {
@@ -315,7 +332,10 @@ fn fields_text(
         if let Some((_, (_, other))) = ends.range(..=f.hi).next_back().filter(|(_, (hi, _))| *hi >= f.lo) {
             let main = kept.get(*other).map(|(k, _)| k.name.clone()).unwrap_or_default();
             if main != f.name {
-                also.entry(*other).or_default().push(&f.name);
+                let names = also.entry(*other).or_default();
+                if names.len() < MAX_ALSO {
+                    names.push(&f.name);
+                }
             }
             draft.lose(f.at.clone(), LossKind::Field, || {
                 format!(
@@ -325,11 +345,12 @@ fn fields_text(
             });
             continue;
         }
-        let mut name = f.name.clone();
-        let mut n = 1;
+        let plain = one_name(&f.name);
+        let mut name = plain.clone();
         while name.is_empty() || names.contains(&name) {
-            n += 1;
-            name = format!("{}_{n}", f.name);
+            let n = next.entry(plain.clone()).or_insert(1u32);
+            *n += 1;
+            name = format!("{plain}_{n}");
         }
         names.insert(name.clone());
         ends.insert(f.lo, (f.hi, kept.len()));

@@ -93,7 +93,9 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
     assert_eq!(map.named("COUNT_HI").unwrap().access, AccessRule::ReadOnly);
     assert!(!map.named("STATUS2").unwrap().replay.write);
     let kinds: Vec<LossKind> = made.losses.iter().map(|l| l.kind).collect();
-    assert_eq!(kinds, [LossKind::Value, LossKind::Element, LossKind::Overlap]);
+    // A default, the interrupt, an alternate register.
+    use LossKind::{Element, Overlap, Value};
+    assert_eq!(kinds, [Value, Element, Element, Overlap]);
     let default = &made.losses[0];
     assert_eq!((default.place.line, default.place.column), (34, 17), "{}", default.what);
     // Both timers in one window, each under its own name.
@@ -314,4 +316,214 @@ fn imports_that_import_each_other_end_and_names_that_lead_away_are_not_followed(
         .map(|l| l.what.as_str())
         .collect();
     assert_eq!(missing.len(), 2);
+}
+
+/// The most that a hostile file may take of time before it is refused, in a build without optimisation.
+fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let began = std::time::Instant::now();
+    let done = work();
+    assert!(began.elapsed().as_secs() < 60, "{what} took {:?}", began.elapsed());
+    done
+}
+
+#[test]
+fn what_grows_far_beyond_its_file_is_refused_before_it_is_made() {
+    let fields = "<bitfield name=\"b\" pos=\"0\"/>".repeat(50_000);
+    let offsets = vec!["0"; 4096].join(",");
+    let layout = format!(
+        "<database><domain name=\"bad\"><reg32 offset=\"0\" name=\"R\"/></domain><domain name=\"e\"><reg32 offsets=\"{offsets}\" offset=\"0\" name=\"Q\">{fields}</reg32></domain></database>"
+    );
+    assert!(matches!(
+        quickly("layout", || refused(&layout)),
+        ImportError::TooMuch { .. }
+    ));
+    let spaces: String = (0..8000).map(|n| format!(" xmlns:a{n}=\"u{n}\"")).collect();
+    let namespaces = format!("<database{spaces}>{}</database>", "<b xmlns:q=\"u\"/>".repeat(100_000));
+    assert!(matches!(
+        quickly("namespaces", || refused(&namespaces)),
+        ImportError::TooMuch { .. }
+    ));
+    let attributes: String = (0..200_000).map(|n| format!(" a{n} = '1'")).collect();
+    let attributes = format!("<database>\n<a{attributes}/></database>");
+    let told = quickly("attributes", || refused(&attributes));
+    assert!(told.to_string().starts_with("bad.xml:2:"), "{told}");
+    let tags = format!("<database>{}</database>", "<a/>".repeat(5_000_000));
+    assert!(matches!(
+        quickly("tags", || refused(&tags)),
+        ImportError::TooMuch { .. }
+    ));
+    // Many children, gone through again for each of many members.
+    let children = format!(
+        "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><cluster><name>C%s</name><dim>50000</dim><dimIncrement>1</dimIncrement><addressOffset>0</addressOffset><register><name>R</name><addressOffset>0</addressOffset>{}</register></cluster></registers></peripheral></peripherals></device>",
+        "<x/>".repeat(100_000)
+    );
+    assert!(matches!(
+        quickly("children", || refused(&children)),
+        ImportError::TooMuch { .. }
+    ));
+}
+
+#[test]
+fn many_of_one_name_are_numbered_in_linear_time() {
+    let fields: String = (0..30_000)
+        .map(|n| format!("<field name=\"a\" start=\"{n}\" end=\"{n}\"/>"))
+        .collect();
+    let same = format!("<genxml name=\"x\"><struct name=\"S\" length=\"1024\">{fields}</struct></genxml>");
+    let made = quickly("fields", || {
+        import("same.xml", &same, &Options::default(), &mut Nothing)
+    })
+    .unwrap();
+    let m = map(&made);
+    let layout = m.layout("S").unwrap();
+    assert_eq!(layout.fields.len(), 30_000);
+    assert_eq!(
+        (layout.fields[0].name.as_str(), layout.fields[2].name.as_str()),
+        ("a", "a_3")
+    );
+    let domains: String = (0..40_000).map(|n| format!("<domain name=\"d{n}\"/>")).collect();
+    let many = format!("<database>{domains}<domain name=\"many\"><reg32 offset=\"0\" name=\"R\"/></domain></database>");
+    let made = quickly("domains", || {
+        import("many.xml", &many, &Options::default(), &mut Nothing)
+    })
+    .unwrap();
+    assert_eq!(made.registers, 1);
+    let derived: String = (0..20_000)
+        .map(|n| {
+            format!(
+                "<field derivedFrom=\"F\"><name>F</name><lsb>{}</lsb><msb>{0}</msb></field>",
+                n % 32
+            )
+        })
+        .collect();
+    let svd = format!(
+        "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register><name>R</name><addressOffset>0</addressOffset><fields>{derived}</fields></register></registers></peripheral></peripherals></device>"
+    );
+    let _refused = quickly("derived", || import("f.svd", &svd, &Options::default(), &mut Nothing));
+}
+
+#[test]
+fn one_file_of_many_spellings_is_read_once_and_what_is_too_large_is_not_all_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    std::fs::write(
+        folder.path().join("d/a.xml"),
+        "<database><import file=\"m.xml\"/><enum name=\"e\"><value name=\"V\" value=\"1\"/></enum></database>",
+    )
+    .unwrap();
+    let imports: String = (0..200)
+        .map(|n| format!("<import file=\"d/{}a.xml\"/>", "./".repeat(n)))
+        .collect();
+    let main = folder.path().join("m.xml");
+    std::fs::write(
+        &main,
+        format!(
+            "<database>{imports}<domain name=\"m\"><reg32 offset=\"0\" name=\"R\" type=\"e\"/></domain></database>"
+        ),
+    )
+    .unwrap();
+    let made = take(&main, &Options::default());
+    assert_eq!((made.registers, made.losses.len()), (1, 0), "{:?}", made.losses);
+
+    /// As many files as are asked for, each of 40 MiB.
+    struct Large(usize);
+    impl register_maps::Sources for Large {
+        fn text(&mut self, _name: &str) -> Option<String> {
+            self.0 += 1;
+            Some(format!("<database>{}</database>", " ".repeat(40 << 20)))
+        }
+    }
+    let imports: String = (0..200).map(|n| format!("<import file=\"{n}\"/>")).collect();
+    let mut large = Large(0);
+    let e = import(
+        "m.xml",
+        &format!("<database>{imports}</database>"),
+        &Options::default(),
+        &mut large,
+    );
+    assert!(matches!(e, Err(ImportError::TooMuch { .. })));
+    assert_eq!(large.0, 4);
+}
+
+fn one_field(field: &str) -> String {
+    format!(
+        "<device><name>D</name><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register><name>R</name><addressOffset>0</addressOffset><fields><field><name>F</name><lsb>0</lsb><msb>1</msb>{field}</field></fields></register></registers></peripheral></peripherals></device>"
+    )
+}
+
+#[test]
+fn values_that_are_no_default_and_hexadecimal_in_capitals_are_kept() {
+    let svd = one_field(
+        "<enumeratedValues><enumeratedValue><name>off</name><value>0</value><isDefault>false</isDefault></enumeratedValue><enumeratedValue><name>on</name><value>0X1</value></enumeratedValue><enumeratedValue><name>rest</name><isDefault>true</isDefault></enumeratedValue></enumeratedValues>",
+    );
+    let made = import("d.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    let m = map(&made);
+    let field = &m.named("R").unwrap().layout.fields[0];
+    assert_eq!((field.text(0), field.text(1)), ("off".to_owned(), "on".to_owned()));
+    let lost: Vec<&str> = made.losses.iter().map(|l| l.what.as_str()).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].starts_with("rest stands for every other value"));
+}
+
+#[test]
+fn elements_of_an_svd_without_a_word_in_a_map_are_told() {
+    let svd = one_field("").replace(
+        "<addressOffset>0</addressOffset>",
+        "<addressOffset>0</addressOffset><protection>s</protection><alternateRegister>X</alternateRegister>",
+    );
+    let svd = svd.replace("</registers>", "<registr><name>LOST</name></registr></registers>");
+    let made = import("d.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    let lost: Vec<&str> = made.losses.iter().map(|l| l.what.as_str()).collect();
+    assert!(lost.contains(&"<registr> in <registers> is unknown"), "{lost:?}");
+    assert!(
+        lost.contains(&"1 <protection>: a map has no word for what it says"),
+        "{lost:?}"
+    );
+    assert!(
+        lost.contains(&"1 <alternateRegister>: a map has no word for what it says"),
+        "{lost:?}"
+    );
+    assert_eq!(lost.len(), 3);
+}
+
+#[test]
+fn breaks_and_control_characters_in_names_do_not_make_a_map_that_cannot_be_read() {
+    let named = |name: &str| {
+        format!(
+            "<enumeratedValues><name>{name}</name><enumeratedValue><name>on</name><value>1</value></enumeratedValue></enumeratedValues>"
+        )
+    };
+    let svd = one_field(&named("a\nb")).replace("<name>D</name>", "<vendor>A\u{7f}B\u{85}C</vendor><name>D</name>");
+    let made = import("nl.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    assert_eq!(map(&made).enum_name("a b", 1), Some("on"));
+    let layouts = "<genxml name=\"x\"><struct name=\"S&#10;T\" length=\"1\"><field name=\"f&#10;g\" start=\"0\" end=\"3\"/><field name=\"f g\" start=\"4\" end=\"7\"/></struct></genxml>";
+    let made = import("l.xml", layouts, &Options::default(), &mut Nothing).unwrap();
+    let m = map(&made);
+    let names: Vec<&str> = m
+        .layout("S T")
+        .unwrap()
+        .fields
+        .iter()
+        .map(|f| f.name.as_str())
+        .collect();
+    assert_eq!(names, ["f g", "f g_2"]);
+}
+
+#[test]
+fn a_domain_that_is_read_again_in_bytes_still_tells_its_unknown_types() {
+    let rnn = |width: u32| {
+        format!(
+            "<database><domain name=\"d\" width=\"{width}\"><reg32 offset=\"0\" name=\"A\" type=\"nowhere\"/><reg32 offset=\"4\" name=\"B\"/></domain></database>"
+        )
+    };
+    for width in [8, 32] {
+        let made = import("d.xml", &rnn(width), &Options::default(), &mut Nothing).unwrap();
+        let told = made.losses.iter().filter(|l| l.kind == LossKind::Reference).count();
+        assert_eq!(told, 1, "{:?}", made.losses);
+    }
+}
+
+#[test]
+fn what_is_no_xml_is_told_with_its_place_once() {
+    let told = refused("# no XML\n").to_string();
+    assert_eq!(told.matches("1:1").count(), 1, "{told}");
 }

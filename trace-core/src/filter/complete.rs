@@ -392,7 +392,7 @@ impl Collect<'_> {
         let found = fields.iter().find(|f| f.name.eq_ignore_ascii_case(field));
         match found.map(|f| &f.kind) {
             Some(FieldKind::Enum(names)) => {
-                for (v, name) in names {
+                for (v, name) in names.iter() {
                     self.value(name, CandidateKind::Value, &format!("{v:#x}"));
                 }
             }

@@ -1,7 +1,7 @@
 //! Maps that a person keeps: which of them stand in place of the embedded ones.
 //!
 //! A map is immutable and lives as long as the program. One that is replaced because its file changed stays in memory:
-//! whatever looks at a recording may still hold its registers.
+//! whatever looks at a recording may still hold its registers. Whoever reads maps bounds how much that becomes.
 
 use super::RegisterMap;
 use crate::recording::{Identity, Recording, Space};
@@ -40,33 +40,20 @@ struct Chosen {
 static CHOSEN: RwLock<Vec<Chosen>> = RwLock::new(Vec::new());
 
 /// Sets the map that a source stands for, in place of the one it stood for before; `None` takes it away. The source is
-/// any name that the caller tells it by, a path as a rule. Gives the map, to be looked at for as long as the program
-/// runs.
-pub fn choose(source: &str, map: Option<(RegisterMap, For)>) -> Option<&'static RegisterMap> {
-    let made = map.map(|(map, of)| (&*Box::leak(Box::new(map)), of));
+/// any name that the caller tells it by, a path as a rule.
+pub fn choose(source: &str, map: Option<(&'static RegisterMap, For)>) {
     let mut all = CHOSEN.write().unwrap_or_else(PoisonError::into_inner);
-    let at = all.iter().position(|c| c.source == source);
-    match (at, made) {
-        (Some(at), Some((map, of))) => {
-            if let Some(c) = all.get_mut(at) {
-                (c.map, c.of) = (map, of);
-            }
-            Some(map)
-        }
-        (None, Some((map, of))) => {
-            all.push(Chosen {
+    all.retain(|c| c.source != source);
+    if let Some((map, of)) = map {
+        let at = all.partition_point(|c| c.source.as_str() < source);
+        all.insert(
+            at,
+            Chosen {
                 source: source.to_owned(),
                 of,
                 map,
-            });
-            all.sort_by(|a, b| a.source.cmp(&b.source));
-            Some(map)
-        }
-        (Some(at), None) => {
-            all.remove(at);
-            None
-        }
-        (None, None) => None,
+            },
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Fields of a value of up to any number of bits, and the codec that reads them.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Fields of a register, a page-table entry or a descriptor.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +52,8 @@ pub enum FieldKind {
         /// Number of the thing that the field's first bit stands for.
         first: u32,
     },
-    /// One of several named values.
-    Enum(Vec<(u64, String)>),
+    /// One of several named values; by rising value, and shared by all fields of the enumeration.
+    Enum(Arc<Vec<(u64, String)>>),
     /// An address, stored without its low bits.
     Address {
         /// How far to shift the field's value left.
@@ -171,7 +172,11 @@ impl Field {
             },
             FieldKind::Hex => format!("{value:#x}"),
             FieldKind::Set { first } => set_text(value, *first),
-            FieldKind::Enum(names) => match names.iter().find(|(v, _)| *v == value) {
+            FieldKind::Enum(names) => match names
+                .binary_search_by_key(&value, |(v, _)| *v)
+                .ok()
+                .and_then(|i| names.get(i))
+            {
                 Some((_, name)) => name.clone(),
                 None => format!("unknown {value:#x}"),
             },
@@ -188,7 +193,7 @@ impl Field {
         let zero_means = matches!(
             self.kind,
             FieldKind::Number | FieldKind::NumberPlusOne | FieldKind::PowerOfTwo
-        ) || matches!(&self.kind, FieldKind::Enum(names) if names.iter().any(|(v, n)| *v == 0 && !n.is_empty()));
+        ) || matches!(&self.kind, FieldKind::Enum(names) if names.first().is_some_and(|(v, n)| *v == 0 && !n.is_empty()));
         if value == 0 && !zero_means {
             return None;
         }

@@ -28,7 +28,9 @@ pub struct RegisterMap {
     pub(super) by_name: HashMap<String, u16>,
     pub(super) bus_master: Option<BusMaster>,
     pub(super) layouts: Vec<Layout>,
-    pub(super) enums: Vec<(String, Vec<(u64, String)>)>,
+    pub(super) enums: Vec<(String, super::weight::Values)>,
+    /// What all of it takes in memory, about.
+    pub(super) built_bytes: u64,
 }
 
 /// A GPU that a map describes.
@@ -158,6 +160,12 @@ impl RegisterMap {
     /// The first thing that is wrong, with the file and the register or field.
     pub fn parse(files: &[(&str, &str)]) -> Result<Self, RegisterMapError> {
         parse(files)
+    }
+
+    /// Bytes that the map takes in memory, about: its registers with all their repeats, fields, names and texts.
+    #[must_use]
+    pub fn built_bytes(&self) -> u64 {
+        self.built_bytes
     }
 
     /// The map's name.

@@ -16,6 +16,7 @@ mod rules;
 mod screen;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 pub use access::{Covering, Part};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};

@@ -4,15 +4,14 @@ use super::map::{Gpu, RegisterMap};
 use super::raw::{RawBlock, RawField, RawFile, RawRegister};
 use super::rules::replay;
 use super::screen;
+use super::weight::{self, Values, Weight};
 use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
 use super::{bus, device};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Largest register window that a map may have.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Most bytes, about, that the registers of a file may come to once arrays are expanded.
-const MAX_EXPANDED: u64 = 64 << 20;
 /// Largest layout in bits.
 const MAX_BITS: u32 = 1 << 16;
 
@@ -44,7 +43,7 @@ impl At<'_> {
     }
 }
 
-type Enums = BTreeMap<String, Vec<(u64, String)>>;
+type Enums = BTreeMap<String, Values>;
 
 pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapError> {
     let mut raw = Vec::with_capacity(files.len());
@@ -63,16 +62,18 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
         raw.push((*file, f));
     }
     let mut map = RegisterMap::default();
+    let mut weight = Weight::default();
     head(&mut map, &raw)?;
-    let enums = enumerations(&raw)?;
+    let enums = enumerations(&raw, &mut weight)?;
+    let mut names = HashSet::new();
     for (file, f) in &raw {
-        registers(&mut map, file, f, &enums)?;
+        registers(&mut map, file, f, &enums, &mut weight)?;
         for l in &f.layout {
             let at = At {
                 file,
                 place: l.name.clone(),
             };
-            if map.layouts.iter().any(|known| known.name == l.name) {
+            if !names.insert(l.name.as_str()) {
                 return Err(at.err("a layout of this name exists already"));
             }
             if l.provenance.is_empty() {
@@ -82,10 +83,11 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
             layout.name.clone_from(&l.name);
             layout.zero.clone_from(&l.zero);
             layout.doc.clone_from(&l.doc);
+            weight.add(&at, weight::layout(&layout))?;
             map.layouts.push(layout);
         }
     }
-    index(&mut map)?;
+    index(&mut map, &mut weight)?;
     for (file, f) in &raw {
         let Some(raw) = &f.bus_master else { continue };
         let at = At {
@@ -98,6 +100,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
         map.bus_master = Some(bus::bus_master(&map, &at, raw)?);
     }
     map.enums = enums.into_iter().collect();
+    map.built_bytes = weight.bytes();
     Ok(map)
 }
 
@@ -160,7 +163,7 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
 }
 
 /// All enumerations; their names are shared by the files of a map.
-fn enumerations(files: &[(&str, RawFile)]) -> Result<Enums, RegisterMapError> {
+fn enumerations(files: &[(&str, RawFile)], weight: &mut Weight) -> Result<Enums, RegisterMapError> {
     let mut all = Enums::new();
     for (file, f) in files {
         for (name, values) in &f.enums {
@@ -169,15 +172,17 @@ fn enumerations(files: &[(&str, RawFile)]) -> Result<Enums, RegisterMapError> {
                 place: format!("enum.{name}"),
             };
             let mut list = Vec::with_capacity(values.len());
+            let mut known = HashSet::with_capacity(values.len());
             for (key, text) in values {
                 let value = number(key).ok_or_else(|| at.err(format!("{key} is not a number")))?;
-                if list.iter().any(|(v, _)| *v == value) {
+                if !known.insert(value) {
                     return Err(at.err(format!("{value:#x} has two names")));
                 }
                 list.push((value, text.clone()));
             }
             list.sort_unstable();
-            if all.insert(name.clone(), list).is_some() {
+            weight.add(&at, weight::text(name) + weight::values(&list))?;
+            if all.insert(name.clone(), Arc::new(list)).is_some() {
                 return Err(at.err("an enumeration of this name exists already"));
             }
         }
@@ -192,7 +197,13 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-fn registers(map: &mut RegisterMap, file: &str, f: &RawFile, enums: &Enums) -> Result<(), RegisterMapError> {
+fn registers(
+    map: &mut RegisterMap,
+    file: &str,
+    f: &RawFile,
+    enums: &Enums,
+    weight: &mut Weight,
+) -> Result<(), RegisterMapError> {
     let Some(block) = &f.block else {
         return match f.register.first() {
             None => Ok(()),
@@ -212,19 +223,6 @@ fn registers(map: &mut RegisterMap, file: &str, f: &RawFile, enums: &Enums) -> R
     }
     if block.provenance.is_empty() {
         return Err(at.err("provenance is empty"));
-    }
-    // A few lines can tell of more registers than fit in memory: counted before any is made.
-    let size = |r: &RawRegister| {
-        let values = |f: &RawField| f.enumeration.as_ref().and_then(|n| enums.get(n)).map_or(0, Vec::len);
-        let fields = r
-            .fields
-            .iter()
-            .map(|f| 128 + f.name.len() + f.doc.len() + f.say.len() + 64 * values(f));
-        let one = 512 + r.name.len() + r.doc.len() + r.reason.len() + fields.sum::<usize>();
-        u64::from(block.count.max(1)) * u64::from(r.count.max(1)) * one as u64
-    };
-    if f.register.iter().map(size).fold(0, u64::saturating_add) > MAX_EXPANDED {
-        return Err(at.err("its registers, with all their repeats, are too many"));
     }
     for instance in 0..block.count.max(1) {
         let base = u64::from(block.base) + u64::from(instance) * u64::from(block.stride);
@@ -248,7 +246,7 @@ fn registers(map: &mut RegisterMap, file: &str, f: &RawFile, enums: &Enums) -> R
                     None => r.name.replace("{n}", &n.to_string()),
                 };
                 let offset = base + u64::from(r.offset) + u64::from(n) * u64::from(r.stride);
-                add(map, &at, block, r, name, index, offset, enums)?;
+                add(map, &at, block, r, name, index, offset, enums, weight)?;
             }
         }
     }
@@ -269,6 +267,7 @@ fn add(
     index: Option<u8>,
     offset: u64,
     enums: &Enums,
+    weight: &mut Weight,
 ) -> Result<(), RegisterMapError> {
     let (width, align) = match (raw.width, raw.wide) {
         (None, false) => (4, 4),
@@ -313,9 +312,16 @@ fn add(
         local: local.clone(),
         provenance: raw.provenance.clone().unwrap_or_else(|| block.provenance.clone()),
     };
+    let mut push = |r: Register| {
+        if map.registers.len() >= usize::from(u16::MAX) - 1 {
+            return Err(at.err("with this, and all repeats counted, there are too many registers"));
+        }
+        weight.add(at, weight::register(&r))?;
+        map.registers.push(r);
+        Ok(())
+    };
     if !raw.wide {
-        map.registers.push(register(name, offset, layout));
-        return Ok(());
+        return push(register(name, offset, layout));
     }
     let wide = Arc::new(layout);
     let (lo, hi) = (format!("{name}_LO"), format!("{name}_HI"));
@@ -327,9 +333,8 @@ fn add(
     let mut high = register(hi.clone(), offset + 4, half(&wide, hi, 32));
     high.pair = Some(Half::High { low_offset: offset });
     high.wide = Some(wide);
-    map.registers.push(low);
-    map.registers.push(high);
-    Ok(())
+    push(low)?;
+    push(high)
 }
 
 /// The fields of a 64-bit register that lie in the 32 bits from `from` on, cut to them.
@@ -393,7 +398,9 @@ fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Lay
             return Err(bad("its bits are reversed, wider than 64 or outside the register"));
         }
         let kind = match (f.kind.as_deref(), &f.enumeration) {
-            (None, Some(e)) => FieldKind::Enum(enums.get(e).ok_or_else(|| bad("no enumeration of this name"))?.clone()),
+            (None, Some(e)) => FieldKind::Enum(Arc::clone(
+                enums.get(e).ok_or_else(|| bad("no enumeration of this name"))?,
+            )),
             (Some(_), Some(_)) => return Err(bad("it has both a kind and an enumeration")),
             (None | Some("hex"), None) => FieldKind::Hex,
             (Some("number"), None) => FieldKind::Number,
@@ -442,8 +449,15 @@ fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Lay
 }
 
 /// Sorts the registers and fills the look-up tables; two in one place or of one name are an error.
-fn index(map: &mut RegisterMap) -> Result<(), RegisterMapError> {
+fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
     map.registers.sort_by_key(|r| r.offset);
+    if let Some(last) = map.registers.last() {
+        let at = At {
+            file: "",
+            place: last.name.clone(),
+        };
+        weight.add(&at, last.end().div_ceil(4) as usize * size_of::<u16>())?;
+    }
     for (i, r) in map.registers.iter().enumerate() {
         let at = At {
             file: "",

@@ -66,6 +66,11 @@ pub struct ScreenSource {
 }
 
 impl ScreenSource {
+    /// Bytes that it takes in memory, about.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + self.values.len() * size_of::<(u64, u32)>()
+    }
+
     /// First and last bit of the field that tells it, within its register.
     #[must_use]
     pub fn bits(&self) -> (u32, u32) {

@@ -89,6 +89,9 @@ fn lowest(bits: u32) -> u64 {
 pub(crate) trait Take {
     /// An event begins; times never fall.
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError>;
+    /// Whether a signal is wanted of which a state has to be kept: of one that is refused nothing is kept, and what
+    /// refuses it counts what is left out.
+    fn admit(&mut self, key: Key, bits: u32) -> bool;
     /// A signal of so many bits has this value from now on.
     fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError>;
 }
@@ -277,16 +280,18 @@ impl Walk<'_, '_> {
             known,
             of,
         };
-        let state = self.registers.entry(key(Of::Value)).or_default();
-        match bits {
-            Some(bits) => {
-                state.bits = state.bits & !mask | bits;
-                state.known |= mask;
+        if self.to.admit(key(Of::Value), width) {
+            let state = self.registers.entry(key(Of::Value)).or_default();
+            match bits {
+                Some(bits) => {
+                    state.bits = state.bits & !mask | bits;
+                    state.known |= mask;
+                }
+                None => state.known &= !mask,
             }
-            None => state.known &= !mask,
+            let value = *state;
+            self.to.change(key(Of::Value), width, value)?;
         }
-        let value = *state;
-        self.to.change(key(Of::Value), width, value)?;
         match write {
             Some(true) => self.count(key(Of::Writes)),
             Some(false) => self.count(key(Of::Reads)),
@@ -316,6 +321,9 @@ impl Walk<'_, '_> {
     }
 
     fn count(&mut self, key: Key) -> Result<(), WavesError> {
+        if !self.to.admit(key, 32) {
+            return Ok(());
+        }
         let n = self.counts.entry(key).or_default();
         *n = n.wrapping_add(1);
         let n = u64::from(*n);

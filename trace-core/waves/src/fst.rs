@@ -42,11 +42,14 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
     })?;
     let mut body = Packed {
         to: head.finish()?,
+        pending: vec![None; ids.len()],
+        changed: Vec::new(),
         ids,
         digits: Vec::new(),
         latest: 0,
     };
     let done = write(source, &signals, progress, &mut body)?;
+    body.settle()?;
     if body.latest == 0 {
         // Readers want a time behind the begin in every file.
         body.time(1)?;
@@ -60,12 +63,32 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
 struct Packed {
     to: FstBodyWriter<BufWriter<File>>,
     ids: Vec<FstSignalId>,
+    /// What each signal has at the time that is being written, where it changed. Of several values at one time the last
+    /// is the one that is seen, and a block ends only where time goes on: without this, it grows while time stands.
+    pending: Vec<Option<(u32, Value)>>,
+    /// Signals that have one, in the order in which they changed first.
+    changed: Vec<usize>,
     digits: Vec<u8>,
     latest: u64,
 }
 
+impl Packed {
+    /// Writes what changed at the time that is over.
+    fn settle(&mut self) -> Result<(), WavesError> {
+        for signal in self.changed.drain(..) {
+            let value = self.pending.get_mut(signal).and_then(Option::take);
+            if let (Some((bits, value)), Some(id)) = (value, self.ids.get(signal)) {
+                spell(bits, value, &mut self.digits);
+                self.to.signal_change(*id, &self.digits)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Body for Packed {
     fn time(&mut self, time: u64) -> Result<(), WavesError> {
+        self.settle()?;
         self.latest = time;
         if self.to.size() > BLOCK {
             self.to.flush()?;
@@ -74,10 +97,11 @@ impl Body for Packed {
     }
 
     fn change(&mut self, signal: usize, bits: u32, value: Value) -> Result<(), WavesError> {
-        let Some(id) = self.ids.get(signal) else {
-            return Ok(());
-        };
-        spell(bits, value, &mut self.digits);
-        Ok(self.to.signal_change(*id, &self.digits)?)
+        if let Some(pending) = self.pending.get_mut(signal)
+            && pending.replace((bits, value)).is_none()
+        {
+            self.changed.push(signal);
+        }
+        Ok(())
     }
 }

@@ -57,10 +57,20 @@ pub struct Exported {
     pub left_out: u64,
     /// Events of which the time ran backwards, shown at the latest time before.
     pub held_back: u64,
+    /// Jobs that are no slices of Perfetto, because more of their slot than [`MOST_LANES`] lie upon each other.
+    pub jobs_left_out: u64,
+    /// Threads that share a track of Perfetto, because there are more than [`MOST_THREADS`].
+    pub threads_joined: u64,
 }
 
 /// Most signals of a file. Viewers list all of them, and each takes memory.
 pub const MOST_SIGNALS: usize = 1 << 16;
+
+/// Most tracks of Perfetto for the jobs of one slot.
+pub const MOST_LANES: usize = 64;
+
+/// Most tracks of Perfetto for threads; the other threads share one.
+pub const MOST_THREADS: usize = 1 << 12;
 
 /// Why nothing was exported.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! What signals are called: names that every reader of waveforms takes.
 
 use crate::changes::{Key, Of};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use trace_core::Recording;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::RecordedRegisters;
@@ -45,14 +45,24 @@ pub(crate) fn signals(recording: &Recording, keys: impl Iterator<Item = (Key, u3
         })
         .collect();
     all.sort_by(|a, b| (&a.scopes, a.key).cmp(&(&b.scopes, b.key)));
-    let mut taken = HashSet::new();
+    // Signals of one scope stand together. The search for a free name goes on where the last one of the name ended.
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut next: HashMap<String, u32> = HashMap::new();
+    let mut scope: Option<Vec<String>> = None;
     for s in &mut all {
-        let plain = s.name.clone();
-        let mut n = 2u32;
-        while !taken.insert((s.scopes.clone(), s.name.clone())) {
-            s.name = format!("{plain}_{n}");
-            n = n.saturating_add(1);
+        if scope.as_ref() != Some(&s.scopes) {
+            (taken, next) = (HashSet::new(), HashMap::new());
+            scope = Some(s.scopes.clone());
         }
+        if taken.contains(&s.name) {
+            let plain = s.name.clone();
+            let n = next.entry(plain.clone()).or_insert(1);
+            while taken.contains(&s.name) {
+                *n = n.saturating_add(1);
+                s.name = format!("{plain}_{n}");
+            }
+        }
+        taken.insert(s.name.clone());
     }
     all
 }
@@ -109,6 +119,34 @@ fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::recording::{Space, SpaceKind};
+
+    #[test]
+    fn many_signals_of_one_name_are_numbered_in_linear_time() {
+        let mut r = Recording::default();
+        for _ in 0..200 {
+            r.facts.spaces.push(Space {
+                name: "s".into(),
+                kind: SpaceKind::Registers,
+                bytes: 1 << 20,
+            });
+        }
+        let keys = (0..60_000u32).map(|n| {
+            let key = Key::Register {
+                space: (n % 200) as u8,
+                offset: n / 200,
+                known: false,
+                of: Of::Value,
+            };
+            (key, 32)
+        });
+        let began = std::time::Instant::now();
+        let all = signals(&r, keys);
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        let names: HashSet<&str> = all.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.len(), 60_000);
+        assert!(names.contains("at_0") && names.contains("at_0_2") && names.contains("at_0_200"));
+    }
 
     #[test]
     fn an_identifier_has_letters_digits_and_underscores() {

@@ -6,8 +6,8 @@
 use crate::changes::{Key, Of, Take, Value, walk};
 use crate::names::{Signal, signals};
 use crate::protobuf::Message;
-use crate::{Clock, Exported, MOST_SIGNALS, Source, WavesError};
-use std::collections::HashMap;
+use crate::{Clock, Exported, MOST_LANES, MOST_SIGNALS, MOST_THREADS, Source, WavesError};
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, InterruptLine};
@@ -52,6 +52,10 @@ const COUNTER: u64 = 4;
 
 /// Names that are told once; more than these are spelt where they are used.
 const MOST_NAMES: usize = 1 << 16;
+/// Most bytes of a name that is kept to be told once.
+const MOST_NAME: usize = 256;
+/// Events, jobs and phases between two looks at whether anybody still wants the result.
+const LOOK: usize = 1 << 14;
 
 /// Writes a trace from its first byte to its last. Slices of phases are there whatever events are wanted.
 ///
@@ -76,7 +80,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         .number(field::SEQUENCE_FLAGS, 1)
         .message(field::TRACK_DESCRIPTOR, &process);
     packets.packet(&first)?;
-    slices(source, &mut packets)?;
+    let jobs_left_out = slices(source, &mut packets, progress)?;
 
     let mut instants = Instants {
         source,
@@ -85,6 +89,8 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         threads: HashMap::new(),
         kinds: HashMap::new(),
         counters: HashMap::new(),
+        joined: None,
+        others: HashSet::new(),
         time: 0,
         event: 0,
         told: None,
@@ -95,6 +101,8 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
     Ok(Exported {
         signals: instants.packets.tracks,
         left_out: instants.missed,
+        jobs_left_out,
+        threads_joined: instants.others.len() as u64,
         ..done
     })
 }
@@ -150,7 +158,9 @@ impl Packets<'_> {
         if !mark.name.is_empty() {
             match self.names.get(mark.name) {
                 Some(id) => event = event.number(field::EVENT_NAME_IID, *id),
-                None if self.names.len() >= MOST_NAMES => event = event.text(field::EVENT_NAME, mark.name),
+                None if self.names.len() >= MOST_NAMES || mark.name.len() > MOST_NAME => {
+                    event = event.text(field::EVENT_NAME, mark.name)
+                }
                 None => {
                     let id = self.names.len() as u64 + 1;
                     self.names.insert(mark.name.to_owned(), id);
@@ -193,52 +203,124 @@ enum Note<'a> {
     Text(&'a str),
 }
 
-/// Times of events that never fall: the same that a walk over all events gives.
-struct Times<'a> {
-    source: &'a Source<'a>,
+/// Times that never fall, of the events that slices begin and end at.
+struct Times {
+    /// By rising event.
+    of: Vec<(u64, u64)>,
+    clock: Clock,
 }
 
-impl Times<'_> {
+impl Times {
+    /// As a walk over what is wanted has them: an event stands at the latest time of those that the walk came by, and
+    /// it comes by the events of `own`, wanted or not. Those of `other` have their place between them.
+    fn new(source: &Source<'_>, own: &[u64], other: &[u64], progress: &Progress) -> Result<Self, WavesError> {
+        let mut asked: Vec<(u64, bool)> = own.iter().map(|e| (*e, true)).collect();
+        asked.extend(other.iter().map(|e| (*e, false)));
+        asked.sort_unstable();
+        let mut of = Vec::with_capacity(asked.len());
+        if source.clock == Clock::Events {
+            return Ok(Self {
+                of,
+                clock: source.clock,
+            });
+        }
+        let len = source.recording.events.len() as u64;
+        let time = |event: u64| {
+            let event = usize::try_from(event).ok();
+            event.and_then(|e| source.recording.events.time.get(e)).unwrap_or(0)
+        };
+        let mut latest = 0;
+        let mut asked = asked.into_iter().peekable();
+        let mut ask = |latest: &mut u64, until: u64| {
+            while let Some((event, comes_by)) = asked.next_if(|(e, _)| *e < until) {
+                let here = time(event).max(*latest);
+                if comes_by {
+                    *latest = here;
+                }
+                of.push((event, here));
+            }
+        };
+        let wanted: Box<dyn Iterator<Item = u64> + '_> = match source.events {
+            Some(s) => Box::new(s.iter().take_while(|e| *e < len)),
+            None => Box::new(0..len),
+        };
+        for (n, event) in wanted.enumerate() {
+            if n.is_multiple_of(LOOK) {
+                progress.check()?;
+            }
+            ask(&mut latest, event);
+            latest = latest.max(time(event));
+        }
+        ask(&mut latest, u64::MAX);
+        Ok(Self {
+            of,
+            clock: source.clock,
+        })
+    }
+
+    /// The time of an event that was asked for.
     fn of(&self, event: u64) -> u64 {
-        let events = &self.source.recording.events;
-        let last = (events.len() as u64).saturating_sub(1);
-        let event = event.min(last);
-        match self.source.clock {
+        match self.clock {
             Clock::Events => event,
-            Clock::Time => usize::try_from(event)
-                .ok()
-                .and_then(|e| events.time.get(e))
-                .unwrap_or(0),
+            Clock::Time => {
+                // The last of an event: it came by with all others before.
+                let at = self.of.partition_point(|(e, _)| *e <= event);
+                at.checked_sub(1).and_then(|at| self.of.get(at)).map_or(0, |(_, t)| *t)
+            }
         }
     }
 }
 
-/// Jobs, a track for as many of a slot as overlap, and phases.
-fn slices(source: &Source<'_>, packets: &mut Packets<'_>) -> Result<(), WavesError> {
+/// Jobs, a track for as many of a slot as overlap, and phases. Gives how many jobs found no track.
+fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -> Result<u64, WavesError> {
     let events = source.recording.events.len() as u64;
-    let times = Times { source };
+    let Some(last) = events.checked_sub(1) else {
+        return Ok(0);
+    };
     let Timeline { jobs, phases, .. } = source.timeline;
-    if !phases.is_empty() && events > 0 {
+    let wanted = |j: &&JobSpan| j.submit_event < events && source.events.is_none_or(|s| s.contains(j.submit_event));
+    let (mut own, mut other) = (Vec::new(), Vec::new());
+    for job in jobs.iter().filter(wanted) {
+        own.push(job.submit_event);
+        match job.done_event {
+            Some(done) if done < events => own.push(done),
+            _ => other.push(last),
+        }
+    }
+    other.extend(phases.iter().flat_map(|p| [p.first.min(last), p.last.min(last)]));
+    let times = Times::new(source, &own, &other, progress)?;
+    if !phases.is_empty() {
         let track = packets.track("Phases", |t| t)?;
         let mut latest = 0;
-        for phase in phases {
-            let begin = times.of(phase.first).max(latest);
-            let end = times.of(phase.last).max(begin);
+        for (n, phase) in phases.iter().enumerate() {
+            if n.is_multiple_of(LOOK) {
+                progress.check()?;
+            }
+            let begin = times.of(phase.first.min(last)).max(latest);
+            let end = times.of(phase.last.min(last)).max(begin);
             latest = end;
             slice(packets, track, (begin, end), phase.name.name(), &[])?;
         }
     }
     // End of the latest slice of each track of a slot.
     let mut lanes: HashMap<u8, Vec<(u64, u64)>> = HashMap::new();
-    let wanted = |j: &&JobSpan| source.events.is_none_or(|s| s.contains(j.submit_event));
-    for job in jobs.iter().filter(wanted).filter(|j| j.submit_event < events) {
+    let mut left_out = 0;
+    for (n, job) in jobs.iter().filter(wanted).enumerate() {
+        if n.is_multiple_of(LOOK) {
+            progress.check()?;
+        }
         let begin = times.of(job.submit_event);
-        let end = times.of(job.done_event.unwrap_or(events)).max(begin);
+        let end = times.of(job.done_event.map_or(last, |e| e.min(last))).max(begin);
         let own = lanes.entry(job.slot).or_default();
+        let many = own.len() >= MOST_LANES;
         let track = match own.iter_mut().find(|(_, free)| *free <= begin) {
             Some(lane) => {
                 lane.1 = end;
                 lane.0
+            }
+            None if many => {
+                left_out += 1;
+                continue;
             }
             None => {
                 let name = match own.len() {
@@ -262,7 +344,7 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>) -> Result<(), WavesErr
         ];
         slice(packets, track, (begin, end), &format!("job {}", job.index), &notes)?;
     }
-    Ok(())
+    Ok(left_out)
 }
 
 fn slice(
@@ -289,7 +371,11 @@ struct Instants<'a> {
     packets: Packets<'a>,
     threads: HashMap<u32, u64>,
     kinds: HashMap<&'static str, u64>,
-    counters: HashMap<Key, u64>,
+    /// Registers that are shown, with their tracks once all their bits are known.
+    counters: HashMap<Key, Option<u64>>,
+    /// The track of all threads beyond the most, and some of these: they are counted up to as many as have tracks.
+    joined: Option<u64>,
+    others: HashSet<u32>,
     time: u64,
     event: usize,
     told: Option<usize>,
@@ -310,6 +396,17 @@ impl Instants<'_> {
     fn thread(&mut self, thread: u32) -> Result<u64, WavesError> {
         if let Some(track) = self.threads.get(&thread) {
             return Ok(*track);
+        }
+        if self.threads.len() >= MOST_THREADS {
+            if self.others.len() < MOST_THREADS {
+                self.others.insert(thread);
+            }
+            if let Some(track) = self.joined {
+                return Ok(track);
+            }
+            let track = self.packets.track("Other threads", |t| t)?;
+            self.joined = Some(track);
+            return Ok(track);
         }
         let name = format!("Thread {thread}");
         // A thread's number is signed in the schema; what does not fit is a track by its name alone.
@@ -351,20 +448,28 @@ impl Instants<'_> {
                 let means = self.device.and_then(|d| d.describe(&a)).unwrap_or_default();
                 let track = self.thread(thread)?;
                 let what = if a.write { "write" } else { "read" };
-                let notes = [
+                let mut notes = vec![
                     index,
                     ("value", Note::Address(a.value)),
                     ("width", Note::Number(u64::from(a.width))),
-                    ("means", Note::Text(&means)),
                 ];
-                let told = if means.is_empty() { &notes[..3] } else { &notes[..] };
-                self.instant(track, &format!("{what} {name}"), told)
+                if !means.is_empty() {
+                    notes.push(("means", Note::Text(&means)));
+                }
+                if self.joined == Some(track) {
+                    notes.push(("thread", Note::Number(thread.into())));
+                }
+                self.instant(track, &format!("{what} {name}"), &notes)
             }
             Some(EventKind::Undecoded) => {
                 let Some(u) = events.undecoded(at) else { return Ok(()) };
                 let name = self.place(events.space.get(at).unwrap_or(0), u.offset);
                 let track = self.thread(thread)?;
-                let notes = [index, ("what", Note::Text(&u.describe()))];
+                let what = u.describe();
+                let mut notes = vec![index, ("what", Note::Text(&what))];
+                if self.joined == Some(track) {
+                    notes.push(("thread", Note::Number(thread.into())));
+                }
                 self.instant(track, &format!("undecoded {name}"), &notes)
             }
             Some(EventKind::Mark) => {
@@ -412,18 +517,17 @@ impl Instants<'_> {
     }
 
     fn counter(&mut self, key: Key, bits: u32) -> Result<Option<u64>, WavesError> {
-        if let Some(track) = self.counters.get(&key) {
-            return Ok(Some(*track));
-        }
-        if self.counters.len() >= MOST_SIGNALS {
-            return Ok(None);
+        match self.counters.get(&key) {
+            Some(Some(track)) => return Ok(Some(*track)),
+            Some(None) => {}
+            None => return Ok(None),
         }
         let named = signals(self.source.recording, std::iter::once((key, bits)));
         let name = named.first().map_or("register", |s: &Signal| &s.name);
         let track = self
             .packets
             .track(name, |t| t.message(field::TRACK_COUNTER, &Message::new()))?;
-        self.counters.insert(key, track);
+        self.counters.insert(key, Some(track));
         Ok(Some(track))
     }
 }
@@ -432,6 +536,25 @@ impl Take for Instants<'_> {
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
         (self.event, self.time) = (event, time);
         Ok(())
+    }
+
+    fn admit(&mut self, key: Key, _: u32) -> bool {
+        // Counts are not shown: the instants are.
+        if !matches!(key, Key::Register { of: Of::Value, .. }) {
+            return false;
+        }
+        if self.counters.contains_key(&key) {
+            return true;
+        }
+        if self.counters.len() < MOST_SIGNALS {
+            self.counters.insert(key, None);
+            return true;
+        }
+        if self.left_out != Some(self.event) {
+            self.left_out = Some(self.event);
+            self.missed += 1;
+        }
+        false
     }
 
     fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError> {
@@ -454,10 +577,6 @@ impl Take for Instants<'_> {
             Key::Register { of: Of::Value, .. } if value.knows(bits) => {
                 let value = value.low(bits);
                 let Some(track) = self.counter(key, bits)? else {
-                    if self.left_out != Some(self.event) {
-                        self.left_out = Some(self.event);
-                        self.missed += 1;
-                    }
                     return Ok(());
                 };
                 let event = Message::new()

@@ -42,12 +42,19 @@ impl Take for Find {
         Ok(())
     }
 
-    fn change(&mut self, key: Key, bits: u32, _: Value) -> Result<(), WavesError> {
+    fn admit(&mut self, key: Key, bits: u32) -> bool {
         if let Some(most) = self.found.get_mut(&key) {
             *most = bits.max(*most);
         } else if self.found.len() < MOST_SIGNALS {
             self.found.insert(key, bits);
+        } else {
+            return false;
         }
+        true
+    }
+
+    fn change(&mut self, key: Key, bits: u32, _: Value) -> Result<(), WavesError> {
+        self.admit(key, bits);
         Ok(())
     }
 }
@@ -81,14 +88,21 @@ impl Take for Write<'_> {
         Ok(())
     }
 
-    fn change(&mut self, key: Key, _: u32, value: Value) -> Result<(), WavesError> {
+    fn admit(&mut self, key: Key, _: u32) -> bool {
+        let there = self.places.contains_key(&key);
+        if !there && self.left_out != Some(self.event) {
+            self.left_out = Some(self.event);
+            self.missed += 1;
+        }
+        there
+    }
+
+    fn change(&mut self, key: Key, bits: u32, value: Value) -> Result<(), WavesError> {
         match self.places.get(&key) {
             Some((place, bits)) => self.body.change(*place, *bits, value)?,
-            None if self.left_out != Some(self.event) => {
-                self.left_out = Some(self.event);
-                self.missed += 1;
+            None => {
+                self.admit(key, bits);
             }
-            None => {}
         }
         if key == Key::Marks {
             let events = &self.source.recording.events;

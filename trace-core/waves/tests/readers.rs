@@ -11,11 +11,12 @@ use trace_core::Recording;
 use trace_core::filter::Selection;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, DmaKind, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
+    Access, DmaKind, DmaMapRow, EventsBuilder, GpuVa, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow,
+    UndecodedRow,
 };
 use trace_core::registers::RegisterMap;
-use trace_core::timeline::{self, Timeline};
-use trace_waves::{Clock, Exported, MOST_SIGNALS, Source, WavesError};
+use trace_core::timeline::{self, JobSpan, Timeline};
+use trace_waves::{Clock, Exported, MOST_LANES, MOST_SIGNALS, MOST_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 
 /// Every kind of event; several at one time, a clock that runs backwards, names with odd characters, 64-bit accesses,
@@ -479,4 +480,133 @@ fn jobs_and_phases_of_a_recorded_driver_are_slices() {
     let t = perfetto(&bytes);
     assert_eq!((done.events, t.instants.len(), t.counters.len()), (0, 0, 0));
     assert_eq!(t.slices.len(), timeline.phases.len());
+}
+
+/// A write of a register of the first space.
+fn write(offset: u32, value: u64) -> Access {
+    Access {
+        space: 0,
+        write: true,
+        offset,
+        width: 4,
+        value,
+    }
+}
+
+fn of_events(b: EventsBuilder) -> Recording {
+    Recording {
+        events: b.finish(),
+        ..Recording::default()
+    }
+}
+
+fn with(write: Write, r: &Recording, timeline: &Timeline) -> (Vec<u8>, Exported) {
+    let source = Source {
+        recording: r,
+        timeline,
+        events: None,
+        clock: Clock::Time,
+    };
+    let mut out = Vec::new();
+    let done = write(&source, &mut out, &Progress::new()).unwrap();
+    (out, done)
+}
+
+fn job(index: u32, submit_event: u64, done_event: Option<u64>) -> JobSpan {
+    JobSpan {
+        index,
+        slot: 1,
+        submit_event,
+        done_event,
+        head_va: GpuVa(0x1000),
+        submit_ns: 0,
+        done_ns: None,
+        failed: false,
+    }
+}
+
+#[test]
+fn an_fst_file_keeps_the_last_value_at_a_time_that_stands_and_no_more() {
+    let mut b = EventsBuilder::new();
+    for i in 0..100_000u32 {
+        b.access(5, 1, write(0x10, u64::from(i.wrapping_mul(0x9e37_79b9))));
+    }
+    b.access(6, 1, write(0x10, 7));
+    let r = of_events(b);
+    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Time);
+    assert!(bytes.len() < 4096, "{}", bytes.len());
+    let waves = read(bytes);
+    let last = u64::from(99_999u32.wrapping_mul(0x9e37_79b9));
+    let changes = settled(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
+    assert_eq!(changes, [(5, bits(32, last)), (6, bits(32, 7))]);
+}
+
+#[test]
+fn what_has_no_signal_has_no_state_and_is_told() {
+    let most = MOST_SIGNALS as u32;
+    let mut b = EventsBuilder::new();
+    for i in 0..2 * most {
+        b.access(u64::from(i), 1, write(i * 4, 1));
+    }
+    let r = of_events(b);
+    let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Time);
+    assert_eq!(perfetto(&bytes).counters.len(), MOST_SIGNALS);
+    assert_eq!(done.left_out, u64::from(most));
+    // A register that is shown is shown to the end.
+    let mut b = EventsBuilder::new();
+    for i in 0..2 * most {
+        b.access(u64::from(i), 1, write(i * 4, 1));
+    }
+    b.access(u64::from(3 * most), 1, write(0, 9));
+    let (bytes, _) = written(trace_waves::vcd, &of_events(b), None, Clock::Time);
+    let waves = read(bytes);
+    assert_eq!(
+        waves["kinescope.space0.unnamed.at_0"].last(),
+        Some(&(u64::from(3 * most), bits(32, 9)))
+    );
+}
+
+#[test]
+fn threads_and_jobs_without_a_track_of_their_own_are_told() {
+    let most = MOST_THREADS as u32;
+    let mut b = EventsBuilder::new();
+    for i in 0..most + 10 {
+        b.access(u64::from(i), i + 1, write(0, 1));
+    }
+    let r = of_events(b);
+    let last = r.events.len() as u64 - 1;
+    let timeline = Timeline {
+        jobs: (0..4000).map(|n| job(n, u64::from(n), Some(last))).collect(),
+        ..Timeline::default()
+    };
+    let (bytes, done) = with(trace_waves::perfetto, &r, &timeline);
+    assert_eq!(
+        (done.jobs_left_out, done.threads_joined),
+        (4000 - MOST_LANES as u64, 10)
+    );
+    let t = perfetto(&bytes);
+    assert_eq!((t.threads.len(), t.slices.len()), (MOST_THREADS, MOST_LANES));
+    let others: Vec<_> = t.instants.iter().filter(|i| i.0 == "Other threads").collect();
+    assert_eq!(others.len(), 10);
+    assert_eq!(others[0].3["thread"], (most + 1).to_string());
+}
+
+#[test]
+fn slices_stand_where_the_events_of_a_clock_that_runs_backwards_stand() {
+    let mut b = EventsBuilder::new();
+    for time in [100, 500, 200, 300, 600, 50] {
+        b.access(time, 1, write(0, 1));
+    }
+    let r = of_events(b);
+    let timeline = Timeline {
+        jobs: vec![job(0, 2, Some(3)), job(1, 3, Some(5))],
+        ..Timeline::default()
+    };
+    let (bytes, done) = with(trace_waves::perfetto, &r, &timeline);
+    let t = perfetto(&bytes);
+    assert_eq!(done.held_back, 3);
+    let at: Vec<u64> = t.instants.iter().map(|i| i.1).collect();
+    assert_eq!(at, [100, 500, 500, 500, 600, 600]);
+    let jobs: Vec<_> = t.slices.iter().map(|s| (s.1, s.2)).collect();
+    assert_eq!(jobs, [(500, 500), (500, 600)]);
 }

@@ -322,6 +322,63 @@ fn repeats_that_would_fill_the_memory_are_refused_before_they_are_made() {
     assert!(e.to_string().contains("too many"), "{e}");
 }
 
+/// What is built is what counts: fields of a repeated register or of layouts, their texts, and provenances that every
+/// register has; in one file or spread over several.
+#[test]
+fn a_map_that_is_far_larger_than_its_files_is_refused_while_it_is_built() {
+    let head = "[map]\nname='m'\nwindow=0x4000000\ndoc='d'\n";
+    let long = "x".repeat(100_000);
+    let field = |n: usize, more: &str| format!("{{name='f{n}',bits='{n}'{more}}},");
+    let fields: String = (0..30)
+        .map(|n| field(n, &format!(",say='{}'", "s".repeat(3000))))
+        .collect();
+    let registers = |provenance: &str, fields: &str| {
+        format!(
+            "[block]\nname='B'\nbase=0\nstride=4096\ncount=256\nprovenance='{provenance}'\n[[register]]\nname='R{{n}}_'\noffset=0\naccess='ro'\ndoc='d'\nfields=[{fields}]\n"
+        )
+    };
+    let wide = |name: &str| {
+        format!(
+            "[[layout]]\nname='{name}'\nbits=64\ndoc='{}'\nprovenance='p'\n",
+            "d".repeat(2_000_000)
+        )
+    };
+    let refused = |files: &[(&str, &str)]| {
+        let began = std::time::Instant::now();
+        let told = RegisterMap::parse(files).err().map(|e| e.to_string());
+        assert!(told.is_some_and(|t| t.contains("more than 64 MiB")));
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    };
+    refused(&[("m", head), ("x", &registers(&long.repeat(4), ""))]);
+    refused(&[
+        ("m", head),
+        (
+            "x",
+            &registers(&long, &fields).replace("offset=0", "offset=0\nwide=true"),
+        ),
+    ]);
+    let many: Vec<String> = (0..40).map(|n| wide(&format!("l{n}"))).collect();
+    let mut files = vec![("m", head)];
+    files.extend(many.iter().map(|t| ("l", t.as_str())));
+    refused(&files);
+}
+
+/// The values of an enumeration are kept once, however many fields are of it.
+#[test]
+fn fields_share_the_values_of_their_enumeration() {
+    let values: String = (0..20_000).map(|n| format!("{n:#x} = \"value {n}\"\n")).collect();
+    let fields: String = (0..4_000)
+        .map(|n| format!("{{name='f{n}',bits='{n}',enum='e'}},"))
+        .collect();
+    let text = format!(
+        "[map]\nname='m'\nwindow=4\ndoc='d'\n[enum.e]\n{values}[[layout]]\nname='l'\nbits=4096\ndoc='d'\nprovenance='p'\nfields=[{fields}]\n"
+    );
+    let map = RegisterMap::parse(&[("x", &text)]).unwrap();
+    assert!(map.built_bytes() < 4 << 20, "{}", map.built_bytes());
+    assert_eq!(map.layout("l").unwrap().fields[7].text(19_999), "value 19999");
+    assert_eq!(map.enum_name("e", 3), Some("value 3"));
+}
+
 /// The name that the authors' timeline gives an access: the component after those of block and slot or address space.
 fn oracle_name(components: &str) -> Option<String> {
     let mut prefix = String::new();

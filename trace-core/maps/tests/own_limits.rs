@@ -1,0 +1,67 @@
+//! A person's own maps that are too large, or too many: left out, and told. Apart from the other tests of own maps, since
+//! what is in use is the program's.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use register_maps::OwnMaps;
+
+fn text(name: &str, device: &str, register: &str) -> String {
+    format!(
+        "[map]\nname = \"{name}\"\nwindow = 0x100\ndoc = \"A test.\"\nspace = \"regs\"\n{device}\n[block]\nname = \"B\"\nbase = 0\nprovenance = \"Made for a test.\"\n\n[[register]]\nname = \"{register}\"\noffset = 0\naccess = \"ro\"\ndoc = \"One.\"\n"
+    )
+}
+
+/// Far more memory than its file has bytes; more maps than are taken; all of them together.
+#[test]
+fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bomb = text("bomb", "", "R{n}_").replace("base = 0", "base = 0\nstride = 4096\ncount = 256")
+        + "fields = ["
+        + &(0..32)
+            .map(|n| {
+                format!(
+                    "{{ name = \"f{n}\", bits = \"{n}\", doc = \"{}\" }},",
+                    "x".repeat(40_000)
+                )
+            })
+            .collect::<String>()
+        + "]\n";
+    let bomb = bomb.replace("window = 0x100", "window = 0x4000000");
+    assert!(bomb.len() < 1_500_000);
+    std::fs::write(folder.path().join("bomb.map.toml"), &bomb).unwrap();
+    let own = OwnMaps::of_folder(Some(folder.path()));
+    let told: Vec<&str> = own.errors().collect();
+    assert!(told[0].contains("more than 64 MiB"), "{told:?}");
+
+    // Each of them fits, and all of them do not.
+    std::fs::remove_file(folder.path().join("bomb.map.toml")).unwrap();
+    for n in 0..8 {
+        let one = bomb
+            .replace("count = 256", "count = 32")
+            .replace("bomb", &format!("m{n}"));
+        std::fs::write(folder.path().join(format!("m{n}.map.toml")), one).unwrap();
+    }
+    let own = OwnMaps::of_folder(Some(folder.path()));
+    assert_eq!(own.found.iter().filter(|f| f.map.is_ok()).count(), 6);
+    assert!(own.errors().all(|e| e.contains("more than 256 MiB of memory")));
+    // The same content is one map, however often it is read.
+    let again = OwnMaps::of_folder(Some(folder.path()));
+    for (a, b) in own.found.iter().zip(&again.found) {
+        if let (Ok(a), Ok(b)) = (&a.map, &b.map) {
+            assert!(std::ptr::eq(*a, *b));
+        }
+    }
+
+    let many = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        std::fs::write(many.path().join(format!("m{n:03}.map.toml")), text("same", "", "R")).unwrap();
+    }
+    let own = OwnMaps::of_folder(Some(many.path()));
+    assert_eq!(own.found.iter().filter(|f| f.map.is_ok()).count(), 256);
+    let told: Vec<&str> = own.errors().collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("44 of them, from m256.map.toml on, are not used"),
+        "{told:?}"
+    );
+    let _ = OwnMaps::of_folder(Some(&many.path().join("none")));
+}
