@@ -295,3 +295,28 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     );
     assert!(open(&part).events.len() < 246);
 }
+
+#[test]
+fn what_was_found_is_told_when_the_part_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone");
+    fs::create_dir(&gone).unwrap();
+    let command = format!("rm -rf {}; true", gone.display());
+    let part = gone.join("part.kine");
+    let ended = go(
+        &["bisect"],
+        &sample("digits.kine"),
+        &[
+            "--until",
+            &command,
+            "--jobs-only",
+            "--alone",
+            "-o",
+            part.to_str().unwrap(),
+        ],
+    );
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.out.contains("the failure shows in"), "{}", ended.out);
+    assert!(!ended.out.contains("written"), "{}", ended.out);
+    assert!(ended.err.contains("part.kine"), "{}", ended.err);
+}

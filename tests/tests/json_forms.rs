@@ -364,7 +364,7 @@ fn export() {
         ],
         0,
     );
-    form(&told, "path:s events:n signals:n left_out:n held_back:n");
+    form(&told, "path:s events:n signals:n left_out:n held_back:n jobs_left_out:n threads_joined:n");
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn maps() {
     form(
         &made,
         "name:s format:s written:s? window_at:h? registers:n fields:n layouts:n layout_fields:n enumerations:n \
-         not_carried_over:a more_not_carried_over:n",
+         not_carried_over:a more_not_carried_over:n map:s?",
     );
     for lost in made["not_carried_over"].as_array().unwrap() {
         form(lost, "file:s line:n column:n kind:s what:s");

@@ -126,3 +126,41 @@ fn what_is_no_description_is_refused_with_its_place() {
         );
     }
 }
+
+#[test]
+fn standard_output_is_the_map_and_what_is_lost_is_told_beside_it() {
+    let desk = Desk::new();
+    let lossy = SVD.replace("<registers>", "<registers><registr/>");
+    std::fs::write(desk.path("my.svd"), lossy).unwrap();
+    let ended = desk.run(&["maps", "import", "my.svd", "-o", "-"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.starts_with("# Imported from"), "{}", ended.out);
+    assert!(
+        ended.err.contains("<registr> in <registers> is unknown"),
+        "{}",
+        ended.err
+    );
+    let json = desk.json(&["maps", "import", "my.svd", "-o", "-"]);
+    assert_eq!(json["map"].as_str(), Some(ended.out.as_str()));
+    assert_eq!(json["not_carried_over"].as_array().unwrap().len(), 1);
+    let json = desk.json(&["maps", "import", "my.svd", "--beside", "rec.kine"]);
+    assert!(json["map"].is_null());
+}
+
+#[test]
+fn a_name_without_letters_is_refused_and_a_map_is_written_whole_or_not_at_all() {
+    let desk = Desk::new();
+    for name in [".", "..", "-", ""] {
+        let ended = desk.run(&["maps", "import", "my.svd", "--name", name, "-o", "x.toml"]);
+        assert_eq!(ended.code, Some(2), "{name}");
+        assert!(ended.err.contains("neither letters nor digits"), "{}", ended.err);
+    }
+    // A map that is replaced is another file: a copy of it by a hard link stays what it was.
+    assert_eq!(desk.import(&[]).code, Some(0));
+    let (map, link) = (desk.path("rec.map.toml"), desk.path("before.toml"));
+    std::fs::hard_link(&map, &link).unwrap();
+    let before = std::fs::read(&link).unwrap();
+    assert_eq!(desk.import(&["--force", "--name", "other"]).code, Some(0));
+    assert_eq!(std::fs::read(&link).unwrap(), before);
+    assert_ne!(std::fs::read(&map).unwrap(), before);
+}

@@ -1,6 +1,7 @@
 //! `bisect`: the shortest part of a recording that still shows a failure, on a board or to a command.
 
 use super::board::Keys;
+use super::failure::complain;
 use super::out::{counted, duration};
 use super::outputs::Files;
 use super::source::{Opened, Source};
@@ -16,6 +17,7 @@ use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::verify;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
+use std::cell::Cell;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -87,12 +89,17 @@ struct Report<'a> {
     steps: &'a [Step],
 }
 
-/// What a failed replay is known again by: event of the whole, register, and whether the run failed.
+/// What a failed replay is known again by: event of the whole, register, and whether the run failed; where neither a
+/// difference nor a fault tells it, what else did not come out: why the run ended, or which effect is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sign {
     failed: bool,
     divergence: Option<(u64, String)>,
     fault: Option<u64>,
+    /// Event of the whole, where it is told, and the reason without numbers that depend on the plan.
+    reason: Option<(Option<u64>, String)>,
+    /// Kind and event of the whole.
+    effect: Option<(String, Option<u64>)>,
 }
 
 impl Sign {
@@ -108,24 +115,55 @@ impl Sign {
                 .copied()
                 .unwrap_or(e)
         };
+        let divergence = outcome.divergences.first().map(|d| (old(d.event), d.register.clone()));
+        let fault = outcome.faults.first().map(|f| old(f.event));
+        let other = divergence.is_none() && fault.is_none();
+        let missing = outcome.effects.iter().find(|e| e.matched == Some(false));
         Some(Self {
             failed: outcome.verdict == Verdict::Failed,
-            divergence: outcome.divergences.first().map(|d| (old(d.event), d.register.clone())),
-            fault: outcome.faults.first().map(|f| old(f.event)),
+            reason: outcome
+                .failure
+                .as_deref()
+                .filter(|_| other)
+                .map(|text| reason(text, old)),
+            effect: missing.filter(|_| other).map(|e| (e.kind.clone(), e.event.map(old))),
+            divergence,
+            fault,
         })
     }
+}
+
+/// Why a run ended, `event 12: no interrupt came on lines 0b1 within 90000 ns`: the event by its number in the whole,
+/// and the words with a mark for each number, since limits and counts are the plan's.
+fn reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
+    let named = text.strip_prefix("event ").and_then(|t| t.split_once(": "));
+    let (event, rest) = match named.map(|(n, rest)| (n.parse::<u64>(), rest)) {
+        Some((Ok(n), rest)) => (Some(old(n)), rest),
+        _ => (None, text),
+    };
+    let word = |w: &str| {
+        let number = w.trim_start_matches('(').starts_with(|c: char| c.is_ascii_digit());
+        if number { "#".to_owned() } else { w.to_owned() }
+    };
+    let words: Vec<String> = rest.split_whitespace().map(word).collect();
+    (event, words.join(" "))
 }
 
 /// How candidates are looked at.
 struct Looking<'a> {
     arguments: &'a Arguments,
-    board: Option<(Lease, DeviceInfo)>,
+    /// The board that candidates are replayed on, and what is known of it. With a command nothing is replayed, and the
+    /// board is free for that: only what it is matters.
+    lease: Option<Lease>,
+    device: Option<DeviceInfo>,
     /// How the whole fails on the board.
     sign: Option<Sign>,
     folder: tempfile::TempDir,
     jobs: usize,
     out: &'a mut Out,
     steps: Vec<Step>,
+    /// Whether it was told that a candidate stays.
+    complained: Cell<bool>,
 }
 
 impl Looking<'_> {
@@ -144,7 +182,7 @@ impl Looking<'_> {
     }
 
     fn on_board(&mut self, made: &Made, progress: &Progress) -> Result<Shows, Told> {
-        let Some((_, device)) = &self.board else {
+        let Some(device) = &self.device else {
             return Ok(Shows::Failure);
         };
         let compiled = self.compiled(&made.trimmed.recording, device, progress)?;
@@ -154,7 +192,7 @@ impl Looking<'_> {
                 Err(e) => Err(Told::Unknown(format!("the plan is refused: {e}"))),
             };
         }
-        let Some((lease, _)) = &mut self.board else {
+        let Some(lease) = &mut self.lease else {
             return Ok(Shows::Failure);
         };
         // Each replay counts its own progress; being stopped is everybody's.
@@ -182,7 +220,13 @@ impl Looking<'_> {
     fn command(&self, command: &str, made: &Made, progress: &Progress) -> Result<Shows, Told> {
         let failed = |e: String| Told::Stop(Stop::Failed(e));
         let path = self.folder.path().join(format!("candidate-{}.kine", self.steps.len()));
-        trim::write(&made.trimmed, &path, &path, &Progress::new()).map_err(|e| failed(e.to_string()))?;
+        // Its own count; being stopped is everybody's.
+        let own = Progress::new();
+        let going = stop::during(&own);
+        let written = trim::write(&made.trimmed, &path, &path, &own);
+        drop(going);
+        progress.check().map_err(|_| Told::Stop(Stop::Cancelled))?;
+        written.map_err(|e| failed(e.to_string()))?;
         let mut child = Command::new("sh")
             .arg("-c")
             .arg(filled(command, &path).map_err(failed)?)
@@ -211,8 +255,16 @@ impl Looking<'_> {
         if progress.check().is_err() {
             return Err(Told::Stop(Stop::Cancelled));
         }
-        // The folder goes in the end in any case.
-        let _removed = std::fs::remove_file(&path);
+        // The command may have moved it away. What stays lies there until the end, and may fill the disk.
+        if let Err(e) = std::fs::remove_file(&path)
+            && e.kind() != std::io::ErrorKind::NotFound
+            && !self.complained.replace(true)
+        {
+            complain(format_args!(
+                "{}: candidates cannot be removed and stay until the search ends: {e}",
+                path.display()
+            ));
+        }
         match ended.code() {
             Some(0) => Ok(Shows::Failure),
             Some(1) => Ok(Shows::Not),
@@ -255,10 +307,14 @@ enum Told {
 }
 
 fn words(sign: &Sign) -> String {
-    match (&sign.divergence, sign.fault) {
-        (Some((event, register)), _) => format!("first at event {event} of the whole, {register}"),
-        (None, Some(event)) => format!("a fault at event {event} of the whole"),
-        (None, None) => "it cannot be played to its end".to_owned(),
+    match (&sign.divergence, sign.fault, &sign.reason, &sign.effect) {
+        (Some((event, register)), ..) => format!("first at event {event} of the whole, {register}"),
+        (None, Some(event), ..) => format!("a fault at event {event} of the whole"),
+        (None, None, Some((Some(event), why)), _) => format!("at event {event} of the whole, {why}"),
+        (None, None, Some((None, why)), _) => why.clone(),
+        (None, None, None, Some((kind, Some(event)))) => format!("{kind} behind event {event} of the whole"),
+        (None, None, None, Some((kind, None))) => format!("{kind} at the end"),
+        (None, None, None, None) => "it cannot be played to its end".to_owned(),
     }
 }
 
@@ -354,16 +410,23 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             },
         ));
     };
-    if let (Some(to), Some(at)) = (&arguments.to, &at) {
-        trim::write(&best.trimmed, at, to, &Progress::new())?;
-    }
+    // Hours of searching are not lost with a disk that is full: the report comes, and then what went wrong.
+    let written = match (&arguments.to, &at) {
+        (Some(to), Some(at)) => trim::write(&best.trimmed, at, to, &Progress::new()),
+        _ => Ok(()),
+    };
     let why = match &stopped {
         None => None,
         Some(Stop::Cancelled) => Some("stopped"),
         Some(Stop::Limit) => Some("limit"),
         Some(Stop::Failed(_)) => Some("failed"),
     };
-    report(arguments, best, &ended.steps, ended.tried, why, begin.elapsed(), out)?;
+    let to = arguments.to.as_deref().filter(|_| written.is_ok());
+    report(to, best, &ended.steps, ended.tried, why, begin.elapsed(), out)?;
+    if let Err(e) = written {
+        out.flush()?;
+        return Err(e);
+    }
     match stopped {
         Some(Stop::Cancelled) => {
             out.flush()?;
@@ -381,7 +444,7 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
     let file: &Path = &arguments.source.file;
     let whole = Whole::new(&opened.recording, trim::name(file), progress).map_err(|e| Failure::file(file, e))?;
     let jobs = whole.producers().parts().len();
-    let board = match &arguments.on {
+    let (lease, device) = match &arguments.on {
         Some(name) => {
             let lease = arguments.keys.board(name)?;
             let device = lease.info().clone();
@@ -389,18 +452,21 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
             factories()
                 .fits(made_on, name, &device)
                 .map_err(|e| Failure::file(file, e))?;
-            Some((lease, device))
+            // The command may want the board.
+            (Some(lease).filter(|_| arguments.until.is_none()), Some(device))
         }
-        None => None,
+        None => (None, None),
     };
     let looking = Looking {
         arguments,
-        board,
+        lease,
+        device,
         sign: None,
         folder: tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?,
         jobs,
         out,
         steps: Vec::new(),
+        complained: Cell::new(false),
     };
     let how = How {
         needs: arguments.needs.needs(),
@@ -433,7 +499,7 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
 }
 
 fn report(
-    arguments: &Arguments,
+    to: Option<&Path>,
     best: &Made,
     steps: &[Step],
     tried: u64,
@@ -447,7 +513,7 @@ fn report(
     let duration_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     if out.json() {
         out.value(&Report {
-            path: arguments.to.as_ref().map(|p| p.display().to_string()),
+            path: to.map(|p| p.display().to_string()),
             jobs: told.jobs,
             jobs_kept: &told.jobs_kept,
             events: told.events[1],
@@ -480,8 +546,33 @@ fn report(
         counted(tried, "candidate"),
         duration(duration_ns)
     ))?;
-    if let Some(to) = &arguments.to {
+    if let Some(to) = to {
         out.line(format_args!("{}: written", to.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(why: &str) -> Option<Sign> {
+        let mut outcome = Outcome::unfinished("software:mali-g71".into());
+        outcome.failure = Some(why.into());
+        Sign::of(&outcome, &[10, 20, 30])
+    }
+
+    #[test]
+    fn runs_that_fail_for_different_reasons_have_different_signs() {
+        let wait = failed("event 1: no interrupt came on lines 0b1 within 900 ns");
+        // Limits are the plan's, and the event is told by its number in the whole.
+        assert_eq!(wait, failed("event 1: no interrupt came on lines 0b1 within 70 ns"));
+        assert_ne!(wait, failed("event 2: no interrupt came on lines 0b1 within 900 ns"));
+        assert_ne!(wait, failed("event 1: the budget of 9 ns is spent"));
+        assert_ne!(wait, failed("the image 3 is missing"));
+        assert_eq!(
+            words(&wait.unwrap()),
+            "at event 20 of the whole, no interrupt came on lines # within # ns"
+        );
+    }
 }

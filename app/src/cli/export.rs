@@ -169,6 +169,8 @@ struct WavesReport {
     signals: u64,
     left_out: u64,
     held_back: u64,
+    jobs_left_out: u64,
+    threads_joined: u64,
 }
 
 /// Writes what one of the formats of waveforms and traces is.
@@ -210,6 +212,19 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
             trace_waves::MOST_SIGNALS
         ));
     }
+    if done.jobs_left_out > 0 {
+        let jobs = counted(done.jobs_left_out, "job");
+        complain(format_args!(
+            "{jobs} lie upon more than {} others of their slot and are no slices; --where chooses fewer",
+            trace_waves::MOST_LANES
+        ));
+    }
+    if done.threads_joined > 0 {
+        complain(format_args!(
+            "there are more than {} threads; the others share the track Other threads",
+            trace_waves::MOST_THREADS
+        ));
+    }
     if out.json() {
         out.value(&WavesReport {
             path: to.display().to_string(),
@@ -217,10 +232,18 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
             signals: done.signals,
             left_out: done.left_out,
             held_back: done.held_back,
+            jobs_left_out: done.jobs_left_out,
+            threads_joined: done.threads_joined,
         })?;
     } else {
         let (events, signals) = (counted(done.events, "event"), counted(done.signals, "signal"));
         out.line(format_args!("{}: {events}, {signals}", to.display()))?;
+        if done.held_back > 0 {
+            let events = counted(done.held_back, "event");
+            out.line(format_args!(
+                "{events} had a time before the latest one, and stand at that; --clock events shows each in its order"
+            ))?;
+        }
     }
     Ok(Exit::Good)
 }

@@ -1,10 +1,12 @@
 //! `maps`: register maps. `import` makes one of another project's description, `list` tells which are known.
 
+use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::{Exit, Failure, Out, Verb};
 use crate::document::maps;
 use clap::{Args, FromArgMatches as _, Subcommand};
+use kinescope_files::output;
 use register_maps::{Folder, Format, Imported, LossKind, Options, SUFFIX};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,6 +131,8 @@ struct Made<'a> {
     enumerations: usize,
     not_carried_over: Vec<Lost<'a>>,
     more_not_carried_over: usize,
+    /// The map itself, where it is written to no file.
+    map: Option<&'a str>,
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -198,6 +202,13 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
     let file = arguments.file.display().to_string();
     let made = register_maps::import(&file, &text, &options, &mut Folder::around(&arguments.file))
         .map_err(|e| Failure::usage(e.to_string()))?;
+    // Of its letters and digits the file is called, and a person tells maps apart by them.
+    if !made.name.contains(char::is_alphanumeric) {
+        return Err(Failure::usage(format!(
+            "'{}' is no name for a map: it has neither letters nor digits; give one with --name",
+            made.name
+        )));
+    }
     let to = target(arguments, &made.name)?;
     if let Some(to) = &to {
         Files::default()
@@ -210,9 +221,14 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
                 "there is a map already, and what was added to it by hand would be lost; --force overwrites it",
             ));
         }
-        std::fs::write(to, &made.text).map_err(|e| Failure::file(to, e))?;
+        output::write(to, made.text.as_bytes())?;
     } else if !out.json() {
         out.bytes(made.text.as_bytes())?;
+        // Standard output is the map alone.
+        lost(&made, arguments.all, |line| {
+            complain(line);
+            Ok(())
+        })?;
         return Ok(Exit::Good);
     }
     let named = arguments.beside.is_some()
@@ -241,6 +257,7 @@ fn report(made: &Imported, to: Option<&Path>, named: bool, all: bool, out: &mut 
             enumerations: made.enums,
             not_carried_over: lost.collect(),
             more_not_carried_over: made.more_losses,
+            map: to.is_none().then_some(made.text.as_str()),
         })?;
         return Ok(Exit::Good);
     }
@@ -266,25 +283,38 @@ fn report(made: &Imported, to: Option<&Path>, named: bool, all: bool, out: &mut 
     if made.losses.is_empty() {
         return Ok(out.line("everything was carried over").map(|()| Exit::Good)?);
     }
+    lost(made, all, |line| Ok(out.line(line)?))?;
+    Ok(Exit::Good)
+}
+
+/// What is not carried over, line by line; nothing where everything is.
+fn lost(
+    made: &Imported,
+    all: bool,
+    mut line: impl FnMut(std::fmt::Arguments<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if made.losses.is_empty() {
+        return Ok(());
+    }
     let total = (made.losses.len() + made.more_losses) as u64;
-    out.line(format_args!("not carried over: {total}"))?;
+    line(format_args!("not carried over: {total}"))?;
     let mut kinds: BTreeMap<LossKind, usize> = BTreeMap::new();
     for l in &made.losses {
         *kinds.entry(l.kind).or_default() += 1;
     }
     for (kind, n) in kinds {
-        out.line(format_args!("  {n} {}", kind.name()))?;
+        line(format_args!("  {n} {}", kind.name()))?;
     }
     let most = if all { usize::MAX } else { MOST };
     for l in made.losses.iter().take(most) {
-        out.line(format_args!("{}: {}", l.place, l.what))?;
+        line(format_args!("{}: {}", l.place, l.what))?;
     }
     let listed = made.losses.len().min(most) as u64;
     if listed < total {
         let how = if all { "" } else { "; --all lists them" };
-        out.line(format_args!("and {} more{how}", total - listed))?;
+        line(format_args!("and {} more{how}", total - listed))?;
     }
-    Ok(Exit::Good)
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -316,8 +346,8 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut own = register_maps::OwnMaps::of_folder(maps::folder().as_deref());
     let mut chosen = None;
     if let Some(file) = &arguments.recording {
-        let recording = import::open(file, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))?;
-        own.add_beside(file, &recording);
+        let mut recording = import::open(file, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))?;
+        own.add_beside(file, &mut recording);
         chosen = RegisterMap::for_recording(&recording);
     }
     let mut known = Vec::new();

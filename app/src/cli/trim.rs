@@ -8,7 +8,7 @@ use crate::document::trimmed::{self, How, Made, Whole};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Closure, Needs, Why};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
@@ -277,6 +277,7 @@ fn text(
         ))?;
     }
     let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     for (job, why) in &closure.added {
         let why = match why {
             Why::Reads { reader, bytes } => format!("job {reader} reads {} of what it wrote", counted(*bytes, "byte")),
@@ -289,9 +290,12 @@ fn text(
                 format!("the shaders of job {of} do not run on the software GPU, so what that reads is not known")
             }
         };
-        match reasons.iter_mut().find(|(r, _)| *r == why) {
+        match known.get(&why).and_then(|at| reasons.get_mut(*at)) {
             Some((_, jobs)) => jobs.push(*job),
-            None => reasons.push((why, vec![*job])),
+            None => {
+                known.insert(why.clone(), reasons.len());
+                reasons.push((why, vec![*job]));
+            }
         }
     }
     for (why, jobs) in reasons.iter().take(TOLD) {

@@ -19,7 +19,7 @@ pub fn folder() -> Option<PathBuf> {
 /// Reads the person's maps and the one beside a recording, and puts them to use: from now on the recording's registers
 /// have the names of the one that is for it. What is wrong with any of them is told in the answer, and stops nothing.
 #[must_use]
-pub fn put_to_use(file: &Path, recording: &Recording) -> OwnMaps {
+pub fn put_to_use(file: &Path, recording: &mut Recording) -> OwnMaps {
     let mut own = OwnMaps::of_folder(folder().as_deref());
     own.add_beside(file, recording);
     own

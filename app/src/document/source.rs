@@ -43,8 +43,8 @@ pub struct Ran {
 /// # Errors
 /// As [`open`].
 pub fn open_with_maps(path: &Path, progress: &Progress) -> Result<(Opened, register_maps::OwnMaps), SourceError> {
-    let opened = open(path, progress)?;
-    let own = super::maps::put_to_use(path, &opened.recording);
+    let mut opened = open(path, progress)?;
+    let own = super::maps::put_to_use(path, &mut opened.recording);
     Ok((opened, own))
 }
 

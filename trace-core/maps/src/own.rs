@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 use trace_core::recording::Recording;
 use trace_core::registers::{self, For, RegisterMap};
@@ -258,12 +258,15 @@ impl OwnMaps {
         all
     }
 
-    /// Reads the map beside a recording too, and puts it to use for it.
-    pub fn add_beside(&mut self, file: &Path, recording: &Recording) {
+    /// Reads the map beside a recording too, and puts it to use for it alone: the recording is marked with where it was
+    /// opened from, so that another one of the same device does not have its map.
+    pub fn add_beside(&mut self, file: &Path, recording: &mut Recording) {
         let path = beside(file);
+        let from: Arc<Path> = std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into();
+        recording.opened_from = Some(Arc::clone(&from));
         let source = path.display().to_string();
         let there = path.exists();
-        let map = self.take(&path, &source, || For::recording(recording));
+        let map = self.take(&path, &source, || For::Recording(from));
         if there {
             self.found.insert(
                 0,

@@ -83,18 +83,34 @@ fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
     std::fs::write(parts.join("map.toml"), text("parts", "", "SPACED")).unwrap();
     own = OwnMaps::of_folder(Some(folder.path()));
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
-    let unknown = recording(0, "regs");
+    let mut unknown = recording(0, "regs");
     assert_eq!(first(&unknown).as_deref(), Some("SPACED"));
     assert_eq!(first(&recording(0, "other")), None);
     let kine = folder.path().join("r.kine");
-    own.add_beside(&kine, &unknown);
+    own.add_beside(&kine, &mut unknown);
     assert!(!own.watched.changed());
     assert_eq!(beside(&kine), folder.path().join("r.map.toml"));
     std::fs::write(beside(&kine), text("beside", "", "BESIDE")).unwrap();
     assert!(own.watched.changed());
     own = OwnMaps::of_folder(Some(folder.path()));
-    own.add_beside(&kine, &unknown);
+    own.add_beside(&kine, &mut unknown);
     assert_eq!(first(&unknown).as_deref(), Some("BESIDE"));
+    // Another recording of the same device, opened too, with a map of its own beside it and then without one.
+    let mut other = recording(0, "regs");
+    let other_kine = folder.path().join("other.kine");
+    std::fs::write(beside(&other_kine), text("other", "", "OTHERS")).unwrap();
+    own.add_beside(&other_kine, &mut other);
+    assert_eq!(
+        (first(&unknown), first(&other)),
+        (Some("BESIDE".into()), Some("OTHERS".into()))
+    );
+    assert_eq!(first(&other.clone()).as_deref(), Some("OTHERS"));
+    std::fs::remove_file(beside(&other_kine)).unwrap();
+    own.add_beside(&other_kine, &mut other);
+    assert_eq!(
+        (first(&unknown), first(&other)),
+        (Some("BESIDE".into()), Some("SPACED".into()))
+    );
     assert_eq!(first(&recording(0, "regs2")), None);
 
     // Gone is gone.
@@ -102,7 +118,7 @@ fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
     std::fs::remove_dir_all(&parts).unwrap();
     assert!(own.watched.changed());
     own = OwnMaps::of_folder(Some(folder.path()));
-    own.add_beside(&kine, &unknown);
+    own.add_beside(&kine, &mut unknown);
     assert_eq!((own.found.len(), first(&unknown)), (0, None));
     assert_eq!(beside(Path::new("/x/trace.log")), Path::new("/x/trace.log.map.toml"));
 }

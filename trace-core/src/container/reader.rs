@@ -374,6 +374,7 @@ impl KineFile {
             events,
             memory,
             extras: self.extras()?,
+            opened_from: None,
         })
     }
 }

@@ -31,6 +31,8 @@ pub use runs::{FrameRole, PageRun, RunsBuilder};
 use crate::check::Finding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Events, memory, address spaces and identity.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +46,9 @@ pub struct Recording {
     /// Named bytes that other parts of the program attached, the outcome of a replay for one. Stored with the
     /// recording; what they mean is theirs to know.
     pub extras: BTreeMap<String, Vec<u8>>,
+    /// The file or folder that it was opened from, absolute, where whoever opened it says so: a person's map that lies
+    /// beside it is for it alone. Not stored; edits and parts of it keep it.
+    pub opened_from: Option<Arc<Path>>,
 }
 
 /// What a recording says of itself, apart from its events and memory. Stored as one record: a field is never

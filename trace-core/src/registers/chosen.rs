@@ -4,8 +4,9 @@
 //! whatever looks at a recording may still hold its registers. Whoever reads maps bounds how much that becomes.
 
 use super::RegisterMap;
-use crate::recording::{Identity, Recording, Space};
-use std::sync::{PoisonError, RwLock};
+use crate::recording::{Recording, Space};
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Which recordings a map of a person's is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,21 +14,13 @@ pub enum For {
     /// Those whose device it names, by PCI ids, device tree or id register; and, where it names none, those whose device
     /// no embedded map knows and that have a space of registers of the map's name for it.
     ItsDevices,
-    /// One recording, and others of the same device with the same windows.
-    Recording(Box<(Identity, Vec<Space>)>),
+    /// The recording that was opened from this path.
+    Recording(Arc<Path>),
 }
 
 impl For {
-    /// This recording.
-    #[must_use]
-    pub fn recording(recording: &Recording) -> Self {
-        let facts = &recording.facts;
-        Self::Recording(Box::new((facts.identity.clone(), facts.spaces.clone())))
-    }
-
     fn is(&self, recording: &Recording) -> bool {
-        let Self::Recording(of) = self else { return false };
-        (&of.0, &of.1) == (&recording.facts.identity, &recording.facts.spaces)
+        matches!((self, &recording.opened_from), (Self::Recording(of), Some(from)) if of == from)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory of a part: which frames its jobs reach, and the snapshots with nothing else in them.
 
-use super::{JobParts, Part, Supplied, Wanted};
+use super::{JobParts, Part, Supplied, TrimError, Wanted};
 use crate::PAGE_SIZE;
 use crate::jobs::address_spaces;
 use crate::mmu::{Found, visit_all};
@@ -12,6 +12,11 @@ use crate::registers::RegisterMap;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 
+/// Ranges that are kept before they are joined for the first time.
+const FIRST_ROOM: usize = 1 << 16;
+/// Most runs of frames of snapshots that stood on ones which are no longer there, and tell all of memory themselves.
+const MAX_WHOLE_RUNS: u64 = 1 << 24;
+
 /// Frames with contents in all snapshots together.
 pub(super) fn frames(recording: &Recording) -> u64 {
     let runs = recording.memory.snapshots.iter().flat_map(|s| &s.runs);
@@ -22,8 +27,8 @@ pub(super) fn frames(recording: &Recording) -> u64 {
 pub(super) struct Plan {
     /// Frames of data that stay, rising and apart; `None`: all.
     data: Option<Vec<Range<u64>>>,
-    /// Frames that are a page table at some time.
-    tables: BTreeSet<u64>,
+    /// Frames that are a page table at some time, rising and apart.
+    tables: Vec<Range<u64>>,
     /// From this event on only page tables change: what follows is work that is left out.
     tail: u64,
     /// Where the part begins: snapshots before it become one.
@@ -40,7 +45,7 @@ impl Plan {
     ) -> Result<Self, Cancelled> {
         let mut this = Self {
             data: None,
-            tables: BTreeSet::new(),
+            tables: Vec::new(),
             tail: u64::MAX,
             first: 0,
         };
@@ -76,54 +81,59 @@ impl Plan {
         progress: &Progress,
     ) -> Result<(), Cancelled> {
         let snapshots = &recording.memory.snapshots;
+        let mut tables = Ranges::default();
         for run in snapshots
             .iter()
             .flat_map(|s| &s.runs)
             .filter(|r| r.role == FrameRole::Table)
         {
-            self.tables.extend(run.first_frame..run.end_frame());
+            tables.add(run.first_frame..run.end_frame());
         }
         let spaces = &recording.facts.address_spaces;
         let submits: Vec<u64> = kept
             .iter()
             .filter_map(|j| parts.submits().get(*j as usize).copied())
             .collect();
-        let Some(map) = RegisterMap::for_recording(recording) else {
+        let Some(map) = RegisterMap::built_in_for(recording) else {
+            self.tables = tables.finish();
             return Ok(());
         };
-        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut ranges = Ranges::default();
         let mut scanned = BTreeSet::new();
-        let scan = |event: u64, index: u32, ranges: &mut Vec<Range<u64>>, tables: &mut BTreeSet<u64>| {
+        let scan = |event: u64, index: u32, mut ranges: Option<&mut Ranges>, tables: &mut Ranges| {
+            progress.check()?;
             let Some(space) = spaces.get(index as usize) else {
-                return;
+                return Ok(());
             };
             let view = recording.memory.at(event);
+            let mut cancelled = Ok(());
             let _ = visit_all(space.format, space.root, &view, &mut |found| {
                 match found {
                     Found::Table(t) => {
-                        tables.insert(t.at.frame());
+                        let frame = t.at.frame();
+                        tables.add(frame..frame.saturating_add(1));
+                        cancelled = progress.check();
                     }
                     Found::Leaf(l) => {
-                        let first = l.pa.frame();
-                        let end = first.saturating_add(l.bytes / PAGE_SIZE as u64);
-                        match ranges.last_mut() {
-                            Some(r) if r.end == first => r.end = end,
-                            _ => ranges.push(first..end),
+                        if let Some(ranges) = &mut ranges {
+                            let first = l.pa.frame();
+                            ranges.add(first..first.saturating_add(l.bytes / PAGE_SIZE as u64));
                         }
                     }
                     Found::Problem(_) => {}
                 }
+                if cancelled.is_err() {
+                    return ControlFlow::Break(());
+                }
                 ControlFlow::Continue(())
             });
+            cancelled
         };
         // Tables of every space stay: a plan sets all of them up.
-        let mut ignored = Vec::new();
         for event in snapshots.iter().map(|s| s.event) {
-            progress.check()?;
             for index in 0..u32::try_from(spaces.len()).unwrap_or(u32::MAX) {
-                scan(event, index, &mut ignored, &mut self.tables);
+                scan(event, index, None, &mut tables)?;
             }
-            ignored.clear();
         }
         for (event, space) in submits.iter().zip(address_spaces(recording, map, &submits)) {
             progress.check()?;
@@ -131,17 +141,18 @@ impl Plan {
                 Some(index) => {
                     let snapshot = snapshots.partition_point(|s| s.event <= *event);
                     if scanned.insert((snapshot, index)) {
-                        scan(*event, index, &mut ranges, &mut self.tables);
+                        scan(*event, index, Some(&mut ranges), &mut tables)?;
                     }
                 }
                 // Nobody knows what it reaches.
-                None => return Ok(()),
-            }
-            if ranges.len() > 1 << 20 {
-                ranges = merged(ranges);
+                None => {
+                    self.tables = tables.finish();
+                    return Ok(());
+                }
             }
         }
-        self.data = Some(merged(ranges));
+        self.tables = tables.finish();
+        self.data = Some(ranges.finish());
         Ok(())
     }
 
@@ -151,12 +162,7 @@ impl Plan {
     }
 
     fn keeps(&self, frame: u64, event: u64) -> bool {
-        self.tables.contains(&frame)
-            || event < self.tail
-                && self.data.as_ref().is_none_or(|d| {
-                    let n = d.partition_point(|r| r.end <= frame);
-                    d.get(n).is_some_and(|r| r.start <= frame)
-                })
+        has(&self.tables, frame) || event < self.tail && self.data.as_ref().is_none_or(|d| has(d, frame))
     }
 
     /// The parts of a run that stay.
@@ -165,11 +171,7 @@ impl Plan {
         if run.role == FrameRole::Table {
             return vec![all];
         }
-        let mut keep: Vec<Range<u64>> = self
-            .tables
-            .range(all.clone())
-            .map(|f| *f..f.saturating_add(1))
-            .collect();
+        let mut keep: Vec<Range<u64>> = meet(&self.tables, std::slice::from_ref(&all));
         match &self.data {
             _ if tail => {}
             Some(data) => keep.extend(meet(data, std::slice::from_ref(&all))),
@@ -186,7 +188,7 @@ impl Plan {
         numbers: &[u64],
         mut pages: Pages<'_>,
         progress: &Progress,
-    ) -> Result<(Memory, [u64; 2]), Cancelled> {
+    ) -> Result<(Memory, [u64; 2]), TrimError> {
         let memory = &recording.memory;
         let stored = memory.pages.len() as u64;
         // A part of the events begins with memory as it stood there.
@@ -195,6 +197,7 @@ impl Plan {
             .partition_point(|s| s.event <= self.first)
             .saturating_sub(1);
         let mut snapshots: Vec<Snapshot> = Vec::new();
+        let mut told_whole = 0u64;
         let before = u32::try_from(begin).unwrap_or(u32::MAX);
         for (n, s) in memory.snapshots.iter().enumerate().skip(begin) {
             progress.check()?;
@@ -205,6 +208,10 @@ impl Plan {
             let whole;
             let runs = if alone {
                 whole = memory.at(s.event).runs();
+                told_whole = told_whole.saturating_add(whole.len() as u64);
+                if !is_first && told_whole > MAX_WHOLE_RUNS {
+                    return Err(TrimError::Snapshots { most: MAX_WHOLE_RUNS });
+                }
                 &whole
             } else {
                 &s.runs
@@ -303,6 +310,39 @@ impl<'a> Pages<'a> {
     }
 }
 
+/// Ranges as they are come upon, joined from time to time: page tables may lead to the same frames again and again.
+#[derive(Default)]
+struct Ranges {
+    all: Vec<Range<u64>>,
+    /// How many there may be before they are joined.
+    room: usize,
+}
+
+impl Ranges {
+    fn add(&mut self, range: Range<u64>) {
+        match self.all.last_mut() {
+            Some(r) if r.end == range.start => r.end = range.end.max(r.end),
+            Some(r) if r.start <= range.start && range.end <= r.end => {}
+            _ => self.all.push(range),
+        }
+        if self.all.len() > self.room.max(FIRST_ROOM) {
+            self.all = merged(std::mem::take(&mut self.all));
+            // Twice what is left, so that ranges that do not join are not gone through at every one that comes.
+            self.room = self.all.len().saturating_mul(2);
+        }
+    }
+
+    fn finish(self) -> Vec<Range<u64>> {
+        merged(self.all)
+    }
+}
+
+/// Whether one of these, rising and apart, has the frame.
+fn has(ranges: &[Range<u64>], frame: u64) -> bool {
+    let n = ranges.partition_point(|r| r.end <= frame);
+    ranges.get(n).is_some_and(|r| r.start <= frame)
+}
+
 /// Ranges in rising order, those that touch joined.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|r| r.start);
@@ -326,4 +366,25 @@ fn meet(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_come_again_are_joined_and_others_stay_apart() {
+        let mut all = Ranges::default();
+        for _ in 0..8 {
+            // Every other frame, from both ends, so that none touches the one before it.
+            for n in 0..FIRST_ROOM as u64 {
+                let frame = if n % 2 == 0 { n } else { (1 << 20) - n } * 2;
+                all.add(frame..frame + 1);
+            }
+            assert!(all.all.len() <= 4 * FIRST_ROOM);
+        }
+        let all = all.finish();
+        assert_eq!(all.len(), FIRST_ROOM);
+        assert!(has(&all, 0) && has(&all, 4) && !has(&all, 1) && !has(&all, 2));
+    }
 }

@@ -18,6 +18,7 @@ use crate::recording::{EventKind, EventsBuilder, HostWriteRow, Page, PhysAddr, R
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Events between two looks at whether the work was cancelled.
 const CHECK_EVERY: usize = 4096;
@@ -40,8 +41,8 @@ pub struct Supplied {
     pub at: PhysAddr,
     /// How many, at least 1.
     pub bytes: u32,
-    /// An image of the page with them in place.
-    pub page: Box<Page>,
+    /// An image of the page with them in place; pieces of one page share it.
+    pub page: Arc<Page>,
 }
 
 /// How a recording is cut.
@@ -111,6 +112,24 @@ pub enum TrimError {
         /// First byte of the image in the file.
         byte: u64,
     },
+    /// Snapshots of the part stand on ones before it, and each would have to tell all of memory.
+    #[error(
+        "the snapshots of the part stand on ones before it, and told whole they have more than {most} runs of frames; choose a shorter part, or one from the first event on"
+    )]
+    Snapshots {
+        /// The most that is made.
+        most: u64,
+    },
+    /// What jobs that are left out wrote is too much to be put in.
+    #[error(
+        "what jobs that are left out wrote and kept ones read lies in {pages} pages, and {most} are supplied at most; keep the jobs (without --needs bytes) or choose fewer"
+    )]
+    TooMuchSupplied {
+        /// Pages that it lies in.
+        pages: u64,
+        /// The most.
+        most: u64,
+    },
     /// Nobody wants it any more.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -162,7 +181,7 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
         events: [events as u64; 2],
         ..Told::default()
     };
-    let parts = match RegisterMap::for_recording(recording) {
+    let parts = match RegisterMap::built_in_for(recording) {
         Some(map) => JobParts::new(recording, map, progress)?,
         None => JobParts::default(),
     };
@@ -343,6 +362,7 @@ fn build(
         events: to.finish(),
         memory,
         extras: recording.extras.clone(),
+        opened_from: recording.opened_from.clone(),
     };
     facts::remap(&mut out, recording, wanted, &numbers, gone, &mut told);
     Ok(Trimmed {

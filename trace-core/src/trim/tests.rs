@@ -131,3 +131,22 @@ fn parts_of_a_log_of_a_device_are_sound() {
     assert_eq!(part.recording.facts.spaces, r.facts.spaces);
     assert!(part.recording.hardware().is_some());
 }
+
+/// Four thousand million frames that are one image, said to be page tables: a run of a few bytes in a file.
+#[test]
+fn a_run_of_tables_without_end_takes_no_memory() {
+    let mut r = sample("chain2.kine");
+    let mut snapshots = r.memory.snapshots.as_ref().clone();
+    let run = crate::recording::PageRun {
+        first_frame: 1 << 40,
+        count: u32::MAX,
+        first_page: PageId(1),
+        repeat: true,
+        role: FrameRole::Table,
+    };
+    snapshots[0].runs.push(run);
+    r.memory.snapshots = Arc::new(snapshots);
+    let part = trim(&r, &jobs(&[1]), &Progress::new()).unwrap();
+    let kept = part.recording.memory.snapshots[0].runs.last().unwrap();
+    assert_eq!((kept.first_frame, kept.count, kept.repeat), (1 << 40, u32::MAX, true));
+}

@@ -5,6 +5,7 @@ use crate::compute::trace::{Touched, Trace, Value, Who};
 use crate::memory::ArenaMemory;
 use replay_engine::run::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
 
@@ -33,7 +34,7 @@ pub struct Held {
     /// Frame of the device's memory.
     pub frame: u64,
     /// What stood there.
-    pub page: Box<Page>,
+    pub page: Arc<Page>,
 }
 
 /// A page that a chain read or wrote.
@@ -56,7 +57,12 @@ pub struct Flowed {
     pub touched: Vec<Vec<PageTouch>>,
     /// Pages that were asked for.
     pub held: Vec<Held>,
+    /// Whether there was more of any of these than is kept: then they do not tell all.
+    pub too_many: bool,
 }
+
+/// Most flows, and most pages of all chains together, that are kept: some 300 MiB each.
+const MOST: usize = 1 << 21;
 
 /// What was read before it was written, and what was written, by frame.
 #[derive(Debug, Default)]
@@ -186,6 +192,9 @@ pub(crate) struct Flows {
     last: FrameMap<Box<[u32; WORDS]>>,
     found: Vec<Flow>,
     touched: Vec<Vec<PageTouch>>,
+    /// Pages in all of these together.
+    pages: usize,
+    too_many: bool,
     keep: BTreeSet<(u32, u64)>,
     held: Vec<Held>,
 }
@@ -232,6 +241,16 @@ impl Flows {
     pub(crate) fn chain_ended(&mut self, memory: &ArenaMemory) {
         let chain = self.chains;
         let now = std::mem::take(&mut self.now);
+        self.pages = self.pages.saturating_add(now.pages.len());
+        if self.pages > MOST || self.found.len() > MOST {
+            // It tells nothing any more, and what it holds is let go.
+            self.too_many = true;
+            (self.found, self.touched, self.last) = (Vec::new(), Vec::new(), FrameMap::default());
+        }
+        if self.too_many {
+            self.hold(chain, memory);
+            return;
+        }
         let mut touched: Vec<PageTouch> = Vec::with_capacity(now.pages.len());
         for (frame, marks) in &now.pages {
             touched.push(PageTouch {
@@ -268,13 +287,18 @@ impl Flows {
         }
         touched.sort_unstable_by_key(|t| t.frame);
         self.touched.push(touched);
+        self.hold(chain, memory);
+    }
+
+    /// Keeps the pages that were asked for as the chain left them, and counts it.
+    fn hold(&mut self, chain: u32, memory: &ArenaMemory) {
         let wanted: Vec<(u32, u64)> = self.keep.range((chain, 0)..=(chain, u64::MAX)).copied().collect();
         for (_, frame) in wanted {
             if let Some(page) = memory.frame(frame) {
                 self.held.push(Held {
                     chain,
                     frame,
-                    page: Box::new(*page),
+                    page: Arc::new(*page),
                 });
             }
         }
@@ -287,6 +311,7 @@ impl Flows {
             flows: self.found,
             touched: self.touched,
             held: self.held,
+            too_many: self.too_many,
         }
     }
 }

@@ -247,6 +247,7 @@ pub fn flows(
             flows: Vec::new(),
             touched: Vec::new(),
             held: Vec::new(),
+            too_many: false,
         },
     })
 }

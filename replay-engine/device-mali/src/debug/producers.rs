@@ -5,10 +5,14 @@ use crate::device::SoftwareMali;
 use crate::model::Model;
 use replay_engine::device::Board as _;
 use replay_engine::plan::{CompileOptions, Edits, Placed, compile_placed};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::trim::{JobParts, Supplied};
+use trace_core::trim::{JobParts, Supplied, TrimError};
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+/// Most pages that are supplied in place of jobs.
+const MAX_SUPPLIED: usize = 1 << 17;
 
 /// Why a job is kept although nobody chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +71,7 @@ struct Run {
     placed: Placed,
     flowed: Flowed,
     /// Job of the recording by the number of the chain.
-    jobs: Vec<u32>,
+    jobs: Vec<Option<u32>>,
 }
 
 impl Producers {
@@ -101,20 +105,25 @@ impl Producers {
             Err(DebugError::Cancelled(e)) => return Err(e),
             Err(e) => return Ok(this.blinded(e.to_string())),
         };
+        if flowed.too_many {
+            return Ok(this.blinded("jobs read each other's words in too many places to be kept".to_owned()));
+        }
         let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
         let planned = placed.compiled.plan.jobs.iter();
-        let jobs: Vec<u32> = planned
-            .filter_map(|j| by_submit.get(&j.submit_event).copied())
-            .collect();
+        // A chain that is no job of the recording keeps its place: those behind it are counted on.
+        let jobs: Vec<Option<u32>> = planned.map(|j| by_submit.get(&j.submit_event).copied()).collect();
         let all = u32::try_from(this.parts.len()).unwrap_or(u32::MAX);
+        let mut outcomes: HashMap<u64, bool> = HashMap::new();
+        for o in &flowed.outcome.jobs {
+            outcomes.entry(o.submit_event).or_insert_with(|| o.has_computed());
+        }
         let computed = |j: &u32| {
             let submit = this.parts.submits().get(*j as usize);
-            let outcome = flowed.outcome.jobs.iter().find(|o| Some(&o.submit_event) == submit);
-            outcome.is_some_and(|o| o.has_computed())
+            submit.and_then(|s| outcomes.get(s)) == Some(&true)
         };
         this.unknown = (0..all).filter(|j| !computed(j)).collect();
         for f in &flowed.flows {
-            let of = |chain: u32| jobs.get(chain as usize).copied();
+            let of = |chain: u32| jobs.get(chain as usize).copied().flatten();
             if let (Some(reader), Some(writer)) = (of(f.reader), of(f.writer)) {
                 let words: u32 = f.words.iter().map(|w| w.count_ones()).sum();
                 *this.reads.entry(reader).or_default().entry(writer).or_default() += u64::from(words);
@@ -155,39 +164,49 @@ impl Producers {
             jobs: chosen.clone(),
             added: BTreeMap::new(),
         };
-        loop {
+        let groups = self.parts.groups();
+        let group_of: HashMap<u32, usize> = groups
+            .iter()
+            .enumerate()
+            .flat_map(|(n, g)| g.iter().map(move |j| (*j, n)))
+            .collect();
+        // Each round looks at what the one before added: a long chain of jobs is not gone through anew for each of it.
+        let mut new = chosen.clone();
+        let mut seen_groups: HashSet<usize> = HashSet::new();
+        let (mut unknown_below, mut all_below) = (0, 0);
+        while !new.is_empty() {
             let mut more: BTreeMap<u32, Why> = BTreeMap::new();
-            for job in self.parts.together(&out.jobs) {
-                more.entry(job).or_insert(Why::Together);
-            }
-            let last = out
-                .jobs
-                .last()
-                .copied()
-                .filter(|_| needs != Needs::Nothing)
-                .unwrap_or(0);
-            for job in self.unknown.range(..last) {
-                more.entry(*job).or_insert(Why::Unknown { job: *job });
-            }
-            let reader = out.jobs.intersection(&self.unknown).last();
-            if let Some(reader) = reader.filter(|_| needs != Needs::Nothing) {
-                for job in 0..*reader {
-                    more.entry(job).or_insert(Why::Unknown { job: *reader });
+            for n in new.iter().filter_map(|j| group_of.get(j)) {
+                if seen_groups.insert(*n) {
+                    let group = groups.get(*n).into_iter().flatten();
+                    more.extend(group.map(|j| (*j, Why::Together)));
                 }
             }
-            for reader in out.jobs.iter().filter(|_| needs == Needs::Jobs) {
+            if needs != Needs::Nothing {
+                let last = out.jobs.last().copied().unwrap_or(0);
+                for job in self.unknown.range(unknown_below.min(last)..last) {
+                    more.entry(*job).or_insert(Why::Unknown { job: *job });
+                }
+                unknown_below = unknown_below.max(last);
+                if let Some(reader) = new.iter().rev().find(|j| self.unknown.contains(j)) {
+                    for job in all_below..*reader {
+                        more.entry(job).or_insert(Why::Unknown { job: *reader });
+                    }
+                    all_below = all_below.max(*reader);
+                }
+            }
+            for reader in new.iter().filter(|_| needs == Needs::Jobs) {
                 for (writer, words) in self.reads.get(reader).into_iter().flatten() {
                     let bytes = words.saturating_mul(4);
                     more.entry(*writer).or_insert(Why::Reads { reader: *reader, bytes });
                 }
             }
             more.retain(|j, _| !out.jobs.contains(j));
-            if more.is_empty() {
-                return out;
-            }
-            out.jobs.extend(more.keys().copied());
+            new = more.keys().copied().collect();
+            out.jobs.extend(&new);
             out.added.extend(more);
         }
+        out
     }
 
     /// The frames of the recording that jobs touch, where that is known of all of them.
@@ -199,7 +218,7 @@ impl Producers {
         }
         let mut out = BTreeSet::new();
         for (job, frames) in run.jobs.iter().zip(&run.flowed.touched) {
-            if jobs.contains(job) {
+            if job.is_some_and(|j| jobs.contains(&j)) {
                 out.extend(frames.iter().filter_map(|t| run.placed.frames.get(&t.frame)));
             }
         }
@@ -210,10 +229,16 @@ impl Producers {
     /// more to take it.
     ///
     /// # Errors
-    /// [`Cancelled`] when nobody wants it any more.
-    pub fn supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<Supplied>, Cancelled> {
+    /// When it lies in too many pages, or nobody wants it any more.
+    pub fn supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<Supplied>, TrimError> {
         let Some(run) = &self.run else { return Ok(Vec::new()) };
-        let is_kept = |chain: u32| run.jobs.get(chain as usize).is_some_and(|j| kept.contains(j));
+        let is_kept = |chain: u32| {
+            run.jobs
+                .get(chain as usize)
+                .copied()
+                .flatten()
+                .is_some_and(|j| kept.contains(&j))
+        };
         let mut words: BTreeMap<(u32, u64), [u64; 16]> = BTreeMap::new();
         for f in run
             .flowed
@@ -229,15 +254,21 @@ impl Producers {
         if words.is_empty() {
             return Ok(Vec::new());
         }
+        if words.len() > MAX_SUPPLIED {
+            return Err(TrimError::TooMuchSupplied {
+                pages: words.len() as u64,
+                most: MAX_SUPPLIED as u64,
+            });
+        }
         let keep = words.keys().copied().collect();
         let again = match flows(&run.placed.compiled, run.model, keep, progress) {
             Ok(again) => again,
-            Err(DebugError::Cancelled(e)) => return Err(e),
+            Err(DebugError::Cancelled(e)) => return Err(e.into()),
             Err(_) => return Ok(Vec::new()),
         };
         let mut out = Vec::new();
         for held in again.held {
-            let (Some(words), Some(job), Some(frame)) = (
+            let (Some(words), Some(Some(job)), Some(frame)) = (
                 words.get(&(held.chain, held.frame)),
                 run.jobs.get(held.chain as usize),
                 run.placed.frames.get(&held.frame),
@@ -263,7 +294,7 @@ impl Producers {
                     job: *job,
                     at: PhysAddr((frame << 12) + first * 4),
                     bytes: ((word - first) * 4) as u32,
-                    page: held.page.clone(),
+                    page: Arc::clone(&held.page),
                 });
             }
         }
