@@ -364,7 +364,10 @@ fn export() {
         ],
         0,
     );
-    form(&told, "path:s events:n signals:n left_out:n held_back:n jobs_left_out:n threads_joined:n");
+    form(
+        &told,
+        "path:s events:n signals:n left_out:n held_back:n jobs_left_out:n threads_joined:n",
+    );
 }
 
 #[test]

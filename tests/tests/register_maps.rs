@@ -151,7 +151,8 @@ fn standard_output_is_the_map_and_what_is_lost_is_told_beside_it() {
 fn a_name_without_letters_is_refused_and_a_map_is_written_whole_or_not_at_all() {
     let desk = Desk::new();
     for name in [".", "..", "-", ""] {
-        let ended = desk.run(&["maps", "import", "my.svd", "--name", name, "-o", "x.toml"]);
+        let name = format!("--name={name}");
+        let ended = desk.run(&["maps", "import", "my.svd", &name, "-o", "x.toml"]);
         assert_eq!(ended.code, Some(2), "{name}");
         assert!(ended.err.contains("neither letters nor digits"), "{}", ended.err);
     }
