@@ -1,0 +1,204 @@
+//! Fields of rules-ng-ng: bitfields, the bitsets that types name, and how their values are shown.
+
+use super::{Here, Known, MAX_USES, doc_of, varset};
+use crate::draft::{Draft, DraftField, Kind};
+use crate::error::{ImportError, LossKind};
+use crate::source::number;
+
+/// The bits that fields are read into.
+pub(super) struct Frame {
+    pub name: String,
+    pub lo: u64,
+    pub bits: u64,
+    pub set: Option<String>,
+    pub depth: usize,
+}
+
+/// The fields of a register or field: those inside it, and those of the bitset that its type names.
+pub(super) fn contents<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    frame: &Frame,
+    out: &mut Vec<DraftField>,
+) -> Result<(), ImportError> {
+    bitfields(known, draft, (tree, node), frame, out)?;
+    let Some(parts) = node.attribute("type").and_then(|t| known.bitsets.get(t)).cloned() else {
+        return Ok(());
+    };
+    if frame.depth >= MAX_USES {
+        return Err(tree.wrong(node, format!("bitsets name each other {MAX_USES} deep or in a circle")));
+    }
+    known.steps_on(&tree.place(node), parts.len())?;
+    for (of, bitset) in parts {
+        known.steps_on(&of.place(bitset), bitset.children().count())?;
+        let inner = Frame {
+            name: frame.name.clone(),
+            set: varset(bitset, frame.set.as_deref()),
+            depth: frame.depth + 1,
+            ..*frame
+        };
+        bitfields(known, draft, (of, bitset), &inner, out)?;
+    }
+    Ok(())
+}
+
+fn bitfields<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    frame: &Frame,
+    out: &mut Vec<DraftField>,
+) -> Result<(), ImportError> {
+    let prefix = if frame.lo == 0 && frame.depth <= 1 {
+        ""
+    } else {
+        frame.name.as_str()
+    };
+    for node in node.children().filter(|n| n.tag_name().name() == "bitfield") {
+        let place = tree.place(node);
+        known.steps_on(&place, 1 + node.children().count())?;
+        let set = varset(node, frame.set.as_deref());
+        if !known.wants(draft, tree, node, set.as_deref()) {
+            continue;
+        }
+        let own = node.attribute("name").unwrap_or("UNKNOWN");
+        let (low, high) = match tree.number(node, "pos")? {
+            Some(pos) => (pos, pos),
+            None => match (tree.number(node, "low")?, tree.number(node, "high")?) {
+                (Some(low), Some(high)) => (low, high),
+                _ => return Err(tree.wrong(node, format!("field {own} has neither pos nor low and high"))),
+            },
+        };
+        if low > high || high >= frame.bits || high - low > 63 {
+            draft.lose(place, LossKind::Field, || {
+                format!(
+                    "field {own}, bits {high}:{low}, is reversed or leaves the {} bits of {}",
+                    frame.bits, frame.name
+                )
+            });
+            continue;
+        }
+        let name = if prefix.is_empty() {
+            own.to_owned()
+        } else {
+            format!("{prefix}_{own}")
+        };
+        let inner = Frame {
+            name: name.clone(),
+            lo: frame.lo + low,
+            bits: high - low + 1,
+            set: set.clone(),
+            depth: frame.depth + 1,
+        };
+        let before = out.len();
+        if inner.depth <= MAX_USES {
+            // Fields inside a field are told with its name before theirs, instead of it.
+            let nested = Frame {
+                depth: inner.depth + 1,
+                ..inner
+            };
+            contents(known, draft, (tree, node), &nested, out)?;
+            if out.len() > before {
+                continue;
+            }
+        }
+        let kind = kind(known, draft, (tree, node), &name, high - low + 1, set.as_deref())?.unwrap_or(Kind::Hex);
+        out.push(DraftField {
+            name,
+            lo: frame.lo + low,
+            hi: frame.lo + high,
+            kind,
+            doc: doc_of(node),
+            at: place,
+        });
+    }
+    Ok(())
+}
+
+/// How a value is shown; `None` where nothing is said of it.
+pub(super) fn kind<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    (tree, node): Here<'t>,
+    name: &str,
+    bits: u64,
+    set: Option<&str>,
+) -> Result<Option<Kind>, ImportError> {
+    let shift = tree.number(node, "shr")?.unwrap_or(0);
+    if shift > 63 {
+        return Err(tree.wrong(node, format!("{name} is shifted by {shift} bits")));
+    }
+    let shifted = |kind: Option<Kind>| {
+        if shift > 0 {
+            Some(Kind::Address(shift as u32))
+        } else {
+            kind
+        }
+    };
+    let place = || tree.place(node);
+    if node.children().any(|n| n.tag_name().name() == "value") {
+        let values = values(known, draft, &[(tree, node)], set)?;
+        return Ok(draft.enumeration(&place(), name, values)?.map(Kind::Enum));
+    }
+    Ok(match node.attribute("type") {
+        None => shifted((bits == 1 && node.tag_name().name() == "bitfield").then_some(Kind::Bool)),
+        Some("uint") => shifted(Some(Kind::Number)),
+        Some("hex") => shifted(Some(Kind::Hex)),
+        Some("boolean") if bits == 1 => Some(Kind::Bool),
+        Some("boolean" | "bitset" | "enum") => shifted(Some(Kind::Hex)),
+        Some("address" | "waddress" | "saddress") => Some(Kind::Address(shift as u32)),
+        Some(other @ ("int" | "float" | "fixed" | "ufixed")) => {
+            draft.lose(place(), LossKind::Kind, || {
+                format!("{name} is of type {other}; it is shown as bits")
+            });
+            shifted(Some(Kind::Hex))
+        }
+        Some(other) => {
+            if let Some(parts) = known.enums.get(other).cloned() {
+                let values = values(known, draft, &parts, set)?;
+                return Ok(draft.enumeration(&place(), other, values)?.map(Kind::Enum));
+            }
+            let here = known.bitsets.contains_key(other) || known.domain_of.contains_key(other);
+            if !here && known.unknown_types.insert(other.to_owned()) {
+                known.new_unknown.push(other.to_owned());
+                draft.lose(place(), LossKind::Reference, || {
+                    format!("type {other} is not there; values of it are shown as bits")
+                });
+            }
+            shifted(Some(Kind::Hex))
+        }
+    })
+}
+
+fn values<'t>(
+    known: &mut Known<'t>,
+    draft: &mut Draft,
+    parts: &[Here<'t>],
+    set: Option<&str>,
+) -> Result<Vec<(u64, String)>, ImportError> {
+    let mut all = Vec::new();
+    for (tree, parent) in parts {
+        known.steps_on(&tree.place(*parent), 1 + parent.children().count())?;
+        for node in parent.children().filter(|n| n.tag_name().name() == "value") {
+            let set = varset(node, set);
+            let (Some(name), Some(text)) = (node.attribute("name"), node.attribute("value")) else {
+                // Variants are values without numbers.
+                continue;
+            };
+            if !known.wants(draft, tree, node, set.as_deref()) {
+                continue;
+            }
+            match number(text) {
+                Some(value) => all.push((value, name.to_owned())),
+                None => draft.lose(tree.place(node), LossKind::Value, || {
+                    format!(
+                        "value {name} is '{}', no number",
+                        text.chars().take(40).collect::<String>()
+                    )
+                }),
+            }
+        }
+    }
+    Ok(all)
+}
