@@ -1,4 +1,5 @@
-"""Reads exported tables with pyarrow, which Kinescope did not write, and compares them with `events --json`.
+"""Reads exported tables with pyarrow and exported buffers with numpy, which Kinescope did not write, and compares them
+with what `events --json`, `info --json` and raw files tell.
 
 Use: export_reader.py KINESCOPE RECORDING FOLDER
 """
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -29,6 +31,27 @@ def number(v):
 
 def run(*arguments):
     return subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout
+
+
+def buffers(kinescope, recording, folder):
+    """Every buffer as NPY: its type, its shape, and each of its bytes."""
+    known = {"f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
+        f"{sign}{bits}": f"<{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)
+    }
+    elements = 0
+    for buffer in json.loads(run(kinescope, "info", recording, "--json"))["buffers"]:
+        to = folder / "buffer.npy"
+        raw = folder / "buffer.bin"
+        for out in (to, raw):
+            run(kinescope, "memory", recording, "--buffer", buffer["name"], "-o", str(out))
+        array = np.load(to, allow_pickle=False)
+        name = buffer["name"]
+        assert array.dtype == np.dtype(known[buffer["type"]]), (name, array.dtype, buffer["type"])
+        assert list(array.shape) == buffer["shape"] or not buffer["shape"], (name, array.shape, buffer["shape"])
+        assert array.tobytes() == raw.read_bytes(), name
+        elements += array.size
+    assert elements, "a recording with buffers is asked for"
+    return elements
 
 
 def main():
@@ -63,7 +86,8 @@ def main():
                     assert table.schema.field(column).type in (pa.string_view(), pa.large_string(), pa.string()), column
             if wanted:
                 assert table.column("kind").to_pylist() == [e["kind"] for e in wanted], to
-    print(f"{compared} values are the same")
+    elements = buffers(kinescope, recording, folder)
+    print(f"{compared} values of tables and {elements} of buffers are the same")
 
 
 main()

@@ -2,7 +2,8 @@
 
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{Shot, screenshot};
+use kinescope::window::{Afterwards, Shot, Studio};
+use trace_core::progress::Progress;
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +24,10 @@ fn main() -> anyhow::Result<()> {
         theme,
         commands: COMMANDS,
     };
-    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-    screenshot(path.as_ref(), None, out.as_ref(), &shot, &steps)
+    let mut studio = Studio::new(&shot, Progress::new())?;
+    studio.open(path.as_ref(), Afterwards::default())?;
+    for step in steps {
+        studio.step(step)?;
+    }
+    Ok(kinescope_files::output::write(out.as_ref(), &studio.png()?)?)
 }

@@ -5,6 +5,7 @@ pub mod bus;
 pub mod cli;
 pub mod commands;
 pub mod document;
+pub mod html;
 pub mod log;
 pub mod panels;
 pub mod theme;

@@ -181,7 +181,7 @@ fn a_note_is_written_over_by_typing() {
     assert_eq!(w.types("here it parts"), [""; 0]);
     w.stroke(Modifiers::NONE, Key::Escape, None);
     w.settle();
-    assert_eq!(w.doc().changes().notes()[&at], "here it parts");
+    assert_eq!(w.doc().changes().notes()[&at].text, "here it parts");
 }
 
 #[test]

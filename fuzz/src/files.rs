@@ -4,6 +4,7 @@ use crate::in_folder;
 use kinescope_files::buffers::npy;
 use kinescope_files::changes::{Changes, Recorded};
 use kinescope_files::journal::{self, Of};
+use kinescope_files::link::Link;
 use kinescope_files::values;
 use kinescope_files::workspace::Workspace;
 use trace_core::GpuVa;
@@ -46,6 +47,20 @@ pub fn diff_rules(data: &[u8]) -> bool {
             false
         }
     }
+}
+
+/// A link: what reads can be written, and reads back as the same.
+pub fn link(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(read) = Link::parse(text) else { return false };
+    let written = read.to_string();
+    // Written again it may be longer than what is read: `é` becomes six characters.
+    if written.len() <= kinescope_files::link::MOST_BYTES {
+        assert_eq!(Link::parse(&written).as_ref(), Ok(&read), "{written}");
+    }
+    true
 }
 
 /// A workspace: what reads can be written, and reads back as the same.

@@ -169,3 +169,23 @@ pub fn diverging(folder: &Path, sample: &str) -> PathBuf {
     std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     path
 }
+
+/// A copy of a sample in a folder, with notes at events as a window that was closed in good order leaves them.
+#[must_use]
+pub fn noted(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
+    let to = folder.join(sample);
+    std::fs::copy(root().join("sample-traces").join(sample), &to).unwrap_or_else(|e| panic!("{sample}: {e}"));
+    let opened = trace_core::import::open(&to, &Progress::new());
+    let r = opened.unwrap_or_else(|e| panic!("{sample}: {e}"));
+    let of = serde_json::json!({"of": {
+        "events": r.events.len(), "gpu": r.facts.identity.gpu_id, "source": r.facts.identity.source,
+    }});
+    let mut lines = vec![of.to_string()];
+    for (event, text) in notes {
+        let new = serde_json::json!({"text": text, "selection": {"job": 0}, "panels": ["timeline", "jobs"]});
+        lines.push(serde_json::json!({"do": {"note": {"event": event, "old": null, "new": new}}}).to_string());
+    }
+    lines.push("\"closed\"\n".into());
+    std::fs::write(to.with_extension("kine-edits"), lines.join("\n")).unwrap_or_else(|e| panic!("{e}"));
+    to
+}

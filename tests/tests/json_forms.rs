@@ -548,6 +548,21 @@ fn bisect() {
 }
 
 #[test]
+fn notebook_and_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = whole_program_tests::noted(folder.path(), "digits.kine", &[(40, "second"), (5, "first")]);
+    let notes = json(&["notebook", file.to_str().unwrap()], 0);
+    form(&notes, "notes:a path:s? pictures:n without_pictures:s?");
+    each(
+        &notes["notes"],
+        "event:n ns:n job:n? what:s text:s selected:s? panels:a link:s",
+    );
+    assert_eq!(notes["notes"][0]["text"], "first");
+    let link = json(&["link", file.to_str().unwrap(), "--at", "5"], 0);
+    form(&link, "link:s");
+}
+
+#[test]
 fn boards_and_agents() {
     let boards = json(&["boards"], 0);
     each(

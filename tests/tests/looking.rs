@@ -319,3 +319,53 @@ fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
     std::fs::copy(other, dir.path().join("alexnet_integrated")).unwrap();
     assert_eq!(of("info", dir.path())["lost_events"], 0);
 }
+
+#[test]
+fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
+    let sample = root().join("sample-traces/digits.kine");
+    let file = sample.to_str().unwrap();
+    let buffers = of("info", &sample)["buffers"].clone();
+    let image = buffers
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|b| b["name"] == "image")
+        .unwrap();
+    let number = |v: &Value| u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+    let (va, bytes) = (number(&image["va"]), image["bytes"].as_u64().unwrap());
+    let search = |pattern: &str| {
+        let ended = run(["memory", file, "--search", pattern, "--json"]);
+        (
+            ended.code,
+            ended
+                .json()
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(number)
+                .collect::<Vec<u64>>(),
+        )
+    };
+    let (code, hits) = search("->image");
+    assert!(
+        code == Some(0) && !hits.is_empty(),
+        "a shader is told where its input is"
+    );
+    for at in &hits {
+        let word = run(["memory", file, &format!("{at:#x}"), "--bytes", "8", "--json"]).json();
+        let hex = word["hex"].as_str().unwrap();
+        let bytes_of = (0..8).rev().map(|i| &hex[i * 2..i * 2 + 2]).collect::<String>();
+        let to = u64::from_str_radix(&bytes_of, 16).unwrap();
+        assert!(at % 8 == 0 && (va..va + bytes).contains(&to), "{at:#x} holds {to:#x}");
+    }
+    assert_eq!(search(&format!("->{va:#x}..{:#x}", va + bytes)), (code, hits.clone()));
+    // The same word as bytes, as an expression, and as a number.
+    let first = run(["memory", file, &format!("{:#x}", hits[0]), "--bytes", "8", "--json"]).json();
+    let hex = first["hex"].as_str().unwrap();
+    let expression: String = (0..8).map(|i| format!(r"(?-u:\x{})", &hex[i * 2..i * 2 + 2])).collect();
+    let (_, by_bytes) = search(hex);
+    assert!(by_bytes.contains(&hits[0]));
+    assert_eq!(search(&format!("/(?s){expression}/")).1, by_bytes);
+    run(["memory", file, "--search", "/(/"]).assert_refused("unclosed group");
+    run(["memory", file, "--search", "->nowhere"]).assert_refused("nor a buffer");
+}

@@ -2,6 +2,7 @@
 //! undone.
 
 use crate::edited::{Edited, PAGE};
+use crate::place::{Scene, Selection};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +17,73 @@ pub struct Piece {
     /// Bytes after the change.
     #[serde(with = "hex_bytes")]
     pub new: Arc<[u8]>,
+}
+
+/// A note at an event, with what the person looked at when they wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored")]
+pub struct Note {
+    /// What it says; paragraphs and lists as Markdown has them.
+    pub text: String,
+    /// What was selected.
+    pub selection: Selection,
+    /// Ids of the panels that were shown; empty: nobody kept that.
+    pub panels: Vec<String>,
+}
+
+impl Note {
+    /// What the person looked at at `event`, where the note stands.
+    #[must_use]
+    pub fn scene(&self, event: u64) -> Scene {
+        Scene {
+            event,
+            selection: self.selection.clone(),
+            panels: self.panels.clone(),
+        }
+    }
+}
+
+/// A note as journals hold it: earlier ones held the text alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Stored {
+    Text(String),
+    Whole {
+        text: String,
+        #[serde(default)]
+        selection: Selection,
+        #[serde(default)]
+        panels: Vec<String>,
+    },
+}
+
+impl From<&str> for Note {
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Stored> for Note {
+    fn from(stored: Stored) -> Self {
+        match stored {
+            Stored::Text(text) => Self {
+                text,
+                ..Self::default()
+            },
+            Stored::Whole {
+                text,
+                selection,
+                panels,
+            } => Self {
+                text,
+                selection,
+                panels,
+            },
+        }
+    }
 }
 
 /// A filter that the person saved.
@@ -49,10 +117,10 @@ pub enum Change {
     Note {
         /// The event.
         event: u64,
-        /// Text before.
-        old: Option<String>,
-        /// Text after.
-        new: Option<String>,
+        /// The note before.
+        old: Option<Note>,
+        /// The note after.
+        new: Option<Note>,
     },
     /// A register got a lane of its own in the timeline, or lost it.
     Pin {
@@ -163,7 +231,7 @@ pub struct Changes {
     undone: Vec<Change>,
     inputs: BTreeMap<String, Edited>,
     stamps: BTreeMap<String, u64>,
-    notes: BTreeMap<u64, String>,
+    notes: BTreeMap<u64, Note>,
     pins: Vec<u32>,
     elements: BTreeMap<String, ElementType>,
     filters: Vec<(String, SavedFilter)>,
@@ -189,7 +257,7 @@ impl Changes {
                 before = Before::Whole(self.inputs.remove(buffer));
                 self.stamp_now(buffer);
             }
-            Change::Note { event, new, .. } => self.set_note(*event, new.as_deref()),
+            Change::Note { event, new, .. } => self.set_note(*event, new.as_ref()),
             Change::Pin { register, on } => self.set_pin(*register, *on),
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
             Change::Filter { text, new, .. } => self.set_filter(text, new.as_ref()),
@@ -259,9 +327,9 @@ impl Changes {
         self.stamps.insert(buffer.to_owned(), self.revision + 1);
     }
 
-    fn set_note(&mut self, event: u64, text: Option<&str>) {
-        match text {
-            Some(t) => self.notes.insert(event, t.to_owned()),
+    fn set_note(&mut self, event: u64, note: Option<&Note>) {
+        match note {
+            Some(n) => self.notes.insert(event, n.clone()),
             None => self.notes.remove(&event),
         };
     }
@@ -311,7 +379,7 @@ impl Changes {
                 self.keep(buffer, now);
             }
             (Change::Revert { buffer }, Before::Whole(was)) => self.keep(buffer, was.unwrap_or_default()),
-            (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_deref()),
+            (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_ref()),
             (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
@@ -383,7 +451,7 @@ impl Changes {
 
     /// Notes by event.
     #[must_use]
-    pub fn notes(&self) -> &BTreeMap<u64, String> {
+    pub fn notes(&self) -> &BTreeMap<u64, Note> {
         &self.notes
     }
 

@@ -4,6 +4,19 @@ use serde::{Deserialize, Serialize};
 
 pub use trace_core::timeline::AxisKind;
 
+/// What a person looked at: the moment, the selection, and what was in front of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scene {
+    /// Event at which time stands.
+    pub event: u64,
+    /// What is selected.
+    #[serde(default)]
+    pub selection: Selection,
+    /// Ids of the panels that are shown.
+    #[serde(default)]
+    pub panels: Vec<String>,
+}
+
 /// The one thing selected. Every panel highlights it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

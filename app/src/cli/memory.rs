@@ -6,12 +6,13 @@ use super::outputs::Files;
 use super::source::{Source, number};
 use super::{Exit, Failure, Out, Verb, hex, waiting};
 use crate::buffers;
+use crate::document::pattern;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
 use trace_core::GpuVa;
-use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, MAX_READ, elements_text, parse_hex};
-use trace_core::recording::ElementType;
+use trace_core::memory::{BufferBytes, ByteState, GpuMemoryView, MAX_HITS, MAX_READ, elements_text};
+use trace_core::recording::{Buffer, ElementType};
 
 pub const VERB: Verb = Verb {
     name: "memory",
@@ -45,8 +46,8 @@ struct Arguments {
     /// Address space, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
-    /// Find these bytes, as hex digits, in all of the mapped memory; exit 1 when they stand nowhere
-    #[arg(long, value_name = "HEX", conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
+    /// Find this in all of the mapped memory: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an address, a range or a buffer; exit 1 when it stands nowhere
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
     #[arg(short = 'o', value_name = "FILE")]
@@ -95,7 +96,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let space = opened.address_space(space_index)?;
     let view = GpuMemoryView::new(recording.memory.at(opened.before(arguments.event)?), space);
     if let Some(pattern) = &arguments.search {
-        return search(&view, pattern, out);
+        return search(&view, pattern, &recording.facts.buffers, out);
     }
     let (va, bytes, own) = match (&arguments.buffer, arguments.address) {
         (Some(name), _) => {
@@ -175,17 +176,20 @@ fn tell_holes(va: GpuVa, read: &BufferBytes) {
     }
 }
 
-fn search(view: &GpuMemoryView<'_>, pattern: &str, out: &mut Out) -> Result<Exit, Failure> {
-    let pattern = parse_hex(pattern).map_err(|e| Failure::usage(format!("--search: {e}")))?;
+fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Out) -> Result<Exit, Failure> {
+    let pattern = pattern::parse(text, None, buffers).map_err(|e| Failure::usage(format!("--search: {e}")))?;
     let hits = waiting::show("searching", |progress, _| {
         view.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress)
             .map_err(|e| Failure::usage(e.to_string()))
     })?;
+    if hits.len() >= MAX_HITS {
+        complain(format_args!("these are the first {MAX_HITS} places; there are more"));
+    }
     if out.json() {
-        out.array(hits.iter().map(|va| hex(va.0)))?;
+        out.array(hits.iter().map(|h| hex(h.va.0)))?;
     } else {
-        for va in &hits {
-            out.line(va)?;
+        for h in &hits {
+            out.line(h.va)?;
         }
     }
     Ok(Exit::found(hits.is_empty()))

@@ -17,9 +17,11 @@ mod filtered;
 mod import;
 mod info;
 mod jobs;
+mod link;
 mod map;
 mod maps;
 mod memory;
+mod notebook;
 mod out;
 mod outcome;
 mod outputs;
@@ -43,10 +45,11 @@ mod who;
 
 use crate::commands::COMMANDS;
 use crate::theme::ThemeChoice;
-use crate::window::{Options, Shot};
+use crate::window::{Afterwards, NO_FORM, Options, PictureForm, Shot, Studio};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use trace_core::progress::Progress;
 
 pub use failure::{Exit, Failure};
 pub use out::{Out, hex};
@@ -81,6 +84,8 @@ pub const VERBS: &[Verb] = &[
     trim::VERB,
     bisect::VERB,
     export::VERB,
+    notebook::VERB,
+    link::VERB,
     verify::VERB,
     boards::VERB,
     plan::VERB,
@@ -114,7 +119,15 @@ pub fn command() -> Command {
             Arg::new("file")
                 .value_name("FILE")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Recording to open in the window: a .kine, or a folder or file that can be imported"),
+                .help("Recording to open in the window: a .kine, or a folder or file that can be imported, or a kinescope: link"),
+        )
+        .arg(
+            Arg::new("at")
+                .long("at")
+                .value_name("EVENT")
+                .requires("file")
+                .value_parser(link::event)
+                .help("Event at which time stands"),
         )
         .arg(
             Arg::new("compare")
@@ -127,10 +140,18 @@ pub fn command() -> Command {
         .arg(
             Arg::new("screenshot")
                 .long("screenshot")
-                .value_name("OUT.png")
+                .value_name("OUT.png|OUT.svg")
                 .requires("file")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Render the window off-screen into a picture instead of opening it"),
+                .help("Render the window off-screen into a picture instead of opening it; the name says the form"),
+        )
+        .arg(
+            Arg::new("panel")
+                .long("panel")
+                .value_name("PANEL")
+                .requires("screenshot")
+                .value_parser(link::panel)
+                .help("Only this panel of the window, by its name: timeline, events, memory"),
         )
         .arg(
             Arg::new("size")
@@ -212,7 +233,17 @@ pub fn main() -> u8 {
 
 /// Opens the window, or renders it off-screen.
 fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let file = matches.get_one::<PathBuf>("file");
+    let opened = matches
+        .get_one::<PathBuf>("file")
+        .map(|f| link::opened(f))
+        .transpose()?;
+    let (file, mut goal) = match &opened {
+        Some((file, goal)) => (Some(file), goal.clone()),
+        None => (None, None),
+    };
+    if let Some(event) = matches.get_one::<u64>("at") {
+        goal.get_or_insert_default().scene.event = *event;
+    }
     let theme = match matches.get_one::<String>("theme").map(String::as_str) {
         Some("light") => Some(ThemeChoice::Light),
         Some(_) => Some(ThemeChoice::Dark),
@@ -244,7 +275,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
             outputs::Files::of(file).writes("--screenshot", Some(out)).check()?;
-            is_png(out)?;
+            is_picture(out)?;
             without_device_choice();
             let shot = Shot {
                 size,
@@ -252,7 +283,9 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
                 theme: theme.unwrap_or_default(),
                 commands: COMMANDS,
             };
-            crate::window::screenshot(file, compare.map(PathBuf::as_path), out, &shot, &[]).map_err(fail)?;
+            let compare = compare.cloned();
+            let panel = matches.get_one::<String>("panel").map(String::as_str);
+            picture(file, Afterwards { compare, goal }, out, (&shot, panel)).map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(
@@ -264,10 +297,28 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         _ => {
             let board = matches.get_one::<String>("board").cloned();
             let compare = compare.cloned();
-            crate::window::run(file.cloned(), Options { theme, board, compare }, COMMANDS).map_err(fail)?;
+            let afterwards = Afterwards { compare, goal };
+            let options = Options {
+                theme,
+                board,
+                afterwards,
+            };
+            crate::window::run(file.cloned(), options, COMMANDS).map_err(fail)?;
         }
     }
     Ok(Exit::Good)
+}
+
+/// Renders the window with a recording off-screen, or one panel of it, once everything that it shows is there, and
+/// writes it in the form that the name says.
+fn picture(file: &Path, afterwards: Afterwards, out: &Path, how: (&Shot, Option<&str>)) -> anyhow::Result<()> {
+    let (shot, panel) = how;
+    let mut studio = Studio::new(shot, Progress::new())?;
+    studio.open(file, afterwards)?;
+    if let Some(panel) = panel {
+        studio.bring(panel)?;
+    }
+    Ok(kinescope_files::output::write(out, &studio.picture(out, panel)?)?)
 }
 
 /// Whether a window could be opened at all. Elsewhere than on Linux the system always has a display.
@@ -276,14 +327,11 @@ fn has_display() -> bool {
     !cfg!(target_os = "linux") || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(set)
 }
 
-/// Refuses a picture whose name says another format than the one that is written.
-fn is_png(out: &Path) -> Result<(), Failure> {
-    match out.extension() {
-        Some(e) if !e.eq_ignore_ascii_case("png") => Err(Failure::file(
-            out,
-            "the picture is written as PNG, and its name says another format (expected .png)",
-        )),
-        _ => Ok(()),
+/// Refuses a picture whose name says another form than those that are written.
+fn is_picture(out: &Path) -> Result<(), Failure> {
+    match PictureForm::of(out) {
+        Some(_) => Ok(()),
+        None => Err(Failure::file(out, NO_FORM)),
     }
 }
 

@@ -42,11 +42,12 @@ pub fn revert_input(app: &mut App, _: &Context) {
 
 pub fn add_note(app: &mut App, _: &Context) {
     app.asks.give_focus("note");
+    let panels = layout::active(&app.dock);
     with(app, |d| {
         let at = d.moment();
         if !d.changes().notes().contains_key(&at) {
             let line = words::line(d, at);
-            d.note(at, Some(line));
+            d.note_scene(&line, &panels);
         }
         d.go_with(at, Selection::Note(at));
     });

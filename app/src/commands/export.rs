@@ -39,6 +39,27 @@ fn table(app: &App) -> Table {
         .unwrap_or(Table::Events)
 }
 
+fn picture(app: &mut App, ctx: &Context, panel: &'static str) {
+    let Some(d) = doc(app) else { return };
+    let title = d.title.strip_suffix(".kine").unwrap_or(&d.title);
+    let name = format!("{title}-{panel}.png");
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.want_picture(ctx, panel, path)
+    });
+}
+
+/// Asks where to, and writes a picture of the panel in front as it stands; the name says the form.
+pub fn picture_of_panel(app: &mut App, ctx: &Context) {
+    if let Some(panel) = super::view::tearable(app) {
+        picture(app, ctx, panel);
+    }
+}
+
+/// The same of the timeline.
+pub fn picture_of_timeline(app: &mut App, ctx: &Context) {
+    picture(app, ctx, "timeline");
+}
+
 /// Asks where to, and writes the table of the panel in front; the name says the format.
 pub fn table_of_panel(app: &mut App, ctx: &Context) {
     let table = table(app);

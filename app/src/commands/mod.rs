@@ -7,6 +7,7 @@ mod export;
 mod file;
 mod go;
 mod help;
+mod notebook;
 mod replay;
 mod screen;
 mod shader;

@@ -1,7 +1,7 @@
 //! The table of commands. A new command is a line here.
 
 use super::when::*;
-use super::{compare, edit, export, file, go, help, replay, screen, shader, view};
+use super::{compare, edit, export, file, go, help, notebook, replay, screen, shader, view};
 use crate::window::App;
 use crate::window::command::{Command, Menu};
 use crate::window::shortcut::{alt, ctrl, ctrl_shift, key, shift};
@@ -34,6 +34,9 @@ table! {
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
     "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
     "export-table",     "Export the panel's table…",           File,   None,                has_doc,            export::table_of_panel;
+    "export-panel",     "Save a picture of the panel…",        File,   None,                can_tear,           export::picture_of_panel;
+    "export-timeline",  "Save a picture of the timeline…",     File,   None,                shows_timeline,     export::picture_of_timeline;
+    "export-notebook",  "Export the notebook…",                File,   None,                has_notes,          notebook::export;
     "export-screen",    "Save the screen as PNG…",             File,   None,                has_screen,         screen::picture;
     "export-film",      "Save the screen so far as a film…",   File,   None,                has_screen,         screen::film;
     "reload",           "Read again",                          File,   key(F5),             has_doc,            file::reload;
@@ -46,8 +49,10 @@ table! {
     "revert-input",     "Buffer as recorded",                  Edit,   None,                input_edited,       edit::revert_input;
     "add-note",         "Note at this event",                  Edit,   key(M),              has_events,         edit::add_note;
     "remove-note",      "Remove the note here",                Edit,   None,                note_here,          edit::remove_note;
+    "keep-view",        "Keep this view with the note",        Edit,   None,                note_meant,         notebook::keep_view;
     "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
+    "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
     "forget-edits",     "Forget the changes left behind…",     Edit,   None,                has_offer,          edit::forget_edits;
 
@@ -71,6 +76,9 @@ table! {
     "previous-difference", "Previous difference",              Go,     shift(F6),          has_comparison,     compare::previous;
     "next-byte",        "Next bytes that differ",              Go,     None,                has_comparison,     compare::next_byte;
     "previous-byte",    "Previous bytes that differ",          Go,     None,                has_comparison,     compare::previous_byte;
+    "next-note",        "Next note",                           Go,     alt(M),              has_notes,          notebook::next;
+    "previous-note",    "Previous note",                       Go,     shift(M),            has_notes,          notebook::previous;
+    "open-note",        "Show what the note was made of",      Go,     None,                note_meant,         notebook::open;
     "next-pixel-store", "Next store to the pixel",             Go,     key(N),              has_next_store,     screen::next_store;
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
@@ -107,6 +115,7 @@ table! {
     "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
     "show-compare",     "Compare",                             Panels, None,                has_doc,            view::show_compare;
+    "show-notebook",    "Notebook",                            Panels, ctrl_shift(M),       has_doc,            view::show_notebook;
     "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;
     "show-log",         "Log",                                 Panels, ctrl(Num9),          has_doc,            view::show_log;
 

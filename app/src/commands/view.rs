@@ -109,6 +109,7 @@ show! {
     show_screen "screen"
     show_replay "replay"
     show_compare "compare"
+    show_notebook "notebook"
     show_problems "problems"
     show_log "log"
 }

@@ -3,7 +3,7 @@
 use super::{doc, view};
 use crate::document::sample;
 use crate::document::trail::Deeds;
-use crate::panels::jobs;
+use crate::panels::{jobs, notebook};
 use crate::window::App;
 
 pub fn always(_: &App) -> bool {
@@ -150,6 +150,19 @@ pub fn input_edited(app: &App) -> bool {
 
 pub fn note_here(app: &App) -> bool {
     doc(app).is_some_and(|d| d.changes().notes().contains_key(&d.moment()))
+}
+
+pub fn shows_timeline(app: &App) -> bool {
+    app.doc.is_some() && crate::window::layout::active(&app.dock).contains(&"timeline")
+}
+
+pub fn has_notes(app: &App) -> bool {
+    doc(app).is_some_and(|d| !d.changes().notes().is_empty())
+}
+
+/// Whether a note is selected, or stands at the moment.
+pub fn note_meant(app: &App) -> bool {
+    doc(app).is_some_and(|d| notebook::meant(d).is_some())
 }
 
 pub fn has_sample(_: &App) -> bool {

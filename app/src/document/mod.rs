@@ -16,6 +16,8 @@ pub mod lanes;
 pub mod lookup;
 pub mod maps;
 pub mod moment;
+pub mod notebook;
+pub mod pattern;
 pub mod reach;
 pub mod reached;
 pub mod replay;
@@ -35,7 +37,7 @@ pub mod writers;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
-use changes::{Change, Changes, Piece, SavedFilter};
+use changes::{Change, Changes, Note, Piece, SavedFilter};
 use contents::Contents;
 use facts::{Facts, Part};
 use journal::{Found, Journal, Keeping, Of};
@@ -93,6 +95,15 @@ fn not_read(path: &Path, why: &journal::JournalError) -> String {
     }
 }
 
+/// What a journal of the recording must agree with.
+fn of(recording: &Recording) -> Of {
+    Of {
+        events: recording.events.len() as u64,
+        gpu: recording.facts.identity.gpu_id,
+        source: recording.facts.identity.source.clone(),
+    }
+}
+
 impl Document {
     /// A document of a recording. Changes that a former run of the program left are taken up when it ended in good
     /// order, and offered when it did not.
@@ -104,14 +115,7 @@ impl Document {
     /// The same; changes that cannot be kept beside the recording go to the file `elsewhere`.
     #[must_use]
     pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
-        let title = path
-            .file_name()
-            .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
-        let of = Of {
-            events: recording.events.len() as u64,
-            gpu: recording.facts.identity.gpu_id,
-            source: recording.facts.identity.source.clone(),
-        };
+        let of = of(&recording);
         let journal_path = journal::path_for(&path);
         let mut journal = Journal::new(journal_path.clone(), of.clone()).or_in(elsewhere.clone());
         let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
@@ -151,6 +155,19 @@ impl Document {
             }
             Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
         }
+        Self {
+            changes,
+            offered,
+            notice,
+            ..Self::bare(path, journal, recording, facts)
+        }
+    }
+
+    /// A document with no changes.
+    fn bare(path: PathBuf, journal: Journal, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
+        let title = path
+            .file_name()
+            .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
         let moment = 0;
         let captured = recording.capture().map(|c| captured::told(&c)).unwrap_or_default();
         Self {
@@ -162,10 +179,10 @@ impl Document {
                 moment,
                 selection: Selection::Event,
             }),
-            changes,
+            changes: Changes::default(),
             journal,
-            offered,
-            notice,
+            offered: None,
+            notice: None,
             jumps: 0,
             replay: replay::State::of(recording.facts.identity.gpu_id),
             comparing: comparison::State::default(),
@@ -177,6 +194,17 @@ impl Document {
             recording,
             facts,
         }
+    }
+
+    /// The recording with what was made on top of it, for a window that nobody sees: what is changed there is not kept.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let path = self.path.clone();
+        let nowhere = Journal::new(PathBuf::from("/dev/null"), of(&self.recording));
+        let facts = Arc::clone(&self.facts);
+        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), facts);
+        copy.changes = self.changes.clone();
+        copy
     }
 
     /// Takes up what a piece of work found out. A person who has not gone anywhere yet is shown the first job.
@@ -480,6 +508,29 @@ impl Document {
     /// Puts a note at an event, changes it, or takes it away.
     pub fn note(&mut self, event: u64, new: Option<String>) -> bool {
         let old = self.changes.notes().get(&event).cloned();
+        let new = new.map(|text| Note {
+            text,
+            ..old.clone().unwrap_or_default()
+        });
+        old != new && self.change(Change::Note { event, old, new })
+    }
+
+    /// Keeps with the note at the moment what the person looks at: the selection, and the panels that are shown. Where
+    /// there is none it comes with `text`.
+    pub fn note_scene(&mut self, text: &str, panels: &[&str]) -> bool {
+        let event = self.moment;
+        let old = self.changes.notes().get(&event).cloned();
+        let selection = match (&self.selection, &old) {
+            // The note itself is selected: what was selected when it was made stays.
+            (Selection::Note(_), Some(n)) => n.selection.clone(),
+            (Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_), _) => Selection::Event,
+            (s, _) => s.clone(),
+        };
+        let new = Some(Note {
+            text: old.as_ref().map_or(text, |n| n.text.as_str()).to_owned(),
+            selection,
+            panels: panels.iter().map(|p| (*p).to_owned()).collect(),
+        });
         old != new && self.change(Change::Note { event, old, new })
     }
 

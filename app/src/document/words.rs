@@ -3,6 +3,7 @@
 use super::Document;
 use super::facts::Facts;
 use super::jobs::JobFact;
+use super::moment::Selection;
 use crate::theme::text;
 use trace_core::recording::{EventKind, Recording};
 use trace_core::registers::Role;
@@ -116,6 +117,30 @@ pub fn line_of(recording: &Recording, facts: &Facts, event: u64) -> String {
         what
     } else {
         format!("{what} · {means}")
+    }
+}
+
+/// What is selected, in a few words; empty when it is the event alone.
+#[must_use]
+pub fn selected(doc: &Document, selection: &Selection) -> String {
+    match selection {
+        Selection::Register(r) => format!("register {}", doc.facts.register_name(*r)),
+        Selection::Job(j) => format!("job {j}"),
+        Selection::Buffer(b) => format!("buffer {b}"),
+        Selection::Memory { space, va, bytes } => {
+            let count = text::counted(*bytes, "byte", "bytes");
+            let of = if doc.facts.spaces.len() > 1 {
+                format!(" of address space {space}")
+            } else {
+                String::new()
+            };
+            format!("{count} at {va:#x}{of}")
+        }
+        Selection::Finding(i) => {
+            let finding = doc.facts.findings.get(*i as usize);
+            finding.map_or_else(|| format!("problem {i}"), |f| format!("problem at {}", f.place))
+        }
+        Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => String::new(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Inspector: explains the one thing selected, at the right.
 
-use super::{jobs, problems, register, replay};
+use super::{jobs, notebook, problems, register, replay};
 use crate::document::moment::Selection;
 use crate::document::{Document, facts, lookup, runs, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
 use crate::theme::widgets::{self, Part};
-use crate::theme::{field, mono, palette, small, text};
+use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 use trace_core::recording::ElementType;
 
@@ -25,7 +25,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         Selection::Divergence(i) => divergence(doc, asks, ui, i),
         Selection::Fault(i) => fault(doc, asks, ui, i),
     }
-    if let Some(text) = doc.changes().notes().get(&doc.moment()).cloned()
+    if let Some(text) = doc.changes().notes().get(&doc.moment()).map(|n| n.text.clone())
         && !matches!(doc.selection(), Selection::Note(_))
     {
         widgets::section(ui, "Note");
@@ -264,32 +264,9 @@ fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
 
 fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
     widgets::section(ui, "Note");
-    let now = doc.changes().notes().get(&event).cloned().unwrap_or_default();
-    let id = ui.scope_id().with(("note", event));
-    let mut text: String = ui.data(|d| d.get_temp(id)).unwrap_or_else(|| now.clone());
-    let field = field::value(
-        ui,
-        egui::Id::unique("text of a note"),
-        "Note text",
-        &mut text,
-        Some(&now),
-        |t| {
-            egui::TextEdit::multiline(t)
-                .desired_rows(3)
-                .desired_width(f32::INFINITY)
-        },
-    );
+    let field = notebook::written(doc, ui, "Note text", event, 3);
     if asks.take_focus("note") {
         field.take();
-    }
-    let r = field.response;
-    if r.lost_focus() {
-        doc.note(event, Some(text.clone()));
-        ui.data_mut(|d| d.remove::<String>(id));
-    } else if r.has_focus() {
-        ui.data_mut(|d| d.insert_temp(id, text));
-    } else {
-        ui.data_mut(|d| d.remove::<String>(id));
     }
     ui.add_space(6.0);
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {

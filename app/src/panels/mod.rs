@@ -8,6 +8,7 @@ pub mod inspector;
 pub mod jobs;
 pub mod log;
 pub mod memory;
+pub mod notebook;
 pub mod outline;
 pub mod page_tables;
 pub mod problems;
@@ -87,6 +88,11 @@ pub static PANELS: &[Panel] = &[
         id: "replay",
         title: "Replay",
         ui: |d, ui| replay::ui(d.doc, d.asks, ui),
+    },
+    Panel {
+        id: "notebook",
+        title: "Notebook",
+        ui: |d, ui| notebook::ui(d.doc, &mut d.views.notebook, d.asks, ui),
     },
     Panel {
         id: "problems",

@@ -245,11 +245,11 @@ fn notes(doc: &mut Document, ui: &mut Ui) {
     section(ui, "Notes");
     // Those around the moment: a list of any length costs the same.
     let before = all.range(..=doc.moment()).rev().take(NOTES / 2);
-    let mut near: Vec<(u64, String)> = before.map(|(e, n)| (*e, n.clone())).collect();
+    let mut near: Vec<(u64, String)> = before.map(|(e, n)| (*e, n.text.clone())).collect();
     near.reverse();
     let room = NOTES - near.len();
     let after = all.range(doc.moment().saturating_add(1)..).take(room);
-    near.extend(after.map(|(e, n)| (*e, n.clone())));
+    near.extend(after.map(|(e, n)| (*e, n.text.clone())));
     let (first, last, more) = (
         near.first().map_or(0, |n| n.0),
         near.last().map_or(0, |n| n.0),

@@ -5,6 +5,7 @@ use super::events::view as events;
 use super::inputs::view as inputs;
 use super::jobs::view as jobs;
 use super::memory::view as memory;
+use super::notebook;
 use super::page_tables::view as page_tables;
 use super::register::view as register;
 use super::screen::view as screen;
@@ -22,6 +23,8 @@ pub struct Views {
     pub registers: register::View,
     /// Of the Memory panel.
     pub memory: memory::View,
+    /// Of the Notebook panel.
+    pub notebook: notebook::View,
     /// Of the Page tables panel.
     pub tables: page_tables::View,
     /// Of the Compare panel.

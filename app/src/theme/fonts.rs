@@ -61,12 +61,27 @@ fn texts() -> &'static [(&'static str, Vec<u8>); 3] {
     })
 }
 
+/// The font of the icons.
+const PHOSPHOR: &[u8] = include_bytes!("../../../assets/fonts/Phosphor-subset.ttf");
+
+/// Every font with its name.
+fn all() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    let texts = texts().iter().map(|(n, b)| (*n, b.as_slice()));
+    texts.chain([("phosphor", PHOSPHOR)])
+}
+
+/// The fonts of a family, in the order in which a character is looked for: names and files.
+pub fn of(family: &FontFamily) -> Vec<(&'static str, &'static [u8])> {
+    static FAMILIES: OnceLock<FontDefinitions> = OnceLock::new();
+    let names = FAMILIES.get_or_init(definitions).families.get(family);
+    let names = names.map_or(&[][..], Vec::as_slice);
+    names.iter().filter_map(|n| all().find(|(name, _)| name == n)).collect()
+}
+
 /// The fonts and their families.
 pub(super) fn definitions() -> FontDefinitions {
     let mut defs = FontDefinitions::empty();
-    let phosphor = include_bytes!("../../../assets/fonts/Phosphor-subset.ttf").as_slice();
-    let all = texts().iter().map(|(n, b)| (*n, b.as_slice()));
-    for (name, bytes) in all.chain([("phosphor", phosphor)]) {
+    for (name, bytes) in all() {
         defs.font_data
             .insert(name.to_owned(), Arc::new(FontData::from_static(bytes)));
     }

@@ -1,7 +1,7 @@
 //! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
 pub mod field;
-mod fonts;
+pub mod fonts;
 pub mod icons;
 pub mod plot;
 pub mod rows;

@@ -6,7 +6,9 @@ use super::crash;
 use super::keep::Keeper;
 use super::layout::{self, Sides, Torn};
 use super::leaving::Question;
+use super::links::Afterwards;
 use super::own_maps::OwnMapsWatch;
+use super::panel_picture::Wanted;
 use super::pick::{Chooser, Chosen, Pick, Typed};
 use super::settings::Settings;
 use super::tasks::Tasks;
@@ -85,8 +87,10 @@ pub struct App {
     pub settings: Settings,
     /// A file that was let go over the open recording: the person says what it is for.
     pub brought: Option<PathBuf>,
-    /// What the recording that is being opened will be compared with.
-    pub(super) compare_next: Option<PathBuf>,
+    /// What happens once the recording that is being opened is there.
+    pub(super) afterwards: Afterwards,
+    /// A picture of a panel that waits for the window's pixels.
+    pub(super) wanted_picture: Option<Wanted>,
     /// The register maps of the person's own that the open recording may have names from.
     pub(super) own_maps: Option<OwnMapsWatch>,
     pub(super) board: Option<String>,
@@ -134,7 +138,8 @@ impl App {
             question: None,
             settings,
             brought: None,
-            compare_next: None,
+            afterwards: Afterwards::default(),
+            wanted_picture: None,
             own_maps: None,
             board: setup.board,
             keeper: Keeper::default(),

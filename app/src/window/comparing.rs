@@ -51,7 +51,7 @@ impl App {
             self.brought = Some(first);
             return;
         }
-        self.compare_next = files.next();
+        self.afterwards.compare = files.next();
         self.open(ctx, first);
     }
 }

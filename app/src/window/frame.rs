@@ -61,6 +61,7 @@ impl App {
         self.look_at_own_maps(&ctx);
         keys(self, &ctx);
         shell::draw(self, ui);
+        self.make_picture(&ctx);
         palette::draw(self, ui);
         typed::draw(self, &ctx);
         for _ in 0..4 {

@@ -97,6 +97,7 @@ pub fn at_first(screen: bool) -> Dock {
         "shader",
         "inputs",
         "replay",
+        "notebook",
         "problems",
         "log",
     ];
@@ -238,6 +239,14 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) -> bool {
     };
     tree.remove_recursively(tile);
     true
+}
+
+/// Where a panel that is shown lay in the last frame, points.
+#[must_use]
+pub fn place(tree: &Tree<Pane>, id: &str) -> Option<egui::Rect> {
+    let panel = panels::by_id(id).filter(|p| active(tree).contains(&p.id))?;
+    let tile = tree.tiles.find_pane(&panel.id)?;
+    tree.tiles.rect(tile).filter(egui::Rect::is_positive)
 }
 
 /// Ids of the panels that are shown.

@@ -2,6 +2,7 @@
 //! as that is so.
 
 use super::app::App;
+use super::links::Afterwards;
 use super::pick::Pick;
 use crate::document::Document;
 use crate::document::journal::{self, Keeping, Unkept};
@@ -23,8 +24,8 @@ pub enum Leave {
     Quit,
     /// Closing the recording.
     Close,
-    /// Opening another one, or the same again.
-    Open(PathBuf),
+    /// Opening another one, or the same again, and what happens then.
+    Open(PathBuf, Afterwards),
     /// Showing one that was read already.
     Show(Box<Document>),
 }
@@ -36,7 +37,7 @@ impl Leave {
         match self {
             Self::Quit => "Quit",
             Self::Close => "Close",
-            Self::Open(_) | Self::Show(_) => "Open",
+            Self::Open(..) | Self::Show(_) => "Open",
         }
     }
 }
@@ -88,7 +89,10 @@ impl App {
         match then {
             Leave::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Leave::Close => {}
-            Leave::Open(path) => self.open(ctx, path),
+            Leave::Open(path, afterwards) => {
+                self.afterwards = afterwards;
+                self.open(ctx, path);
+            }
             Leave::Show(doc) => {
                 self.take(*doc);
                 self.find_out(ctx);

@@ -10,11 +10,14 @@ mod frame;
 pub mod keep;
 pub mod layout;
 pub mod leaving;
+mod links;
+mod notebook;
 mod notices;
 mod offscreen;
 mod opening;
 mod own_maps;
 mod palette;
+mod panel_picture;
 mod pick;
 mod questions;
 mod renderer;
@@ -24,21 +27,27 @@ mod sheets;
 mod shell;
 pub mod shortcut;
 mod status;
+mod studio;
+mod svg;
 pub mod tasks;
 mod top;
 mod typed;
 mod welcome;
 
 pub use app::{App, Setup};
+pub use links::{Afterwards, Goal};
+pub use notebook::{Form, NotebookError, Written, write as write_notebook};
 pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
+pub use panel_picture::{Form as PictureForm, NO_FORM};
 pub use pick::{Chooser, Chosen, Pick, Typed};
 pub use settings::Settings;
+pub use studio::{Shot, Studio};
 
 use crate::document::sample;
 use crate::theme::ThemeChoice;
 use command::Command;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,8 +58,8 @@ pub struct Options {
     pub theme: Option<ThemeChoice>,
     /// Board to have ready, `software:mali-g71` when `None`.
     pub board: Option<String>,
-    /// A second recording to compare the first one with.
-    pub compare: Option<PathBuf>,
+    /// What happens once the recording is there.
+    pub afterwards: Afterwards,
 }
 
 struct Framed(App);
@@ -131,7 +140,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
             commands,
         };
         let mut app = App::new(ctx, setup);
-        app.compare_next.clone_from(&options.compare);
+        app.afterwards.clone_from(&options.afterwards);
         if let Some(folder) = &crashes {
             app.tell_of_crash(folder);
         }
@@ -142,78 +151,4 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         }
         Box::new(Framed(app))
     })
-}
-
-/// Longest time that a picture waits for the recording, its facts and its panels.
-const SHOT_LIMIT: Duration = Duration::from_secs(300);
-
-/// How a picture of the window is taken.
-#[derive(Clone, Copy)]
-pub struct Shot {
-    /// Width and height, points.
-    pub size: [f32; 2],
-    /// Pixels a point.
-    pub scale: f32,
-    /// Colours.
-    pub theme: ThemeChoice,
-    /// Every command there is.
-    pub commands: &'static [Command<App>],
-}
-
-/// Renders the window with the recording at `path`, compared with the one at `compare` if there is one, off-screen, once everything that it shows is there, and writes it
-/// to `out_png`. Before that `steps` are taken one after another, each to its end: commands of the table, or
-/// `filter=TEXT` sets the Events filter, `go=N` goes to an event, `job=N` to a job, `memory=ADDRESS` to an address.
-///
-/// # Errors
-/// When the recording does not open, there is no adapter to render with, a step is none, or the picture cannot be
-/// written.
-pub fn screenshot(
-    path: &Path,
-    compare: Option<&Path>,
-    out_png: &Path,
-    shot: &Shot,
-    steps: &[&str],
-) -> anyhow::Result<()> {
-    let ctx = egui::Context::default();
-    let mut camera = Camera::new(shot.size, shot.scale)?;
-    let setup = Setup {
-        settings: None,
-        theme: Some(shot.theme),
-        board: None,
-        chooser: Arc::new(|_| Chosen::Nothing),
-        commands: shot.commands,
-    };
-    let mut app = App::new(&ctx, setup);
-    app.compare_next = compare.map(Path::to_owned);
-    app.open(&ctx, path.to_owned());
-    settle(&ctx, &mut camera, &mut app)?;
-    if let Some(e) = app.failed() {
-        anyhow::bail!("{e}");
-    }
-    for step in steps {
-        app.script(&ctx, step)?;
-        settle(&ctx, &mut camera, &mut app)?;
-    }
-    let image = camera.shoot(&ctx)?;
-    let mut png = std::io::Cursor::new(Vec::new());
-    image.write_to(&mut png, image::ImageFormat::Png)?;
-    Ok(kinescope_files::output::write(out_png, png.get_ref())?)
-}
-
-fn settle(ctx: &egui::Context, camera: &mut Camera, app: &mut App) -> anyhow::Result<()> {
-    let since = Instant::now();
-    let mut quiet = 0;
-    while quiet < 4 {
-        camera.frame(ctx, |ui| app.ui(ui));
-        if app.tasks.running().is_empty() {
-            quiet += 1;
-        } else {
-            quiet = 0;
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if since.elapsed() > SHOT_LIMIT {
-            anyhow::bail!("the window was not ready after {} s", SHOT_LIMIT.as_secs());
-        }
-    }
-    Ok(())
 }

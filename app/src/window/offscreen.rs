@@ -4,7 +4,8 @@ use eframe::egui_wgpu::{
     self, RenderState, Renderer, RendererOptions, ScreenDescriptor, WgpuSetup, WgpuSetupCreateNew,
 };
 use eframe::wgpu;
-use egui::{FullOutput, Rect, pos2, vec2};
+use egui::{Color32, ColorImage, FullOutput, ImageData, Rect, TextureId, pos2, vec2};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// There is nothing to render with.
@@ -41,6 +42,8 @@ pub struct Camera {
     scale: f32,
     last: Option<FullOutput>,
     time: f64,
+    /// Textures other than the letters', as they were set last.
+    textures: HashMap<TextureId, ColorImage>,
 }
 
 impl Camera {
@@ -63,6 +66,7 @@ impl Camera {
             scale,
             last: None,
             time: 0.0,
+            textures: HashMap::new(),
         })
     }
 
@@ -80,10 +84,54 @@ impl Camera {
         // Long enough for every animation to have ended.
         self.time += 0.25;
         let mut out = ctx.run_ui(input, ui);
+        self.keep_textures(&out);
         let mut renderer = self.state.renderer.write();
         take_textures(&mut renderer, &self.state, &mut out);
         drop(renderer);
         self.last = Some(out);
+    }
+
+    /// Remembers what pictures hold, for drawings that are not made of pixels.
+    fn keep_textures(&mut self, out: &FullOutput) {
+        for (id, deltas) in &out.textures_delta.set {
+            if *id == TextureId::default() {
+                continue;
+            }
+            for delta in deltas {
+                let ImageData::Color(new) = &delta.image;
+                match (delta.pos, self.textures.get_mut(id)) {
+                    (None, _) => drop(self.textures.insert(*id, ColorImage::clone(new))),
+                    (Some([x, y]), Some(whole)) => patch(whole, new, x, y),
+                    (Some(_), None) => {}
+                }
+            }
+        }
+        for id in &out.textures_delta.free {
+            self.textures.remove(id);
+        }
+    }
+
+    /// What the last frame drew within a region, as SVG; `None`: everything.
+    ///
+    /// # Errors
+    /// When no frame was run.
+    pub fn svg(&self, region: Option<Rect>) -> anyhow::Result<String> {
+        let out = self
+            .last
+            .as_ref()
+            .ok_or_else(|| anyhow::anyhow!("no frame was drawn"))?;
+        let whole = Rect::from_min_size(pos2(0.0, 0.0), vec2(self.size[0], self.size[1]));
+        let picture = |rect: Rect, id: TextureId, uv: Rect| {
+            let image = self.textures.get(&id)?;
+            let [w, h] = image.size;
+            let edge = |part: f32, of: usize| ((part.clamp(0.0, 1.0) * of as f32).round() as usize).min(of);
+            let (x0, x1) = (edge(uv.left(), w), edge(uv.right(), w));
+            let (y0, y1) = (edge(uv.top(), h), edge(uv.bottom(), h));
+            let (w, h) = (x1.checked_sub(x0)?, y1.checked_sub(y0)?);
+            let png = (w > 0 && h > 0).then(|| png(&image.region_by_pixels([x0, y0], [w, h])))??;
+            Some((rect, png))
+        };
+        Ok(super::svg::svg(out.shapes.iter(), region.unwrap_or(whole), &picture))
     }
 
     /// The last frame as a picture.
@@ -189,10 +237,30 @@ impl Camera {
     }
 }
 
+/// A picture as PNG.
+pub(super) fn png(image: &ColorImage) -> Option<Vec<u8>> {
+    let [w, h] = image.size.map(|v| u32::try_from(v).ok());
+    let pixels = image.pixels.iter().flat_map(Color32::to_srgba_unmultiplied).collect();
+    let image = image::RgbaImage::from_raw(w?, h?, pixels)?;
+    let mut out = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut out, image::ImageFormat::Png).ok()?;
+    Some(out.into_inner())
+}
+
+fn patch(whole: &mut ColorImage, new: &ColorImage, x: usize, y: usize) {
+    let ([width, _], [w, _]) = (whole.size, new.size);
+    for (i, row) in new.pixels.chunks_exact(w.max(1)).enumerate() {
+        let at = (y + i) * width + x;
+        if let Some(to) = whole.pixels.get_mut(at..at + row.len()) {
+            to.copy_from_slice(row);
+        }
+    }
+}
+
 fn take_textures(renderer: &mut Renderer, state: &RenderState, out: &mut FullOutput) {
     let mut set: Vec<_> = out.textures_delta.set.drain().collect();
     set.sort_by_key(|(id, _)| match id {
-        egui::TextureId::Managed(n) | egui::TextureId::User(n) => *n,
+        TextureId::Managed(n) | TextureId::User(n) => *n,
     });
     for (id, images) in set {
         for image in images {

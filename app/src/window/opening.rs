@@ -20,7 +20,8 @@ impl App {
         let title = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let Some(Leave::Open(path)) = self.may_leave(Leave::Open(path)) else {
+        let afterwards = std::mem::take(&mut self.afterwards);
+        let Some(Leave::Open(path, afterwards)) = self.may_leave(Leave::Open(path, afterwards)) else {
             return;
         };
         self.failed = None;
@@ -47,12 +48,14 @@ impl App {
                     app.take(doc);
                     app.watch_own_maps(own, &again);
                     app.find_out(&again);
-                    if let Some(other) = app.compare_next.take() {
+                    if let Some(goal) = afterwards.goal {
+                        app.go_to(&goal);
+                    }
+                    if let Some(other) = afterwards.compare {
                         app.compare(&again, With::File(other));
                     }
                 }
                 Err(e) => {
-                    app.compare_next = None;
                     if e == "cancelled" {
                         app.info(format!("opening {title} was stopped"));
                     } else {

@@ -7,6 +7,7 @@ use crate::document::moment::Selection;
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::link::{self, Link};
 use std::path::PathBuf;
 
 /// Most entries shown.
@@ -29,6 +30,8 @@ pub enum Entry {
     Buffer(String),
     /// A file or folder: one that was open before, or one whose path was typed.
     File(PathBuf),
+    /// A link to a moment of a recording, as it was typed.
+    Link(String),
 }
 
 /// How well `wanted` fits `name`: a run of letters at a word's begin is best; letters in order still fit.
@@ -91,6 +94,20 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     if let Some(path) = typed_path(wanted) {
         out.push((0, format!("Open {}", path.display()), "file".into(), Entry::File(path)));
     }
+    if link::is_link(wanted) {
+        let (title, told) = match Link::parse(wanted) {
+            Ok(l) => {
+                let name = l.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let event = l.scene.map(|s| format!(", event {}", text::count(s.event)));
+                (
+                    format!("Follow the link: {name}{}", event.unwrap_or_default()),
+                    "link".into(),
+                )
+            }
+            Err(e) => ("Follow the link".into(), e.to_string()),
+        };
+        out.push((0, title, told, Entry::Link(wanted.to_owned())));
+    }
     out.sort_by_key(|o| o.0);
     out.into_iter().take(MOST).map(|o| (o.1, o.2, o.3)).collect()
 }
@@ -151,6 +168,12 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             app.open(ctx, p.clone());
             return;
         }
+        Entry::Link(text) => {
+            if let Err(e) = app.follow(ctx, text) {
+                app.error("the link was not followed", &e.to_string());
+            }
+            return;
+        }
         _ => {}
     }
     let Some(desk) = app.desk() else { return };
@@ -177,7 +200,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             doc.select(Selection::Buffer(b.clone()));
             "inputs"
         }
-        Entry::Command(_) | Entry::File(_) => return,
+        Entry::Command(_) | Entry::File(_) | Entry::Link(_) => return,
     };
     layout::show(&mut app.dock, panel);
 }
@@ -212,7 +235,8 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
             egui::Frame::popup(ui.style()).inner_margin(8).show(ui, |ui| {
                 ui.set_width(width);
                 let p = colours(ui);
-                let hint = RichText::new("Go to, find, do: an event, an address, a register, a command").color(p.quiet);
+                let hint = RichText::new("Go to, find, do: an event, an address, a register, a command, a link")
+                    .color(p.quiet);
                 let edit = egui::TextEdit::singleline(&mut open.text)
                     .id(egui::Id::unique("palette-text"))
                     .font(body())

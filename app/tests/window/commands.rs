@@ -113,6 +113,46 @@ fn beside(w: &mut Window) {
     ran(w, "compare-with");
 }
 
+/// A picture of a panel in each form, of the panel's size.
+fn pictured(w: &mut Window, id: &str, panel: &str) {
+    w.doc().go(5);
+    w.settle();
+    let saved = |w: &mut Window, name: &str| {
+        let out = w.folder.path().join(name);
+        w.will_choose(&out);
+        ran(w, id);
+        for _ in 0..20 {
+            w.settle();
+        }
+        std::fs::read(&out).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", w.app().failed()))
+    };
+    let size = layout::place(&w.app().dock, panel).unwrap().size();
+    let png = image::load_from_memory(&saved(w, "panel.png")).unwrap().into_rgb8();
+    let (width, height) = png.dimensions();
+    let near = |a: u32, b: f32| (a as f32 - b).abs() <= 1.0;
+    assert!(
+        near(width, size.x) && near(height, size.y),
+        "{width}x{height} for {size}"
+    );
+    let colours: std::collections::HashSet<_> = png.pixels().map(|p| p.0).collect();
+    assert!(colours.len() > 16, "{} colours", colours.len());
+    let svg = String::from_utf8(saved(w, "panel.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    let words = if panel == "events" { "register" } else { "phases" };
+    assert!(svg.contains(words), "its words stand in it");
+    w.will_choose(&w.folder.path().join("panel.jpg"));
+    ran(w, id);
+    assert!(w.app().failed().unwrap().contains("expected .png or .svg"));
+}
+
+/// Notes at two events, at the first of them.
+fn noted(w: &mut Window) {
+    for event in [20, 10] {
+        w.doc().go(event);
+        w.run("add-note");
+    }
+}
+
 fn offer(w: &mut Window) {
     w.edit();
     w.dies();
@@ -261,6 +301,16 @@ const CHECKS: &[(&str, Check)] = &[
         replayed(w);
         saves(w, id);
     }),
+    ("export-panel", |w, id| pictured(w, id, "events")),
+    ("export-timeline", |w, id| pictured(w, id, "timeline")),
+    ("export-notebook", |w, id| {
+        noted(w);
+        let out = w.folder.path().join("notes.html");
+        w.will_choose(&out);
+        ran(w, id);
+        let page = std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().failed()));
+        assert_eq!(page.matches("data:image/png;base64,").count(), 2);
+    }),
     ("export-table", |w, id| {
         for (panel, name) in [
             ("show-events", "all.csv"),
@@ -338,6 +388,21 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(!w.doc().changes().notes().contains_key(&at));
     }),
+    ("keep-view", |w, id| {
+        let at = w.doc().moment();
+        w.run("add-note");
+        ran(w, "show-jobs");
+        ran(w, id);
+        let note = &w.doc().changes().notes()[&at];
+        assert!(
+            note.panels.iter().any(|p| p == "jobs") && !note.text.is_empty(),
+            "{note:?}"
+        );
+    }),
+    ("copy-link", |w, id| {
+        ran(w, id);
+        assert!(kinescope::log::text().contains("copied kinescope:///"));
+    }),
     ("pin-register", |w, id| {
         let r = w.doc().register().unwrap();
         ran(w, id);
@@ -414,6 +479,30 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         let at = w.doc().moment();
         assert!(w.doc().facts.interrupt_at(at).is_some());
+    }),
+    ("next-note", |w, id| {
+        noted(w);
+        ran(w, id);
+        assert_eq!(*w.doc().selection(), Selection::Note(20));
+        ran(w, id);
+        assert_eq!(*w.doc().selection(), Selection::Note(10), "round the end");
+    }),
+    ("previous-note", |w, id| {
+        noted(w);
+        ran(w, id);
+        assert_eq!(*w.doc().selection(), Selection::Note(20), "round the begin");
+        ran(w, id);
+        assert_eq!(*w.doc().selection(), Selection::Note(10));
+    }),
+    ("open-note", |w, id| {
+        w.doc().go_with(10, Selection::Job(0));
+        ran(w, "show-jobs");
+        w.run("add-note");
+        ran(w, "show-events");
+        assert_eq!(*w.doc().selection(), Selection::Note(10));
+        ran(w, id);
+        assert_eq!((w.doc().moment(), w.doc().selection().clone()), (10, Selection::Job(0)));
+        assert!(w.shows("jobs"));
     }),
     ("next-problem", |w, id| {
         assert!(!w.doc().facts.findings.is_empty(), "the sample has a finding");
@@ -556,6 +645,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.doc().moment(), n - 2);
     }),
     ("show-replay", shows_panel),
+    ("show-notebook", shows_panel),
     ("show-problems", shows_panel),
     ("show-log", shows_panel),
     ("replay", |w, _| {

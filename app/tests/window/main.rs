@@ -5,6 +5,7 @@
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
+mod notes;
 mod pictures;
 mod unasked;
 

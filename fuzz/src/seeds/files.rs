@@ -45,6 +45,7 @@ tolerance buffer * absolute 1e-5 relative 1.5e-3 ulp 0x4
 
 const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","title":"edit","pieces":[{"offset":1,"new":"0708"},{"offset":9,"new":"ff"}]}}}
 {"do":{"note":{"event":3,"old":null,"new":"first"}}}
+{"do":{"note":{"event":3,"old":"first","new":{"text":"second","selection":{"job":1},"panels":["memory"]}}}}
 "undo"
 "redo"
 {"do":{"pin":{"register":6336,"on":true}}}
@@ -73,6 +74,21 @@ pub fn add(add: Add<'_>) {
     add("ppm", "two-by-two", b"P6\n2 2\n255\n0123456789ab".to_vec());
     add("ppm", "comments", b"P6 # a\n#b\n1\t1 255 123 and more".to_vec());
     add("workspace", "whole", WORKSPACE.into());
+    for (name, link) in [
+        (
+            "register",
+            "kinescope:///home/ann/alexnet.kine?event=1200&select=register:0x24&show=memory,events&events=2130",
+        ),
+        ("memory", "kinescope:alexnet.kine?event=5&select=memory:0:0x7f0000:64"),
+        (
+            "buffer",
+            "KINESCOPE:///a%20b/%C3%BC.kine?select=buffer:in%20%26%20out&later=1#part",
+        ),
+        ("bare", "kinescope:///a.kine"),
+        ("note", "kinescope:///a.kine?event=1&select=note:1"),
+    ] {
+        add("link", name, link.into());
+    }
     add("diff_rules", "every-rule", RULES.into());
     add(
         "diff_rules",

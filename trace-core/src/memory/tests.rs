@@ -101,6 +101,31 @@ fn holes_are_told_from_zeros_and_from_unmapped() {
 }
 
 #[test]
+fn an_expression_sees_what_stands_before_it_and_never_ends_on_nothing() {
+    // More than a window, so that a match begins at the begin of the next one.
+    let mut pages = vec![(0x1000, Some([b'x'; PAGE_SIZE])); 80];
+    for (i, p) in pages.iter_mut().enumerate() {
+        p.0 = 0x1000 + (i * PAGE_SIZE) as u64;
+    }
+    pages[64].1.as_mut().unwrap()[..2].copy_from_slice(b"ab");
+    pages[70].1.as_mut().unwrap()[7..10].copy_from_slice(b" ab");
+    let (m, s) = memory(&pages);
+    let v = GpuMemoryView::new(m.last(), &s);
+    let found = |e: &str| {
+        let pattern = Pattern::Regex(regex::bytes::Regex::new(e).unwrap());
+        v.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap()
+    };
+    let at = |page: u64, byte: u64, bytes| Hit {
+        va: GpuVa(0x1000 + page * PAGE_SIZE as u64 + byte),
+        bytes,
+    };
+    assert_eq!(found(r"\bab"), [at(70, 8, 2)], "there is an x before the first");
+    assert_eq!(found("ab"), [at(64, 0, 2), at(70, 8, 2)]);
+    assert_eq!(found("y*"), []);
+    assert_eq!(found("^x{3}"), [at(0, 0, 3)], "a window is no begin of the text");
+}
+
+#[test]
 fn a_range_that_cannot_be_held_costs_nothing_and_is_told() {
     let (m, s) = memory(&[]);
     let v = GpuMemoryView::new(m.last(), &s);
@@ -123,11 +148,8 @@ fn searches_find_every_place_and_only_those() {
     let v = GpuMemoryView::new(m.last(), &s);
     let all = GpuVa(0)..GpuVa(u64::MAX);
     let find = |pattern: &[u8], range| {
-        v.search(pattern, range, &Progress::new())
-            .unwrap()
-            .into_iter()
-            .map(|h| h.0)
-            .collect::<Vec<u64>>()
+        let found = v.search(&Pattern::Bytes(pattern.to_vec()), range, &Progress::new());
+        found.unwrap().into_iter().map(|h| h.va.0).collect::<Vec<u64>>()
     };
     assert_eq!(
         find(b"find", all.clone()),
@@ -138,18 +160,22 @@ fn searches_find_every_place_and_only_those() {
     let zeros = find(&[0u8; 3000], all.clone());
     assert_eq!((zeros.len(), zeros[0], zeros[990]), (991, 0x1000 + 104, 0x1000 + 1094));
     assert_eq!(find(b"nd", GpuVa(0x4000)..GpuVa(0x4002)), [0x4000]);
-    assert_eq!(v.search(b"", all.clone(), &Progress::new()), Err(SearchError::Empty));
+    assert_eq!(
+        v.search(&Pattern::Bytes(Vec::new()), all.clone(), &Progress::new()),
+        Err(SearchError::Empty)
+    );
     let p = Progress::new();
     p.cancel();
     assert!(matches!(
-        v.search(b"find", all.clone(), &p),
+        v.search(&Pattern::Bytes(b"find".to_vec()), all.clone(), &p),
         Err(SearchError::Cancelled(_))
     ));
     // A pattern longer than a page, over two.
     let long: Vec<u8> = a.iter().chain(&b).copied().skip(50).take(6000).collect();
     assert_eq!(find(&long, all), [0x1000 + 50]);
     let p = Progress::new();
-    v.search(b"x", GpuVa(0)..GpuVa(0x10000), &p).unwrap();
+    v.search(&Pattern::Bytes(b"x".to_vec()), GpuVa(0)..GpuVa(0x10000), &p)
+        .unwrap();
     assert_eq!(p.fraction(), Some(1.0));
 }
 
@@ -318,11 +344,58 @@ proptest! {
         }).collect();
         let (m, s) = memory(&pages);
         let v = GpuMemoryView::new(m.last(), &s);
-        let found: Vec<u64> = v.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap().iter().map(|h| h.0).collect();
+        let found: Vec<u64> = v.search(&Pattern::Bytes(pattern.clone()), GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap().iter().map(|h| h.va.0).collect();
         let clear = |at: usize| hole > 2 || (at + pattern.len() <= hole * PAGE_SIZE) || at >= (hole + 1) * PAGE_SIZE;
         let plain: Vec<u64> = content.windows(pattern.len()).enumerate()
             .filter(|(at, w)| *w == pattern && clear(*at)).map(|(at, _)| 0x1000 + at as u64).collect();
         prop_assert_eq!(found, plain);
+    }
+
+    /// An expression and a search for pointers find what plain scans of each run of pages with content find, wherever
+    /// the windows end that are searched at once.
+    #[test]
+    fn expressions_and_pointers_agree_with_a_plain_scan(
+        pages in 60usize..150,
+        places in prop::collection::vec((any::<prop::sample::Index>(), 0u8..3), 0..60),
+        holes in prop::collection::btree_set(0usize..150, 0..4),
+    ) {
+        let mut content = vec![b'.'; pages * PAGE_SIZE];
+        for (at, what) in places {
+            let at = at.index(content.len() - 40);
+            match what {
+                0 => content[at..at + 7].copy_from_slice(b"a12345b"),
+                1 => content[at..at + 3].copy_from_slice(b"a9b"),
+                _ => {
+                    let at = at & !7;
+                    content[at..at + 8].copy_from_slice(&(0x7_0000_0000u64 + at as u64 % 32).to_le_bytes());
+                }
+            }
+        }
+        let held: Vec<(u64, Option<Page>)> = (0..pages).map(|i| {
+            let image: Page = content[i * PAGE_SIZE..(i + 1) * PAGE_SIZE].try_into().unwrap();
+            ((1 + i as u64) << 12, (!holes.contains(&i)).then_some(image))
+        }).collect();
+        let (m, s) = memory(&held);
+        let v = GpuMemoryView::new(m.last(), &s);
+        let run = |p: &Pattern| v.search(p, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap();
+        let regex = regex::bytes::Regex::new(r"a\d+b").unwrap();
+        let mut plain = Vec::new();
+        let mut words = Vec::new();
+        let mut first = 0;
+        while first < pages {
+            let end = (first..pages).find(|i| holes.contains(i)).unwrap_or(pages);
+            let part = &content[first * PAGE_SIZE..end * PAGE_SIZE];
+            let base = 0x1000 + (first * PAGE_SIZE) as u64;
+            plain.extend(regex.find_iter(part).map(|f| Hit { va: GpuVa(base + f.start() as u64), bytes: f.len() as u64 }));
+            for (i, w) in part.chunks_exact(8).enumerate() {
+                if (0x7_0000_0008..0x7_0000_0010).contains(&u64::from_le_bytes(w.try_into().unwrap())) {
+                    words.push(Hit { va: GpuVa(base + i as u64 * 8), bytes: 8 });
+                }
+            }
+            first = end + 1;
+        }
+        prop_assert_eq!(run(&Pattern::Regex(regex)), plain);
+        prop_assert_eq!(run(&Pattern::Pointer { to: 0x7_0000_0008..0x7_0000_0010, width: 8 }), words);
     }
 
     /// Reads of any range agree with each other.

@@ -2,16 +2,12 @@
 
 use crate::PAGE_SIZE;
 use crate::jobs::GpuMemory;
-use crate::mmu::{self, Leaf, MmuError, PAGE_BYTES, WalkFault};
-use crate::progress::{Cancelled, Progress};
+use crate::mmu::{self, Leaf, PAGE_BYTES, WalkFault};
 use crate::recording::{AddressSpace, Buffer, GpuVa, MemoryView, Page, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
 /// Most bytes that [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`] give: 1 GiB.
 pub const MAX_READ: u64 = 1 << 30;
-/// Most places that a search returns.
-const MAX_HITS: usize = 100_000;
-
 /// What is known of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteState {
@@ -32,20 +28,6 @@ pub struct BufferBytes {
     pub holes: Vec<(Range<u64>, ByteState)>,
 }
 
-/// Why a search gave nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SearchError {
-    /// The pattern has no bytes.
-    #[error("there is nothing to search for")]
-    Empty,
-    /// The page tables cannot be followed.
-    #[error(transparent)]
-    Tables(#[from] MmuError),
-    /// The person stopped it.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
-
 /// Memory by GPU address at one event.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuMemoryView<'a> {
@@ -58,6 +40,11 @@ impl<'a> GpuMemoryView<'a> {
     #[must_use]
     pub fn new(view: MemoryView<'a>, space: &'a AddressSpace) -> Self {
         Self { view, space }
+    }
+
+    /// The memory behind the page tables.
+    pub(super) fn view(&self) -> &MemoryView<'a> {
+        &self.view
     }
 
     /// The physical memory.
@@ -179,63 +166,6 @@ impl<'a> GpuMemoryView<'a> {
     #[must_use]
     pub fn read_buffer(&self, buffer: &Buffer) -> BufferBytes {
         self.read_range(buffer.va, buffer.bytes)
-    }
-
-    /// The addresses in `range` at which `pattern` stands, at most 100 000. Only mapped bytes with content are
-    /// searched; a pattern may cross pages that follow each other by address.
-    ///
-    /// # Errors
-    /// When the pattern is empty, the page tables cannot be followed or the search is cancelled.
-    pub fn search(&self, pattern: &[u8], range: Range<GpuVa>, progress: &Progress) -> Result<Vec<GpuVa>, SearchError> {
-        let Some(first) = pattern.first() else {
-            return Err(SearchError::Empty);
-        };
-        let mappings = mmu::mappings(self.space.format, self.space.root, &self.view)?;
-        progress.set_total(mappings.iter().map(|m| m.pages).fold(0, u64::saturating_add));
-        let mut hits = Vec::new();
-        // The end of the pages before, so that a pattern that crosses into this one is found.
-        let mut carry: Vec<u8> = Vec::new();
-        let mut carry_end = None;
-        for m in &mappings {
-            let mut va = m.va;
-            while va < m.end() {
-                progress.advance(1)?;
-                let page_end = GpuVa(va.0.saturating_add(PAGE_BYTES));
-                let wanted = page_end > range.start && va < range.end;
-                let (page, _) = if wanted {
-                    self.page(va)
-                } else {
-                    (None, ByteState::Unmapped)
-                };
-                let Some(page) = page else {
-                    carry_end = None;
-                    va = page_end;
-                    continue;
-                };
-                if carry_end != Some(va) {
-                    carry.clear();
-                }
-                let begin = va.0.saturating_sub(carry.len() as u64);
-                carry.extend_from_slice(page);
-                for (at, window) in carry.windows(pattern.len()).enumerate() {
-                    if window.first() == Some(first) && window == pattern {
-                        let hit = GpuVa(begin.saturating_add(at as u64));
-                        let end = hit.0.saturating_add(pattern.len() as u64);
-                        if hit >= range.start && end <= range.end.0 {
-                            hits.push(hit);
-                            if hits.len() >= MAX_HITS {
-                                return Ok(hits);
-                            }
-                        }
-                    }
-                }
-                let keep = carry.len().min(pattern.len() - 1);
-                carry.drain(..carry.len() - keep);
-                carry_end = Some(page_end);
-                va = page_end;
-            }
-        }
-        Ok(hits)
     }
 }
 

@@ -69,7 +69,7 @@ fn edits_of_every_kind_are_undone_and_done_again() {
         c.redo(&base);
     }
     assert_eq!(
-        (now(&c, &base).as_slice(), c.notes()[&3].as_str(), c.pins()),
+        (now(&c, &base).as_slice(), c.notes()[&3].text.as_str(), c.pins()),
         (&[1, 9, 8, 4][..], "first", &[0x18c0][..])
     );
     c.redo(&base);
@@ -155,4 +155,25 @@ fn an_edit_costs_the_pages_that_it_touches() {
     assert_eq!(c.inputs()["in"].pages(), 2);
     c.undo();
     assert!(c.inputs().is_empty());
+}
+
+#[test]
+fn notes_of_journals_that_held_text_alone_are_read() {
+    let old: Change = serde_json::from_str(r#"{"note":{"event":3,"old":null,"new":"first"}}"#).unwrap();
+    let note = Note::from("first");
+    assert_eq!(
+        old,
+        Change::Note {
+            event: 3,
+            old: None,
+            new: Some(note.clone())
+        }
+    );
+    let whole = Note {
+        selection: Selection::Job(2),
+        panels: vec!["memory".into()],
+        ..note
+    };
+    let text = serde_json::to_string(&whole).unwrap();
+    assert_eq!(serde_json::from_str::<Note>(&text).unwrap(), whole);
 }

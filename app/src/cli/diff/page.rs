@@ -3,84 +3,52 @@
 use super::report::{Cause, Report};
 use super::words::{held, job_name, mapped, told, written};
 use crate::cli::out::counted;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use crate::html;
+use maud::{Markup, html};
 
 /// Rows of a table that the page shows; how many there are in all is told.
 const MOST: usize = 200;
 
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: light-dark(#1b1f24, #e2e6ea); --dim: light-dark(#5c6670, #98a2ad);
-  --paper: light-dark(#ffffff, #15181c); --card: light-dark(#f4f6f8, #1e2328); --line: light-dark(#d8dde2, #343b43);
-  --changed: light-dark(#8a5a00, #f0b64a); --gone: light-dark(#a1242f, #ff8f8a); --more: light-dark(#00669a, #6cc0ff);
-  --same: light-dark(#2b6a3f, #7fcf98); }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem;
-  margin: 2.5rem auto; padding: 0 1.5rem; }
-h1 { font-size: 1.45rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p.files { color: var(--dim); margin: 0 0 1.25rem; } p.part { font-size: 1.05rem; }
-code, td, .mono { font-family: ui-monospace, monospace; font-size: .86rem; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--dim); font-weight: 500; font-size: .86rem; } td.n, th.n { text-align: right; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
-.card { background: var(--card); border-radius: 6px; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
-.card span { color: var(--dim); font-size: .86rem; }
-.changed { color: var(--changed); } .gone { color: var(--gone); } .more { color: var(--more); } .same { color: var(--same); }
-.dim { color: var(--dim); } ol { margin: .25rem 0 1rem; padding-left: 1.4rem; }
-@media print { body { margin: 0; max-width: none; } }
-";
-
 /// The page; `a` and `b` are the files as they were given.
 pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
     let verdict = if r.same { "No difference" } else { "They differ" };
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (verdict) ": " (a) " and " (b) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 class=[r.same.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
-                p class="files" { "first " code { (a) } ", second " code { (b) } }
-                @if let Some(f) = &r.first_difference {
-                    p class="part" {
-                        "They part"
-                        @if (f.a_event, f.b_event) != (None, None) { " " (at(f.a_event, f.b_event)) }
-                        ": " code { (f.what) }
-                    }
-                }
-                (cards(r))
-                (notes(r))
-                @if !r.causes.is_empty() {
-                    h2 { "Why, as far as the recordings tell" }
-                    @for c in r.causes.iter().take(MOST) { (cause(c)) }
-                }
-                (registers(r))
-                (lines("Events", r.events.list.len(), r.events.list.iter().map(|e| {
-                    (at(e.a_event, e.b_event), job_name(e.job), sign(e.what), told(e))
-                })))
-                (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
-                    (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
-                })))
-                (lines("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
-                    let what = match m.moved_to {
-                        Some(_) => sign("moved"),
-                        None => sides(m.rights_a.is_some(), m.rights_b.is_some()),
-                    };
-                    (m.va.clone(), format!("address space {}", m.address_space), what, mapped(m))
-                })))
-                (buffers(r))
-                (lines("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
-                    let from = p.first_byte.as_ref().map_or(String::new(), |b| format!("from byte {b} on"));
-                    (p.va.clone(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
-                })))
+    let body = html! {
+        h1 class=[r.same.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
+        p class="files" { "first " code { (a) } ", second " code { (b) } }
+        @if let Some(f) = &r.first_difference {
+            p class="part" {
+                "They part"
+                @if (f.a_event, f.b_event) != (None, None) { " " (at(f.a_event, f.b_event)) }
+                ": " code { (f.what) }
             }
         }
-    }
-    .into_string()
+        (cards(r))
+        (notes(r))
+        @if !r.causes.is_empty() {
+            h2 { "Why, as far as the recordings tell" }
+            @for c in r.causes.iter().take(MOST) { (cause(c)) }
+        }
+        (registers(r))
+        (lines("Events", r.events.list.len(), r.events.list.iter().map(|e| {
+            (at(e.a_event, e.b_event), job_name(e.job), sign(e.what), told(e))
+        })))
+        (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
+            (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
+        })))
+        (lines("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
+            let what = match m.moved_to {
+                Some(_) => sign("moved"),
+                None => sides(m.rights_a.is_some(), m.rights_b.is_some()),
+            };
+            (m.va.clone(), format!("address space {}", m.address_space), what, mapped(m))
+        })))
+        (buffers(r))
+        (lines("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
+            let from = p.first_byte.as_ref().map_or(String::new(), |b| format!("from byte {b} on"));
+            (p.va.clone(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
+        })))
+    };
+    html::page(&format!("{verdict}: {a} and {b}"), &body)
 }
 
 fn at(a: Option<u64>, b: Option<u64>) -> String {

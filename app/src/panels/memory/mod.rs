@@ -9,7 +9,6 @@ pub mod view;
 mod writer;
 
 pub use pane::touch;
-pub use search::pattern;
 pub use view::{Touched, View};
 
 use crate::document::moment::Selection;

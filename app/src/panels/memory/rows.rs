@@ -369,10 +369,9 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
         }
     }
     if let Some(hits) = &view.hits {
-        let len = view.hit_bytes.max(1);
-        let first = hits.partition_point(|h| h.saturating_add(len) <= va);
-        for h in hits[first..].iter().take_while(|h| **h < va.saturating_add(16)) {
-            fill(*h, len, p.read, true);
+        let first = hits.partition_point(|h| h.va.0.saturating_add(h.bytes) <= va);
+        for h in hits[first..].iter().take_while(|h| h.va.0 < va.saturating_add(16)) {
+            fill(h.va.0, h.bytes, p.read, true);
         }
     }
     if let Some(t) = view.touched.as_ref().filter(|t| t.space == view.space) {

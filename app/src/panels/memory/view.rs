@@ -7,6 +7,7 @@ use crate::document::writers::Key;
 use crate::document::{Document, runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::memory::Hit;
 use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
 
@@ -67,9 +68,7 @@ pub struct View {
     /// Text of the search field.
     pub search: String,
     /// Places that hold what was searched for.
-    pub hits: Option<Arc<Vec<u64>>>,
-    /// Bytes that were searched for.
-    pub(super) hit_bytes: u64,
+    pub hits: Option<Arc<Vec<Hit>>>,
     /// The search that is going on, and its number.
     pub searching: Option<(u64, Progress)>,
     pub(super) searches: u64,

@@ -1,0 +1,333 @@
+//! Links to a moment of a recording: `kinescope:///home/ann/alexnet.kine?event=1200&select=register:0x24&show=memory`.
+//!
+//! A link is text that another person may have written. Reading one opens nothing: it gives a path and where to go in
+//! the recording there, and whoever follows it checks both.
+
+use crate::place::{Scene, Selection};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+/// Name of the scheme (RFC 3986, 3.1).
+pub const SCHEME: &str = "kinescope";
+/// Longest link that is read, bytes.
+pub const MOST_BYTES: usize = 8192;
+/// Most panels that a link brings to the front.
+const MOST_PANELS: usize = 32;
+
+/// What stands for itself in a path: RFC 3986's unreserved characters, and the separator.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'/');
+/// What stands for itself in a name: the same, without the separator.
+const NAME: &AsciiSet = &PATH.add(b'/');
+
+/// A link: a recording, and where to go in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The recording; a bare name where the link tells no folder.
+    pub file: PathBuf,
+    /// Events that the recording has that the link was made of; `None`: the link does not tell.
+    pub events: Option<u64>,
+    /// Where to go; `None`: to where the recording opens.
+    pub scene: Option<Scene>,
+}
+
+/// Why a text is no link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// It has another scheme, or none.
+    #[error("it is no link to a recording (expected {SCHEME}:///FOLDER/FILE.kine?event=N)")]
+    Scheme,
+    /// It is too long.
+    #[error("it has {0} bytes, more than the {MOST_BYTES} of the longest link that is read")]
+    TooLong(usize),
+    /// It names a machine.
+    #[error(
+        "it names the machine '{0}', and recordings are opened from this one alone (expected three slashes: {SCHEME}:///…)"
+    )]
+    Host(String),
+    /// It names no file.
+    #[error("it names no file")]
+    NoFile,
+    /// A part of it is not what its name says.
+    #[error("at character {at}, '{text}' is no {expected}")]
+    Part {
+        /// Characters before the part.
+        at: usize,
+        /// The part as it stands.
+        text: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+/// Whether a text begins as a link does, so that it is meant to be one.
+#[must_use]
+pub fn is_link(text: &str) -> bool {
+    rest(text).is_some()
+}
+
+fn rest(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_at_checked(SCHEME.len())?;
+    // Schemes are the same in capitals.
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| rest.strip_prefix(':'))?
+}
+
+impl Link {
+    /// Reads a link. What it tells beyond what is known here is passed over, so that later ones open too.
+    ///
+    /// # Errors
+    /// [`LinkError`], with the place in the text.
+    pub fn parse(text: &str) -> Result<Self, LinkError> {
+        let rest = rest(text).ok_or(LinkError::Scheme)?;
+        if text.len() > MOST_BYTES {
+            return Err(LinkError::TooLong(text.len()));
+        }
+        let whole = rest.split('#').next().unwrap_or_default();
+        let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
+        let path = match path.strip_prefix("//") {
+            Some(after) => match after.find('/') {
+                Some(0) => after,
+                slash => {
+                    return Err(LinkError::Host(
+                        after.get(..slash.unwrap_or(after.len())).unwrap_or_default().to_owned(),
+                    ));
+                }
+            },
+            None => path,
+        };
+        let decoded: Vec<u8> = percent_decode_str(path).collect();
+        if decoded.is_empty() || decoded.ends_with(b"/") || decoded.contains(&0) {
+            return Err(LinkError::NoFile);
+        }
+        let mut link = Self {
+            file: OsString::from_vec(decoded).into(),
+            events: None,
+            scene: None,
+        };
+        let mut at = text.len() - rest.len() + whole.len() - query.len();
+        for pair in query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let place = at + pair.len() - value.len();
+            link.take(key, value).map_err(|expected| LinkError::Part {
+                at: text.get(..place).map_or(0, |t| t.chars().count()),
+                text: value.to_owned(),
+                expected,
+            })?;
+            at += pair.len() + 1;
+        }
+        Ok(link)
+    }
+
+    fn take(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
+        match key {
+            "event" => self.scene.get_or_insert_default().event = number(value).ok_or("number of an event")?,
+            "events" => self.events = Some(number(value).ok_or("count of events")?),
+            "select" => self.scene.get_or_insert_default().selection = selection(value)?,
+            "show" => {
+                let names = value.split(',').filter(|n| !n.is_empty());
+                let panels: Vec<String> = names.map(str::to_owned).collect();
+                let sound = |n: &String| n.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+                if panels.len() > MOST_PANELS || !panels.iter().all(sound) {
+                    return Err("list of panels");
+                }
+                self.scene.get_or_insert_default().panels = panels;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A link to a scene of a recording of `events` events at `file`.
+    #[must_use]
+    pub fn to(file: &Path, events: u64, scene: Scene) -> Self {
+        Self {
+            file: file.to_owned(),
+            events: Some(events),
+            scene: Some(scene),
+        }
+    }
+}
+
+impl Display for Link {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let slashes = if self.file.is_absolute() { "//" } else { "" };
+        let path = percent_encode(self.file.as_os_str().as_bytes(), PATH);
+        write!(f, "{SCHEME}:{slashes}{path}")?;
+        let mut query = String::new();
+        if let Some(s) = &self.scene {
+            write!(query, "&event={}", s.event)?;
+            if let Some(told) = told(&s.selection) {
+                write!(query, "&select={told}")?;
+            }
+            if !s.panels.is_empty() {
+                write!(query, "&show={}", s.panels.join(","))?;
+            }
+        }
+        if let Some(n) = self.events {
+            write!(query, "&events={n}")?;
+        }
+        match query.get(1..) {
+            Some(q) => write!(f, "?{q}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A selection as a link tells it; `None`: it is the event alone, or belongs to one run of the program.
+fn told(selection: &Selection) -> Option<String> {
+    Some(match selection {
+        Selection::Register(r) => format!("register:{r:#x}"),
+        Selection::Job(j) => format!("job:{j}"),
+        Selection::Buffer(b) => format!("buffer:{}", percent_encode(b.as_bytes(), NAME)),
+        Selection::Memory { space, va, bytes } => format!("memory:{space}:{va:#x}:{bytes}"),
+        Selection::Finding(i) => format!("finding:{i}"),
+        Selection::Note(e) => format!("note:{e}"),
+        Selection::Event | Selection::Divergence(_) | Selection::Fault(_) => return None,
+    })
+}
+
+/// A selection as a link tells it: a word, a colon, and which one.
+///
+/// # Errors
+/// What was expected, in words.
+pub fn selection(text: &str) -> Result<Selection, &'static str> {
+    let small = |t: &str| u32::try_from(number(t)?).ok();
+    let (what, which) = text.split_once(':').unwrap_or((text, ""));
+    match what {
+        "event" => Ok(Selection::Event),
+        "register" => small(which).map(Selection::Register).ok_or("offset of a register"),
+        "job" => small(which).map(Selection::Job).ok_or("number of a job"),
+        "buffer" => {
+            let name = percent_decode_str(which).decode_utf8();
+            let name = name.ok().filter(|n| !n.is_empty());
+            name.map(|n| Selection::Buffer(n.into_owned()))
+                .ok_or("name of a buffer")
+        }
+        "memory" => {
+            let mut parts = which.split(':');
+            let mut next = || number(parts.next()?);
+            let read = (|| {
+                let (space, va, bytes) = (u32::try_from(next()?).ok()?, next()?, next()?);
+                va.checked_add(bytes).filter(|_| bytes > 0)?;
+                Some(Selection::Memory { space, va, bytes })
+            })();
+            read.ok_or("piece of memory (expected memory:SPACE:ADDRESS:BYTES)")
+        }
+        "finding" => small(which).map(Selection::Finding).ok_or("number of a finding"),
+        "note" => number(which).map(Selection::Note).ok_or("event of a note"),
+        _ => Err("selection (expected event, register:, job:, buffer:, memory:, finding: or note:)"),
+    }
+}
+
+/// A number, decimal or hexadecimal behind `0x`.
+fn number(text: &str) -> Option<u64> {
+    let digits = |t: &str, radix| {
+        let sound = !t.is_empty() && t.chars().all(|c| c.is_digit(radix));
+        sound.then(|| u64::from_str_radix(t, radix).ok())?
+    };
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => digits(hex, 16),
+        None => digits(text, 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scene(selection: Selection) -> Scene {
+        Scene {
+            event: 1200,
+            selection,
+            panels: vec!["timeline".into(), "page-tables".into()],
+        }
+    }
+
+    #[test]
+    fn a_link_reads_back_as_what_it_was_made_of() {
+        let selections = [
+            Selection::Event,
+            Selection::Register(0x24),
+            Selection::Job(3),
+            Selection::Buffer("in & out=50%/ü".into()),
+            Selection::Memory {
+                space: 1,
+                va: 0x7f_0000_0000,
+                bytes: 64,
+            },
+            Selection::Finding(7),
+            Selection::Note(9),
+        ];
+        for selection in selections {
+            for file in ["/home/ann/a b?#&%.kine", "alexnet.kine", "/ä/ü.kine"] {
+                let link = Link::to(Path::new(file), 2130, scene(selection.clone()));
+                assert_eq!(Link::parse(&link.to_string()), Ok(link.clone()), "{link}");
+            }
+        }
+        let bytes = PathBuf::from(OsString::from_vec(b"/tmp/\xff\xfe.kine".to_vec()));
+        let link = Link::to(&bytes, 1, scene(Selection::Event));
+        assert_eq!(Link::parse(&link.to_string()), Ok(link));
+    }
+
+    #[test]
+    fn what_belongs_to_one_run_links_to_the_event_alone() {
+        let link = Link::to(Path::new("/a.kine"), 5, scene(Selection::Divergence(1)));
+        let back = Link::parse(&link.to_string()).unwrap();
+        assert_eq!(back.scene.unwrap().selection, Selection::Event);
+    }
+
+    #[test]
+    fn a_link_without_a_scene_opens_the_recording_as_it_was_left() {
+        let link = Link::parse("KINESCOPE:///home/ann/alexnet.kine?later=yes#part").unwrap();
+        assert_eq!(
+            (link.file.to_str(), link.scene, link.events),
+            (Some("/home/ann/alexnet.kine"), None, None)
+        );
+        assert_eq!(
+            Link::parse("kinescope:alexnet.kine").unwrap().file,
+            Path::new("alexnet.kine")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let wrong = |text: &str| Link::parse(text).unwrap_err();
+        assert_eq!(wrong("https://a/b"), LinkError::Scheme);
+        assert_eq!(wrong("kinescope"), LinkError::Scheme);
+        assert_eq!(wrong("kinescope://lab3/a.kine"), LinkError::Host("lab3".into()));
+        assert_eq!(wrong("kinescope://"), LinkError::Host(String::new()));
+        assert_eq!(wrong("kinescope:///"), LinkError::NoFile);
+        assert_eq!(wrong("kinescope:///a%00b"), LinkError::NoFile);
+        assert_eq!(wrong("kinescope:?event=1"), LinkError::NoFile);
+        assert!(matches!(
+            wrong(&format!("kinescope:///{}", "a".repeat(9000))),
+            LinkError::TooLong(_)
+        ));
+        let e = wrong("kinescope:///ü.kine?event=12x");
+        assert_eq!(e.to_string(), "at character 26, '12x' is no number of an event");
+        for bad in [
+            "event=",
+            "event=-1",
+            "event=+1",
+            "events=0x",
+            "select=register:",
+            "select=memory:0:0xffffffffffffffff:1",
+            "select=memory:0:1:0",
+            "select=buffer:",
+            "select=pixel:1",
+            "show=a/b",
+        ] {
+            assert!(
+                matches!(wrong(&format!("kinescope:///a?{bad}")), LinkError::Part { .. }),
+                "{bad}"
+            );
+        }
+    }
+}

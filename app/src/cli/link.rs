@@ -1,0 +1,226 @@
+//! `link`: a link to a moment of a recording, and the desktop told that this program opens such links.
+
+use super::{Exit, Failure, Out, Verb};
+use crate::panels;
+use crate::window::Goal;
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::link::{self, Link, SCHEME};
+use kinescope_files::output;
+use kinescope_files::place::{Scene, Selection};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+pub const VERB: Verb = Verb {
+    name: "link",
+    about: "Print a link that opens a recording at a moment; --register makes the desktop open such links here",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Recording: a .kine, or a folder or file that can be imported
+    #[arg(value_name = "FILE", required_unless_present = "register")]
+    file: Option<PathBuf>,
+    /// Event at which time stands [default: 0]
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "file")]
+    at: Option<u64>,
+    /// What is selected: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, finding:N, note:EVENT
+    #[arg(long, value_name = "WHAT", value_parser = selection, requires = "file")]
+    select: Option<Selection>,
+    /// Panel to bring to the front, by its name: events, memory, page-tables; may be given more than once
+    #[arg(long, value_name = "PANEL", value_parser = panel, requires = "file")]
+    show: Vec<String>,
+    /// Make the desktop of this person open kinescope: links with this program
+    #[arg(long, conflicts_with = "file")]
+    register: bool,
+}
+
+/// The number of an event: `1200`, `1,200` or `1_200`.
+pub fn event(text: &str) -> Result<u64, String> {
+    let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
+    let sound = !plain.is_empty() && plain.bytes().all(|b| b.is_ascii_digit());
+    let value = if sound { plain.parse().ok() } else { None };
+    value.ok_or_else(|| format!("'{text}' is not the number of an event (expected 0 and up)"))
+}
+
+fn selection(text: &str) -> Result<Selection, String> {
+    link::selection(text).map_err(|e| format!("'{text}' is no {e}"))
+}
+
+pub fn panel(text: &str) -> Result<String, String> {
+    if panels::is_known(text) {
+        return Ok(text.to_owned());
+    }
+    let all: Vec<&str> = panels::PANELS.iter().map(|p| p.id).collect();
+    Err(format!(
+        "there is no panel '{text}' (expected one of {})",
+        all.join(", ")
+    ))
+}
+
+/// What the argument FILE names: a file, or the file of a link with where the link leads.
+pub fn opened(file: &Path) -> Result<(PathBuf, Option<Goal>), Failure> {
+    let text = file.to_str().filter(|t| link::is_link(t) && !file.exists());
+    let Some(text) = text else {
+        return Ok((file.to_owned(), None));
+    };
+    let link = Link::parse(text).map_err(|e| Failure::usage(format!("{text}: {e}")))?;
+    let goal = Goal::of(&link);
+    Ok((link.file, goal))
+}
+
+#[derive(Serialize)]
+struct Report {
+    link: String,
+}
+
+#[derive(Serialize)]
+struct Registered {
+    registered: String,
+    program: String,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let Some(file) = arguments.file.as_ref().filter(|_| !arguments.register) else {
+        return register(out);
+    };
+    let opened = super::source::Source { file: file.clone() }.open()?;
+    let events = opened.recording.events.len() as u64;
+    let event = arguments.at.unwrap_or(0);
+    if event >= events {
+        let have = match events {
+            0 => "it holds no events".to_owned(),
+            n => format!("its events are 0 to {}", n - 1),
+        };
+        return Err(Failure::file(file, format!("there is no event {event}: {have}")));
+    }
+    let whole = file.canonicalize().map_err(|e| Failure::file(file, e))?;
+    let scene = Scene {
+        event,
+        selection: arguments.select.clone().unwrap_or_default(),
+        panels: arguments.show.clone(),
+    };
+    let link = Link::to(&whole, events, scene).to_string();
+    if out.json() {
+        out.value(&Report { link })?;
+    } else {
+        out.line(&link)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Puts an entry for this program among the person's applications (freedesktop.org, Desktop Entry 1.5 and MIME
+/// applications 1.0.1), and makes it the one for links.
+fn register(out: &mut Out) -> Result<Exit, Failure> {
+    let Some(dirs) = directories::BaseDirs::new() else {
+        return Err(Failure::usage("this person has no home folder to register links in"));
+    };
+    let program =
+        std::env::current_exe().map_err(|e| Failure::usage(format!("where this program lies is not known: {e}")))?;
+    let folder = dirs.data_local_dir().join("applications");
+    std::fs::create_dir_all(&folder).map_err(|e| Failure::file(&folder, e))?;
+    let entry = folder.join("kinescope.desktop");
+    output::write(&entry, desktop_entry(&program)?.as_bytes())?;
+    let list = dirs.config_dir().join("mimeapps.list");
+    let before = match std::fs::read_to_string(&list) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(Failure::file(&list, e)),
+    };
+    std::fs::create_dir_all(dirs.config_dir()).map_err(|e| Failure::file(dirs.config_dir(), e))?;
+    output::write(&list, with_default(&before).as_bytes())?;
+    if out.json() {
+        out.value(&Registered {
+            registered: entry.display().to_string(),
+            program: program.display().to_string(),
+        })?;
+    } else {
+        out.line(format!("{SCHEME}: links open with {}", program.display()))?;
+        out.line(format!("registered in {} and {}", entry.display(), list.display()))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn desktop_entry(program: &Path) -> Result<String, Failure> {
+    let path = program.to_str().filter(|p| !p.chars().any(char::is_control));
+    let Some(path) = path else {
+        return Err(Failure::file(program, "a desktop cannot start a program of this name"));
+    };
+    // An argument within quotes; then a string of the file, in which a backslash is written twice.
+    let mut quoted = String::new();
+    for c in path.chars() {
+        if matches!(c, '"' | '`' | '$' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+        if c == '%' {
+            quoted.push('%');
+        }
+    }
+    let quoted = quoted.replace('\\', "\\\\");
+    Ok(format!(
+        "[Desktop Entry]\nType=Application\nName=Kinescope\nComment=Look into recordings of what a driver did to a GPU\n\
+         Exec=\"{quoted}\" %u\nTerminal=false\nCategories=Development;Debugger;\nMimeType=x-scheme-handler/{SCHEME};\n"
+    ))
+}
+
+/// The list of default applications with this program for links; every other line stays.
+fn with_default(list: &str) -> String {
+    const GROUP: &str = "[Default Applications]";
+    let key = format!("x-scheme-handler/{SCHEME}=");
+    let ours = format!("{key}kinescope.desktop");
+    let mut out: Vec<&str> = Vec::new();
+    let (mut within, mut done) = (false, false);
+    for line in list.lines() {
+        if line.trim_start().starts_with('[') {
+            within = line.trim() == GROUP;
+            out.push(line);
+            if within && !done {
+                out.push(&ours);
+                done = true;
+            }
+        } else if !(within && line.starts_with(&key)) {
+            out.push(line);
+        }
+    }
+    if !done {
+        out.extend([GROUP, &ours]);
+    }
+    out.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_desktop_finds_the_program_whatever_its_path() {
+        let entry = desktop_entry(Path::new("/opt/my $tools/100%/kine\"scope")).unwrap();
+        let exec = entry.lines().find(|l| l.starts_with("Exec=")).unwrap();
+        assert_eq!(exec, r#"Exec="/opt/my \\$tools/100%%/kine\\"scope" %u"#);
+        assert!(desktop_entry(Path::new("/a\nb")).is_err());
+    }
+
+    #[test]
+    fn other_defaults_stay_as_they_are() {
+        let before = "[Added Associations]\na=b;\n[Default Applications]\ntext/html=x.desktop\nx-scheme-handler/kinescope=old.desktop\n";
+        let after = with_default(before);
+        assert_eq!(
+            after,
+            "[Added Associations]\na=b;\n[Default Applications]\nx-scheme-handler/kinescope=kinescope.desktop\n\
+             text/html=x.desktop\n"
+        );
+        assert_eq!(with_default(&after), after);
+        assert_eq!(
+            with_default(""),
+            "[Default Applications]\nx-scheme-handler/kinescope=kinescope.desktop\n"
+        );
+    }
+
+    #[test]
+    fn numbers_of_events_may_have_separators() {
+        assert_eq!(event("1,200_000"), Ok(1_200_000));
+        assert!(event("").is_err() && event("-1").is_err() && event("0x10").is_err() && event("1.5").is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! `notebook`: the notes of a recording, printed, or exported with a picture of the window at each of their moments.
+
+use super::failure::complain;
+use super::out::counted;
+use super::outputs::Files;
+use super::source::Source;
+use super::{Exit, Failure, Out, Verb, waiting};
+use crate::commands::COMMANDS;
+use crate::document::{Document, derive, notebook};
+use crate::theme::ThemeChoice;
+use crate::window::{Form, Shot, write_notebook};
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::link;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub const VERB: Verb = Verb {
+    name: "notebook",
+    about: "The notes of a recording: printed, or exported as Markdown or a page of HTML with pictures",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// File to write: .md, its pictures in a folder beside it, or .html with the pictures within
+    #[arg(short = 'o', value_name = "OUT")]
+    to: Option<PathBuf>,
+    /// Leave the pictures of the window out
+    #[arg(long, requires = "to")]
+    without_pictures: bool,
+    /// Colours of the pictures
+    #[arg(long, value_parser = ["dark", "light"], default_value = "light", requires = "to")]
+    theme: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    notes: Vec<NoteReport>,
+    /// The file that was written.
+    path: Option<String>,
+    pictures: u64,
+    /// Why there are no pictures, where they were wanted.
+    without_pictures: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NoteReport {
+    event: u64,
+    ns: u64,
+    job: Option<u32>,
+    what: String,
+    text: String,
+    /// What was selected, in words.
+    selected: Option<String>,
+    panels: Vec<String>,
+    link: String,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let file = &arguments.source.file;
+    Files::of(file).writes("-o", arguments.to.as_deref()).check()?;
+    if let Some(to) = arguments.to.as_ref().filter(|t| Form::of(t).is_none()) {
+        let told = "the name does not say the form (expected .md or .html)";
+        return Err(Failure::file(to, told));
+    }
+    let opened = arguments.source.open()?;
+    let recording = Arc::new(opened.recording);
+    let facts = waiting::show("reading", |progress, _| {
+        derive::derive(&recording, progress).map_err(|e| Failure::file(file, e))
+    })?;
+    let doc = Document::new(file.clone(), recording, Arc::new(facts));
+    if let Some(notice) = &doc.notice {
+        complain(notice);
+    }
+    if let Some(left) = &doc.offered {
+        let notes = left.changes.notes().len() as u64;
+        complain(format_args!(
+            "{} left behind by a run that did not end in good order {} not here: open the recording in the window and \
+             take them up",
+            counted(notes, "note"),
+            if notes == 1 { "is" } else { "are" }
+        ));
+    }
+    let entries = notebook::entries(&doc);
+    let title = doc.title.clone();
+    let about = notebook::about(&doc);
+    let written = match &arguments.to {
+        Some(to) => {
+            let theme = if arguments.theme == "dark" {
+                ThemeChoice::Dark
+            } else {
+                ThemeChoice::Light
+            };
+            let shot = Shot {
+                size: super::DEFAULT_SIZE,
+                scale: 1.0,
+                theme,
+                commands: COMMANDS,
+            };
+            let shot = (!arguments.without_pictures).then_some(&shot);
+            Some(waiting::show("drawing", |progress, _| {
+                write_notebook(doc, to, shot, progress).map_err(|e| Failure::usage(e.to_string()))
+            })?)
+        }
+        None => None,
+    };
+    let path = arguments.to.as_ref().map(|p| p.display().to_string());
+    if out.json() {
+        let notes = entries.into_iter().map(|e| NoteReport {
+            event: e.scene.event,
+            ns: e.ns,
+            job: e.job,
+            what: e.line,
+            text: e.text,
+            selected: Some(e.selected).filter(|s| !s.is_empty()),
+            panels: e.scene.panels,
+            link: e.link,
+        });
+        out.value(&Report {
+            notes: notes.collect(),
+            path,
+            pictures: written.as_ref().map_or(0, |w| w.pictures),
+            without_pictures: written.and_then(|w| w.without),
+        })?;
+        return Ok(Exit::Good);
+    }
+    match (written, path) {
+        (Some(w), Some(path)) => {
+            out.line(format!(
+                "wrote {path}: {}, {}",
+                counted(w.notes, "note"),
+                counted(w.pictures, "picture")
+            ))?;
+            if let Some(why) = w.without {
+                complain(format_args!("there are no pictures: {why}"));
+            }
+        }
+        _ if entries.is_empty() => {
+            out.line(format!(
+                "{title}: no notes; M in the window notes an event, {}: links lead back",
+                link::SCHEME
+            ))?;
+        }
+        _ => out.line(notebook::markdown(&title, &about, &entries, &[]).trim_end())?,
+    }
+    Ok(Exit::Good)
+}

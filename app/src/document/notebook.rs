@@ -1,0 +1,284 @@
+//! The notebook: notes at moments of a recording, in the order of their events, as Markdown or as a page of HTML that
+//! stands alone.
+
+use super::moment::Selection;
+use super::{Document, words};
+use crate::html;
+use crate::theme::text;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kinescope_files::changes::Note;
+use kinescope_files::link::Link;
+use kinescope_files::place::Scene;
+use maud::{Markup, PreEscaped, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use std::fmt::Write as _;
+
+/// A note with what stands around it, as it is told to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What the person looked at.
+    pub scene: Scene,
+    /// What the note says.
+    pub text: String,
+    /// Nanoseconds from the first event.
+    pub ns: u64,
+    /// The job that was the last one started there.
+    pub job: Option<u32>,
+    /// The event on one line.
+    pub line: String,
+    /// What was selected, in words; empty: the event alone.
+    pub selected: String,
+    /// Opens the moment again.
+    pub link: String,
+}
+
+impl Entry {
+    fn of(doc: &Document, event: u64, note: &Note) -> Self {
+        let jobs = &doc.facts.jobs;
+        let job = jobs.partition_point(|j| j.submit <= event).checked_sub(1);
+        let scene = note.scene(event);
+        // Readable wherever the page is opened, on this machine.
+        let file = doc.path.canonicalize().unwrap_or_else(|_| doc.path.clone());
+        Self {
+            text: note.text.clone(),
+            ns: doc.ns(event),
+            job: job.and_then(|n| Some(jobs.get(n)?.index)),
+            line: words::line(doc, event),
+            selected: words::selected(doc, &scene.selection),
+            link: Link::to(&file, doc.len(), scene.clone()).to_string(),
+            scene,
+        }
+    }
+
+    /// Where it is: `Event 1 200`, and the rest of the place.
+    fn heading(&self) -> String {
+        format!("Event {}", text::count(self.scene.event))
+    }
+
+    /// Time, job and what was selected.
+    fn place(&self) -> String {
+        let mut place = text::seconds(self.ns);
+        if let Some(j) = self.job {
+            let _ = write!(place, " · job {j}");
+        }
+        if !self.selected.is_empty() && !place.ends_with(&format!(" · {}", self.selected)) {
+            let _ = write!(place, " · {}", self.selected);
+        }
+        place
+    }
+}
+
+/// The note at an event as others are told of it.
+#[must_use]
+pub fn entry(doc: &Document, event: u64) -> Option<Entry> {
+    Some(Entry::of(doc, event, doc.changes().notes().get(&event)?))
+}
+
+/// All notes, in the order of their events. Those beyond the last event belong to another recording and are left out.
+#[must_use]
+pub fn entries(doc: &Document) -> Vec<Entry> {
+    let notes = doc.changes().notes().range(..doc.len());
+    notes.map(|(e, n)| Entry::of(doc, *e, n)).collect()
+}
+
+/// A short account of the recording, for the head of a notebook.
+#[must_use]
+pub fn about(doc: &Document) -> String {
+    let (events, jobs) = (doc.len(), doc.facts.jobs.len() as u64);
+    let mut told = text::counted(events, "event", "events");
+    if jobs > 0 {
+        let _ = write!(told, ", {}", text::counted(jobs, "job", "jobs"));
+    }
+    told
+}
+
+/// The notebook as Markdown. `pictures`: for each entry the name of its picture's file, where it has one.
+#[must_use]
+pub fn markdown(title: &str, about: &str, entries: &[Entry], pictures: &[Option<String>]) -> String {
+    let mut out = format!("# {}\n\n{about}\n", escaped(title));
+    for (n, e) in entries.iter().enumerate() {
+        let _ = write!(
+            out,
+            "\n## {}\n\n{} · [open]({})\n\n",
+            e.heading(),
+            escaped(&e.place()),
+            e.link
+        );
+        let _ = write!(out, "{}\n\n", code(&e.line));
+        if !e.text.trim().is_empty() {
+            let _ = write!(out, "{}\n\n", e.text.trim_end());
+        }
+        if let Some(Some(name)) = pictures.get(n) {
+            let _ = writeln!(out, "![the window at event {}](<{}>)", e.scene.event, name);
+        }
+    }
+    out
+}
+
+/// A line of code, whatever backticks are in it (CommonMark 0.31, 6.1).
+fn code(line: &str) -> String {
+    let longest = line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let line = line.replace(['\n', '\r'], " ");
+    let space = if line.starts_with('`') || line.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{fence}{space}{line}{space}{fence}")
+}
+
+/// Text in which no character has a meaning for Markdown.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !".,:;/-()".contains(c) {
+            out.push('\\');
+        }
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out
+}
+
+/// The notebook as a page of HTML. `pictures`: for each entry its picture as PNG, where it has one.
+#[must_use]
+pub fn page(title: &str, about: &str, entries: &[Entry], pictures: &[Option<Vec<u8>>]) -> String {
+    let body = html! {
+        h1 { (title) }
+        p class="files" { (about) }
+        @for (n, e) in entries.iter().enumerate() {
+            article id={ "event-" (e.scene.event) } {
+                h2 { a href=(e.link) { (e.heading()) } }
+                p class="dim" { (e.place()) }
+                p { code { (e.line) } }
+                (written(&e.text))
+                @if let Some(Some(png)) = pictures.get(n) {
+                    img src={ "data:image/png;base64," (BASE64.encode(png)) }
+                        alt={ "The window at event " (e.scene.event) };
+                }
+            }
+        }
+        @if entries.is_empty() { p { "There are no notes." } }
+    };
+    html::page(title, &body)
+}
+
+/// What a person wrote, as HTML. Markup of their own stays text, and a link leads to pages and recordings alone.
+fn written(text: &str) -> Markup {
+    let parser = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
+    let safe = parser.map(|e| match e {
+        Event::Html(t) | Event::InlineHtml(t) => Event::Text(t),
+        Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
+        Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
+        Event::Start(tag) => Event::Start(tame(tag)),
+        Event::SoftBreak => Event::HardBreak,
+        other => other,
+    });
+    let mut out = String::new();
+    pulldown_cmark::html::push_html(&mut out, safe);
+    PreEscaped(out)
+}
+
+fn tame(tag: Tag<'_>) -> Tag<'_> {
+    let leads = |url: &str| {
+        let scheme = url.split_once(':').map(|(s, _)| s.to_ascii_lowercase());
+        matches!(scheme.as_deref(), Some("http" | "https" | "mailto" | "kinescope")) || url.starts_with('#')
+    };
+    match tag {
+        Tag::Link {
+            link_type,
+            dest_url,
+            title,
+            id,
+        } => Tag::Link {
+            link_type,
+            dest_url: if leads(&dest_url) { dest_url } else { "#".into() },
+            title,
+            id,
+        },
+        // The page stands alone: a picture from elsewhere would tell that it was opened.
+        Tag::Image {
+            link_type, title, id, ..
+        } => Tag::Image {
+            link_type,
+            dest_url: "data:,".into(),
+            title,
+            id,
+        },
+        other => other,
+    }
+}
+
+/// What a note's first line says, for lists.
+#[must_use]
+pub fn title(note: &Note) -> &str {
+    let line = note.text.lines().map(str::trim).find(|l| !l.is_empty());
+    line.map_or("untitled", |l| l.trim_start_matches(['#', ' ']))
+}
+
+/// Whether a note keeps more than its event.
+#[must_use]
+pub fn keeps_scene(note: &Note) -> bool {
+    note.selection != Selection::Event || !note.panels.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> Entry {
+        Entry {
+            scene: Scene {
+                event: 1200,
+                selection: Selection::Job(3),
+                panels: Vec::new(),
+            },
+            text: text.into(),
+            ns: 12_345_000,
+            job: Some(3),
+            line: "write JS0_COMMAND 0x1 · `start`".into(),
+            selected: "job 3".into(),
+            link: "kinescope:///a%20b.kine?event=1200".into(),
+        }
+    }
+
+    #[test]
+    fn what_a_note_says_never_becomes_markup() {
+        let bad =
+            "<script>alert(1)</script> **bold** [x](javascript:alert(1)) ![p](http://a/b.png)\n<img src=x onerror=1>";
+        let page = page("<t>", "1 event", &[entry(bad)], &[]);
+        assert!(
+            page.contains("<strong>bold</strong>") && page.contains("&lt;script&gt;"),
+            "{page}"
+        );
+        assert!(page.contains("<title>&lt;t&gt;</title>"));
+        for never in ["<script", "<img src=x", "javascript:", "http://a/b.png"] {
+            assert!(!page.contains(never), "{never}: {page}");
+        }
+    }
+
+    #[test]
+    fn a_page_holds_its_pictures_and_links() {
+        let page = page("t", "", &[entry("seen"), entry("")], &[Some(vec![1, 2, 3]), None]);
+        assert!(page.contains("data:image/png;base64,AQID") && page.contains("kinescope:///a%20b.kine?event=1200"));
+        assert_eq!(page.matches("<img").count(), 1);
+    }
+
+    #[test]
+    fn markdown_names_places_and_pictures() {
+        let m = markdown(
+            "a_b*.kine",
+            "1 event",
+            &[entry("- one\n- two")],
+            &[Some("notes-pictures/1.png".into())],
+        );
+        assert!(m.starts_with("# a\\_b\\*.kine\n"), "{m}");
+        assert!(m.contains("## Event 1") && m.contains("- one\n- two\n"));
+        assert!(
+            m.contains("``write JS0_COMMAND 0x1 · `start` ``") || m.contains("`` write JS0_COMMAND 0x1 · `start` ``"),
+            "{m}"
+        );
+        assert!(m.contains("![the window at event 1200](<notes-pictures/1.png>)"));
+    }
+}

@@ -1,0 +1,172 @@
+//! What is searched for in memory, as a person writes it: `0a ff`, `"text"`, `f32:1.5`, `/regex/`, `->0x1000`.
+
+use super::values;
+use regex::bytes::RegexBuilder;
+use std::ops::Range;
+use trace_core::memory::Pattern;
+use trace_core::recording::{Buffer, ElementType};
+
+/// The forms, for help and for who wrote none of them.
+pub const FORMS: &str = "0a ff, \"text\", f32:1.5, /expression/, ->0x1000, ->0x1000..0x2000, ->buffer";
+
+/// Most memory that an expression may take up once it is compiled, bytes.
+const MOST_COMPILED: usize = 4 << 20;
+
+/// Why a text says nothing to search for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// There is no text.
+    #[error("there is nothing to search for (expected one of {FORMS})")]
+    Empty,
+    /// It has none of the forms.
+    #[error("'{0}' is no pattern (expected one of {FORMS})")]
+    Form(String),
+    /// It is no value of the type.
+    #[error("'{text}' is no value of type {}", .element.name())]
+    Value {
+        /// The value.
+        text: String,
+        /// The type.
+        element: ElementType,
+    },
+    /// The expression cannot be used.
+    #[error("the expression cannot be used: {0}")]
+    Expression(String),
+    /// What is pointed to is neither an address nor a buffer.
+    #[error(
+        "'{0}' is neither an address, nor a range of them, nor a buffer (expected ->0x1000, ->0x1000..0x2000 or ->NAME)"
+    )]
+    Place(String),
+}
+
+/// What a text searches for: bytes as hex digits, `"text"` in quotes, `TYPE:VALUE`, `/expression/` over bytes
+/// (`regex::bytes`, where `.` is any byte but a new line, and `(?-u:\xff)` a byte), `->PLACE` for words of eight bytes
+/// that point to it, `->4:PLACE` for those of four. Without a form it is a value where memory is viewed as `element`.
+///
+/// # Errors
+/// [`PatternError`].
+pub fn parse(text: &str, element: Option<ElementType>, buffers: &[Buffer]) -> Result<Pattern, PatternError> {
+    let t = text.trim();
+    if t.is_empty() {
+        return Err(PatternError::Empty);
+    }
+    if let Some(rest) = t.strip_prefix("->") {
+        return pointer(rest.trim(), buffers);
+    }
+    if let Some(rest) = t.strip_prefix('/').filter(|r| !r.is_empty()) {
+        let source = rest.strip_suffix('/').unwrap_or(rest);
+        let built = RegexBuilder::new(source).size_limit(MOST_COMPILED).build();
+        let regex = built.map_err(|e| PatternError::Expression(told(&e)))?;
+        return Ok(Pattern::Regex(regex));
+    }
+    let typed = t.split_once(':').and_then(|(name, value)| {
+        let e = ElementType::ALL.into_iter().find(|e| e.name() == name.trim())?;
+        Some((e, value))
+    });
+    let value = |e: ElementType, text: &str| {
+        values::parse_element(e, text).map_err(|_| PatternError::Value {
+            text: text.trim().to_owned(),
+            element: e,
+        })
+    };
+    let bytes = match (t.strip_prefix('"'), typed, element) {
+        (Some(rest), ..) => rest.strip_suffix('"').unwrap_or(rest).as_bytes().to_vec(),
+        (None, Some((e, v)), _) => value(e, v)?,
+        (None, None, Some(e)) => value(e, t)?,
+        (None, None, None) => {
+            let hex = values::parse_hex(t.strip_prefix("0x").unwrap_or(t));
+            hex.ok_or_else(|| PatternError::Form(t.to_owned()))?
+        }
+    };
+    match bytes.is_empty() {
+        true => Err(PatternError::Empty),
+        false => Ok(Pattern::Bytes(bytes)),
+    }
+}
+
+/// What is wrong with an expression, on one line: the last one of the message, which draws the place above it.
+fn told(e: &regex::Error) -> String {
+    let text = e.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+fn pointer(text: &str, buffers: &[Buffer]) -> Result<Pattern, PatternError> {
+    let wrong = || PatternError::Place(text.to_owned());
+    let (width, place) = match text.split_once(':') {
+        Some(("4", place)) => (4, place.trim()),
+        Some(("8", place)) => (8, place.trim()),
+        _ => (8, text),
+    };
+    let number = crate::theme::text::parse_number;
+    let to: Range<u64> = if let Some(b) = buffers.iter().find(|b| b.name == place) {
+        b.va.0..b.va.0.saturating_add(b.bytes.max(1))
+    } else if let Some((first, end)) = place.split_once("..") {
+        let (first, end) = number(first.trim()).zip(number(end.trim())).ok_or_else(wrong)?;
+        first..end
+    } else {
+        let at = number(place).ok_or_else(wrong)?;
+        at..at.checked_add(1).ok_or_else(wrong)?
+    };
+    if to.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Pattern::Pointer { to, width })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::GpuVa;
+    use trace_core::recording::BufferRole;
+
+    fn bytes(text: &str, element: Option<ElementType>) -> Option<Vec<u8>> {
+        match parse(text, element, &[]) {
+            Ok(Pattern::Bytes(b)) => Some(b),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_search_is_for_bytes_text_or_a_value() {
+        assert_eq!(bytes("0a ff", None), Some(vec![10, 255]));
+        assert_eq!(bytes("\"ab\"", None), Some(b"ab".to_vec()));
+        assert_eq!(bytes("0x10", None), Some(vec![16]));
+        assert_eq!(bytes("f32:1", None), Some(1f32.to_le_bytes().to_vec()));
+        assert_eq!(bytes("f16: -2", None), Some(vec![0, 0xc0]));
+        assert_eq!(bytes("10", Some(ElementType::U16)), Some(vec![10, 0]));
+        assert_eq!(bytes("\"10\"", Some(ElementType::U16)), Some(b"10".to_vec()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let told = |t: &str, e| parse(t, e, &[]).unwrap_err().to_string();
+        assert_eq!(parse(" ", None, &[]).unwrap_err(), PatternError::Empty);
+        assert_eq!(parse("\"\"", None, &[]).unwrap_err(), PatternError::Empty);
+        assert!(told("xyz", None).contains("'xyz' is no pattern"));
+        assert_eq!(told("300", Some(ElementType::U8)), "'300' is no value of type u8");
+        assert!(told("/(/", None).contains("unclosed group"), "{}", told("/(/", None));
+        assert!(told("/(a{1000}){1000}/", None).contains("size limit"));
+        assert!(told("->nothing", None).contains("nor a buffer"));
+        assert!(told("->0x20..0x10", None).contains("nor a range"));
+    }
+
+    #[test]
+    fn pointers_are_to_an_address_a_range_or_a_buffer() {
+        let buffers = [Buffer {
+            name: "in".into(),
+            role: BufferRole::Input,
+            va: GpuVa(0x5000),
+            address_space: 0,
+            bytes: 0x20,
+            element: ElementType::F32,
+        }];
+        let of = |t: &str| match parse(t, None, &buffers) {
+            Ok(Pattern::Pointer { to, width }) => (to, width),
+            other => panic!("{t}: {other:?}"),
+        };
+        assert_eq!(of("->0x1000"), (0x1000..0x1001, 8));
+        assert_eq!(of("-> 0x1000..0x2000"), (0x1000..0x2000, 8));
+        assert_eq!(of("->4:in"), (0x5000..0x5020, 4));
+    }
+}

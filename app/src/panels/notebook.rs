@@ -1,0 +1,241 @@
+//! Notebook: the notes of a recording in the order of their events; each leads back to what the person looked at.
+
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::document::notebook;
+use crate::panels::desk::Asks;
+use crate::theme::field::{self, Shown};
+use crate::theme::rows::Rows;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, icons, mono, palette, small, strong, text};
+use egui::accesskit::Role;
+use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+
+/// Part of the panel that the list takes, and its widths, points.
+const LIST: (f32, f32, f32) = (0.42, 260.0, 460.0);
+/// Height of the head, points.
+const HEAD: f32 = 34.0;
+
+/// Where the panel stands.
+#[derive(Default)]
+pub struct View {
+    rows: Rows,
+    jumps: u64,
+    /// Events of the notes in their order, and the state of the changes that they were listed at.
+    events: Vec<u64>,
+    listed: Option<u64>,
+}
+
+/// The note that is meant: at the moment, or the one that is selected.
+#[must_use]
+pub fn meant(doc: &Document) -> Option<u64> {
+    let event = match doc.selection() {
+        Selection::Note(e) => *e,
+        _ => doc.moment(),
+    };
+    doc.changes().notes().contains_key(&event).then_some(event)
+}
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if doc.changes().notes().is_empty() {
+        let what =
+            "Nothing is noted yet. A note keeps an event, what was selected and which panels were shown; M makes one.";
+        if widgets::empty(ui, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
+            asks.command("add-note");
+        }
+        return;
+    }
+    if view.listed != Some(doc.changes().revision()) {
+        view.listed = Some(doc.changes().revision());
+        view.events = doc.changes().notes().keys().copied().collect();
+    }
+    let full = ui.available_rect_before_wrap();
+    let split = full.left() + (full.width() * LIST.0).clamp(LIST.1, LIST.2);
+    let left = Rect::from_min_max(full.min, pos2(split, full.bottom()));
+    let right = Rect::from_min_max(pos2(split + 1.0, full.top()), full.max);
+    ui.painter()
+        .vline(split, full.y_range(), Stroke::new(1.0, palette(ui).line));
+    let mut list = ui.new_child(UiBuilder::new().id_salt("notes").max_rect(left));
+    list.shrink_clip_rect(left);
+    head(view.events.len() as u64, asks, &mut list);
+    rows(doc, view, asks, &mut list);
+    let mut page = ui.new_child(
+        UiBuilder::new()
+            .id_salt("note")
+            .max_rect(right.shrink2(vec2(12.0, 6.0))),
+    );
+    page.shrink_clip_rect(right);
+    match meant(doc) {
+        Some(event) => note(doc, asks, &mut page, event),
+        None => {
+            let what = "No note stands at this event. Choose one, or press M for a new one.";
+            if widgets::empty(&mut page, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
+                asks.command("add-note");
+            }
+        }
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// How many there are, and what can be done with all of them.
+fn head(count: u64, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());
+    let mut line = ui.new_child(
+        UiBuilder::new()
+            .id_salt("head")
+            .max_rect(rect.shrink2(vec2(12.0, 3.0)))
+            .layout(Layout::left_to_right(Align::Center)),
+    );
+    line.label(RichText::new(text::counted(count, "note", "notes")).color(p.quiet));
+    line.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        if ui
+            .button("Export…")
+            .on_hover_text("as a page of HTML, or as Markdown")
+            .clicked()
+        {
+            asks.command("export-notebook");
+        }
+    });
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
+}
+
+fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let here = meant(doc);
+    if view.jumps != doc.jumps
+        && let Some(row) = here.and_then(|e| view.events.binary_search(&e).ok())
+    {
+        view.rows.reveal(row as u64);
+    }
+    view.jumps = doc.jumps;
+    let mut go = None;
+    let View { rows, events, .. } = view;
+    rows.show(ui, "Notes", events.len() as u64, |ui, row, rect| {
+        let Some(event) = usize::try_from(row).ok().and_then(|r| events.get(r)).copied() else {
+            return;
+        };
+        let Some(note) = doc.changes().notes().get(&event) else {
+            return;
+        };
+        let r = ui.interact(rect, ui.scope_id().with(("note", event)), Sense::click());
+        let selected = here == Some(event);
+        let title = notebook::title(note);
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("note {event} {title}")));
+        if selected || r.hovered() {
+            let fill = if selected { p.selection } else { p.raised };
+            ui.painter().rect_filled(rect, 0.0, fill);
+        }
+        let cell = |a: f32, b: f32| {
+            Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()))
+        };
+        let number = cell(12.0, 92.0);
+        paint_text(ui, number, Align2::RIGHT_CENTER, &text::count(event), mono(), p.quiet);
+        paint_text(
+            ui,
+            cell(104.0, rect.width() - 8.0),
+            Align2::LEFT_CENTER,
+            title,
+            body(),
+            p.text,
+        );
+        if r.double_clicked() {
+            go = Some((event, true));
+        } else if r.clicked() {
+            go = Some((event, false));
+        }
+        r.context_menu(|ui| {
+            if ui.button("Show what it was made of").clicked() {
+                go = Some((event, true));
+                ui.close();
+            }
+            if ui.button("Copy note").clicked() {
+                ui.ctx().copy_text(note.text.clone());
+                ui.close();
+            }
+        });
+    });
+    if let Some((event, whole)) = go {
+        doc.go_with(event, Selection::Note(event));
+        if whole {
+            asks.command("open-note");
+        }
+    }
+}
+
+/// The note at an event: what it says, and what it keeps.
+fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+    let p = palette(ui);
+    let Some(entry) = notebook::entry(doc, event) else {
+        return;
+    };
+    ui.label(RichText::new(format!("Event {}", text::count(event))).font(strong()));
+    ui.add(egui::Label::new(RichText::new(&entry.line).font(mono())).truncate());
+    let mut told = vec![text::seconds(entry.ns)];
+    told.extend(entry.job.map(|j| format!("job {j}")));
+    told.extend(Some(entry.selected.clone()).filter(|s| !s.is_empty()));
+    let titles = entry.scene.panels.iter().filter_map(|id| Some(super::by_id(id)?.title));
+    let panels: Vec<&str> = titles.collect();
+    told.extend(Some(panels.join(", ")).filter(|s| !s.is_empty()));
+    ui.add(egui::Label::new(RichText::new(told.join(" · ")).font(small()).color(p.quiet)).truncate());
+    ui.add_space(6.0);
+    let buttons = 30.0;
+    let room = vec2(ui.available_width(), (ui.available_height() - buttons - 8.0).max(48.0));
+    let rect = Rect::from_min_size(ui.cursor().min, room);
+    let mut area = ui.new_child(UiBuilder::new().id_salt("text").max_rect(rect));
+    egui::ScrollArea::vertical()
+        .id_salt("of the note")
+        .show(&mut area, |ui| {
+            let lines = (room.y / ui.text_style_height(&egui::TextStyle::Body)).floor().max(3.0);
+            written(doc, ui, "Notebook text", event, lines as usize - 1);
+        });
+    ui.advance_cursor_after_rect(rect);
+    ui.add_space(6.0);
+    ui.horizontal(|ui| {
+        let open = ui.button("Go there").on_hover_text("show what the note was made of");
+        if open.clicked() {
+            asks.command("open-note");
+        }
+        let keep = ui
+            .button("Keep this view")
+            .on_hover_text("keep what is selected and which panels are shown now");
+        if keep.clicked() {
+            asks.command("keep-view");
+        }
+        if ui.button("Copy link").clicked() {
+            ui.ctx().copy_text(entry.link.clone());
+        }
+        if ui.button("Remove").clicked() {
+            doc.note(event, None);
+        }
+    });
+}
+
+/// The field with the text of a note; `label` tells it from others.
+pub fn written(doc: &mut Document, ui: &mut Ui, label: &str, event: u64, lines: usize) -> Shown {
+    let now = doc
+        .changes()
+        .notes()
+        .get(&event)
+        .map(|n| n.text.clone())
+        .unwrap_or_default();
+    let id = ui.scope_id().with(("note", event));
+    let mut text: String = ui.data(|d| d.get_temp(id)).unwrap_or_else(|| now.clone());
+    let shown = field::value(ui, egui::Id::unique(label), label, &mut text, Some(&now), |t| {
+        egui::TextEdit::multiline(t)
+            .desired_rows(lines)
+            .desired_width(f32::INFINITY)
+    });
+    let r = &shown.response;
+    if r.lost_focus() {
+        doc.note(event, Some(text));
+        ui.data_mut(|d| d.remove::<String>(id));
+    } else if r.has_focus() {
+        ui.data_mut(|d| d.insert_temp(id, text));
+    } else {
+        ui.data_mut(|d| d.remove::<String>(id));
+    }
+    shown
+}

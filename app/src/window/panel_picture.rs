@@ -1,0 +1,164 @@
+//! A picture of one panel of the window as it stands: PNG of its pixels, SVG of its shapes.
+
+use super::app::App;
+use super::{layout, offscreen, svg};
+use egui::{ColorImage, Context, LayerId, Rect};
+use image::RgbaImage;
+use kinescope_files::output;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// Why no picture is made of a name.
+pub const NO_FORM: &str = "the name says another form than can be written (expected .png or .svg)";
+
+/// How long the window may take to give its pixels.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Form of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Pixels.
+    Png,
+    /// Shapes.
+    Svg,
+}
+
+impl Form {
+    /// The form that a file's name says, pixels where it has no extension; `None`: it says another.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let Some(extension) = path.extension() else {
+            return Some(Self::Png);
+        };
+        let extension = extension.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "png" => Some(Self::Png),
+            "svg" => Some(Self::Svg),
+            _ => None,
+        }
+    }
+}
+
+/// A picture that waits for the window's pixels.
+pub struct Wanted {
+    panel: &'static str,
+    to: PathBuf,
+    form: Form,
+    /// Gives the pixels, once they were asked for.
+    pixels: Option<mpsc::Receiver<Arc<ColorImage>>>,
+    since: Instant,
+}
+
+/// The part of a picture of the window at `scale` pixels a point, as PNG.
+///
+/// # Errors
+/// When nothing of it lies in the picture.
+pub fn cut(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Result<Vec<u8>> {
+    let whole = Rect::from_min_size(
+        egui::Pos2::ZERO,
+        egui::vec2(image.width() as f32, image.height() as f32),
+    );
+    let r = (region * scale).intersect(whole);
+    let (x, y) = (r.left().round() as u32, r.top().round() as u32);
+    let (w, h) = (
+        (r.right().round() as u32).saturating_sub(x),
+        (r.bottom().round() as u32).saturating_sub(y),
+    );
+    anyhow::ensure!(w > 0 && h > 0, "nothing of the panel lies in the window");
+    let part = image::imageops::crop_imm(image, x, y, w, h).to_image();
+    let mut png = std::io::Cursor::new(Vec::new());
+    part.write_to(&mut png, image::ImageFormat::Png)?;
+    Ok(png.into_inner())
+}
+
+impl App {
+    /// Asks for a picture of a panel as it stands, written to `to` when the window gave its pixels.
+    pub fn want_picture(&mut self, ctx: &Context, panel: &'static str, to: PathBuf) {
+        let Some(form) = Form::of(&to) else {
+            self.error("the picture was not saved", &format!("{}: {NO_FORM}", to.display()));
+            return;
+        };
+        self.wanted_picture = Some(Wanted {
+            panel,
+            to,
+            form,
+            pixels: None,
+            since: Instant::now(),
+        });
+        ctx.request_repaint();
+    }
+
+    /// Makes the picture that is wanted, once the panels of a frame are drawn. What lies over them is not in an SVG.
+    pub(super) fn make_picture(&mut self, ctx: &Context) {
+        let Some(mut wanted) = self.wanted_picture.take() else {
+            return;
+        };
+        let Some(region) = layout::place(&self.dock, wanted.panel) else {
+            self.error("the picture was not saved", "the panel is not shown in this window");
+            return;
+        };
+        let Some(pixels) = &wanted.pixels else {
+            let (to, from) = mpsc::channel();
+            let again = ctx.clone();
+            ctx.request_screenshot(move |image| {
+                // The window may want it no more.
+                let _ = to.send(image);
+                again.request_repaint();
+            });
+            wanted.pixels = Some(from);
+            self.wanted_picture = Some(wanted);
+            ctx.request_repaint();
+            return;
+        };
+        let Ok(image) = pixels.try_recv() else {
+            if wanted.since.elapsed() > PATIENCE {
+                self.error("the picture was not saved", "the window did not give its pixels");
+            } else {
+                ctx.request_repaint_after(Duration::from_millis(20));
+                self.wanted_picture = Some(wanted);
+            }
+            return;
+        };
+        let scale = ctx.pixels_per_point();
+        let made = match wanted.form {
+            Form::Png => pixels_of(&image).and_then(|i| cut(&i, region, scale)),
+            Form::Svg => {
+                let part = |r: Rect, _: egui::TextureId, _: Rect| {
+                    let whole = Rect::from_min_size(
+                        egui::Pos2::ZERO,
+                        egui::vec2(image.width() as f32, image.height() as f32),
+                    );
+                    let r = r.intersect(region);
+                    let pixels = (r * scale).intersect(whole);
+                    let png = pixels
+                        .is_positive()
+                        .then(|| offscreen::png(&image.region(&pixels, None)))??;
+                    Some((r, png))
+                };
+                let shapes = ctx.graphics(|g| {
+                    let list = g.get(LayerId::background());
+                    list.map(|l| l.all_entries().cloned().collect::<Vec<_>>())
+                        .unwrap_or_default()
+                });
+                Ok(svg::svg(shapes.iter(), region, &part).into_bytes())
+            }
+        };
+        let to = wanted.to;
+        let made = made.map_err(|e| format!("{e:#}"));
+        self.tasks.spawn(ctx, format!("saving {}", to.display()), move |_| {
+            let done = made.and_then(|bytes| output::write(&to, &bytes).map_err(|e| e.to_string()));
+            Box::new(move |app| match done {
+                Ok(()) => app.info(format!("saved {}", to.display())),
+                Err(e) => app.error("the picture was not saved", &e),
+            })
+        });
+    }
+}
+
+fn pixels_of(image: &ColorImage) -> anyhow::Result<RgbaImage> {
+    let [w, h] = image.size;
+    let bytes = image.pixels.iter().flat_map(|c| [c.r(), c.g(), c.b(), 255]).collect();
+    let made = RgbaImage::from_raw(u32::try_from(w)?, u32::try_from(h)?, bytes);
+    made.ok_or_else(|| anyhow::anyhow!("the window's pixels came short"))
+}

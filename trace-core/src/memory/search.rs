@@ -1,0 +1,199 @@
+//! Searching the memory of an address space: for bytes, by a regular expression, or for pointers to a range.
+
+use super::view::{ByteState, GpuMemoryView};
+use crate::mmu::{self, MmuError, PAGE_BYTES};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::GpuVa;
+use memchr::memmem::Finder;
+use regex::bytes::Regex;
+use std::ops::Range;
+
+/// Most places that a search returns.
+pub const MAX_HITS: usize = 100_000;
+/// Longest match of a regular expression that is told in full, bytes.
+pub const LONGEST_MATCH: usize = 4096;
+/// Bytes that are searched at once.
+const WINDOW: usize = 256 << 10;
+/// Bytes before a place that a regular expression may look at (`\b`, `^`).
+const BEHIND: usize = 16;
+
+/// What is searched for.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// These bytes, at any address.
+    Bytes(Vec<u8>),
+    /// Where an expression matches, from left to right, no place twice. Matches without bytes are none.
+    Regex(Regex),
+    /// Little-endian words of `width` bytes at addresses that are multiples of it, whose value lies in a range.
+    Pointer {
+        /// The values, the last one excluded.
+        to: Range<u64>,
+        /// Bytes of a word: 4 or 8.
+        width: u8,
+    },
+}
+
+/// A place that a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The first byte.
+    pub va: GpuVa,
+    /// How many bytes match, 1 and up.
+    pub bytes: u64,
+}
+
+/// Why a search gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// The pattern has no bytes, or its range no values.
+    #[error("there is nothing to search for")]
+    Empty,
+    /// The page tables cannot be followed.
+    #[error(transparent)]
+    Tables(#[from] MmuError),
+    /// The person stopped it.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Neighbouring bytes with content, and what of them was not searched yet.
+struct Window {
+    bytes: Vec<u8>,
+    /// Address of the first one.
+    base: u64,
+    /// Bytes at the begin that were searched, and stand there for what looks back.
+    done: usize,
+}
+
+impl GpuMemoryView<'_> {
+    /// The places in `range` at which the pattern stands, rising, at most [`MAX_HITS`]. Only mapped bytes with content
+    /// are searched; what is found may cross pages that follow each other by address.
+    ///
+    /// # Errors
+    /// When the pattern is empty, the page tables cannot be followed or the search is cancelled.
+    pub fn search(&self, pattern: &Pattern, range: Range<GpuVa>, progress: &Progress) -> Result<Vec<Hit>, SearchError> {
+        let finder = match pattern {
+            Pattern::Bytes(b) if b.is_empty() => return Err(SearchError::Empty),
+            Pattern::Pointer { to, .. } if to.is_empty() => return Err(SearchError::Empty),
+            Pattern::Bytes(b) => Some(Finder::new(b)),
+            Pattern::Regex(_) | Pattern::Pointer { .. } => None,
+        };
+        let mappings = mmu::mappings(self.space().format, self.space().root, self.view())?;
+        progress.set_total(mappings.iter().map(|m| m.pages).fold(0, u64::saturating_add));
+        let mut hits = Vec::new();
+        let mut window = Window {
+            bytes: Vec::new(),
+            base: 0,
+            done: 0,
+        };
+        let look = |w: &mut Window, ends: bool, hits: &mut Vec<Hit>| match pattern {
+            Pattern::Bytes(b) => finder.iter().for_each(|f| bytes(f, b.len(), w, hits)),
+            Pattern::Regex(r) => expression(r, w, ends, hits),
+            Pattern::Pointer { to, width } => pointers(to, usize::from(*width).max(1), w, hits),
+        };
+        for m in &mappings {
+            let mut va = m.va;
+            while va < m.end() {
+                progress.advance(1)?;
+                let page_va = va;
+                va = GpuVa(va.0.saturating_add(PAGE_BYTES));
+                let (from, to) = (page_va.max(range.start), va.min(range.end));
+                let page = (from < to)
+                    .then(|| self.page(page_va))
+                    .and_then(|(page, _): (_, ByteState)| page);
+                let part = page.and_then(|p| p.get((from.0 - page_va.0) as usize..(to.0 - page_va.0) as usize));
+                let follows = part.is_some() && window.base + window.bytes.len() as u64 == from.0;
+                if !follows && !window.bytes.is_empty() {
+                    look(&mut window, true, &mut hits);
+                    window.bytes.clear();
+                    window.done = 0;
+                }
+                if let Some(part) = part {
+                    if window.bytes.is_empty() {
+                        window.base = from.0;
+                    }
+                    window.bytes.extend_from_slice(part);
+                }
+                if window.bytes.len() >= WINDOW {
+                    look(&mut window, false, &mut hits);
+                }
+                if hits.len() >= MAX_HITS {
+                    hits.truncate(MAX_HITS);
+                    return Ok(hits);
+                }
+            }
+        }
+        look(&mut window, true, &mut hits);
+        hits.truncate(MAX_HITS);
+        Ok(hits)
+    }
+}
+
+impl Window {
+    fn hit(&self, at: usize, bytes: usize) -> Hit {
+        Hit {
+            va: GpuVa(self.base.saturating_add(at as u64)),
+            bytes: bytes as u64,
+        }
+    }
+
+    /// Everything before `at` was searched; `behind` bytes before it stay.
+    fn searched_to(&mut self, at: usize, behind: usize) {
+        let keep = at.saturating_sub(behind);
+        self.bytes.drain(..keep);
+        self.base = self.base.saturating_add(keep as u64);
+        self.done = at - keep;
+    }
+}
+
+fn bytes(finder: &Finder<'_>, len: usize, w: &mut Window, hits: &mut Vec<Hit>) {
+    let mut at = 0;
+    // A place may begin within another.
+    while let Some(n) = w.bytes.get(at..).and_then(|rest| finder.find(rest)) {
+        hits.push(w.hit(at + n, len));
+        at += n + 1;
+        if hits.len() >= MAX_HITS {
+            return;
+        }
+    }
+    let rest = w.bytes.len().saturating_sub(len - 1);
+    w.searched_to(rest.max(at.min(w.bytes.len())), 0);
+}
+
+fn expression(regex: &Regex, w: &mut Window, ends: bool, hits: &mut Vec<Hit>) {
+    // A match that begins late may go on behind the window.
+    let sure = if ends {
+        w.bytes.len()
+    } else {
+        w.bytes.len().saturating_sub(LONGEST_MATCH)
+    };
+    let mut at = w.done;
+    while let Some(m) = regex.find_at(&w.bytes, at).filter(|m| m.start() < sure) {
+        if m.is_empty() {
+            at = m.end() + 1;
+        } else {
+            hits.push(w.hit(m.start(), m.len()));
+            at = m.end();
+        }
+        if hits.len() >= MAX_HITS || at > w.bytes.len() {
+            break;
+        }
+    }
+    w.searched_to(at.max(sure).min(w.bytes.len()), BEHIND);
+}
+
+fn pointers(to: &Range<u64>, width: usize, w: &mut Window, hits: &mut Vec<Hit>) {
+    let lead = (w.base.next_multiple_of(width as u64) - w.base) as usize;
+    let mut at = lead;
+    while let Some(word) = w.bytes.get(at..at + width) {
+        let value = word.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b));
+        if to.contains(&value) {
+            hits.push(w.hit(at, width));
+            if hits.len() >= MAX_HITS {
+                return;
+            }
+        }
+        at += width;
+    }
+    w.searched_to(at.min(w.bytes.len()), 0);
+}
