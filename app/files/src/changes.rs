@@ -4,7 +4,7 @@
 use crate::edited::{Edited, PAGE};
 use crate::place::{Scene, Selection};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::recording::ElementType;
@@ -95,6 +95,10 @@ pub struct SavedFilter {
     pub lane: bool,
 }
 
+/// Most edits and pieces of them that switches go through in the life of a recording's changes: far more than a person
+/// comes to, and the end of what a journal made to waste time can waste.
+const MOST_GONE_THROUGH: u64 = 1 << 26;
+
 /// One thing that the person did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -112,6 +116,13 @@ pub enum Change {
     Revert {
         /// The buffer's name.
         buffer: String,
+    },
+    /// An edit that was made before is left out, or taken in again; those after it stay.
+    Switch {
+        /// Its place among the changes that hold, from 0.
+        edit: u64,
+        /// Whether it is taken in now.
+        on: bool,
     },
     /// A note at an event came, changed or went.
     Note {
@@ -156,6 +167,8 @@ impl Change {
         match self {
             Self::Bytes { title, .. } => title.clone(),
             Self::Revert { buffer } => format!("revert {buffer}"),
+            Self::Switch { on: true, .. } => "take an edit in again".to_owned(),
+            Self::Switch { .. } => "leave an edit out".to_owned(),
             Self::Note {
                 event, new: Some(_), ..
             } => format!("note at event {event}"),
@@ -235,6 +248,10 @@ pub struct Changes {
     pins: Vec<u32>,
     elements: BTreeMap<String, ElementType>,
     filters: Vec<(String, SavedFilter)>,
+    /// Places among `done` of the edits that are left out.
+    off: BTreeSet<u64>,
+    /// What switching edits has cost so far, in edits and pieces of them gone through.
+    gone_through: u64,
     revision: u64,
 }
 
@@ -257,6 +274,7 @@ impl Changes {
                 before = Before::Whole(self.inputs.remove(buffer));
                 self.stamp_now(buffer);
             }
+            Change::Switch { edit, on } => before = self.switch(*edit, *on, recorded)?,
             Change::Note { event, new, .. } => self.set_note(*event, new.as_ref()),
             Change::Pin { register, on } => self.set_pin(*register, *on),
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
@@ -312,6 +330,53 @@ impl Changes {
             empty,
             pages: old.into_iter().collect(),
         })
+    }
+
+    /// Leaves an edit out or takes it in; `None`: it is none, or is so already.
+    fn switch(&mut self, edit: u64, on: bool, recorded: &dyn Recorded) -> Option<Before> {
+        let buffer = self.edited_buffer(edit)?.to_owned();
+        if self.gone_through > MOST_GONE_THROUGH {
+            return None;
+        }
+        let changed = if on {
+            self.off.remove(&edit)
+        } else {
+            self.off.insert(edit)
+        };
+        if !changed {
+            return None;
+        }
+        let was = self.inputs.get(&buffer).cloned();
+        self.rebuild(&buffer, recorded);
+        Some(Before::Whole(was))
+    }
+
+    /// The buffer of the edit at a place among the changes that hold; `None`: no edit stands there.
+    fn edited_buffer(&self, edit: u64) -> Option<&str> {
+        match &self.done.get(usize::try_from(edit).ok()?)?.change {
+            Change::Bytes { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// A buffer's content anew, from all edits of it that are taken in.
+    fn rebuild(&mut self, buffer: &str, recorded: &dyn Recorded) {
+        self.inputs.remove(buffer);
+        let done = std::mem::take(&mut self.done);
+        for (place, d) in (0u64..).zip(&done) {
+            self.gone_through += 1;
+            match &d.change {
+                Change::Bytes { buffer: b, pieces, .. } if b == buffer && !self.off.contains(&place) => {
+                    self.gone_through += pieces.len() as u64;
+                    // It fitted when it was made.
+                    let _ = self.put(buffer, pieces, recorded);
+                }
+                Change::Revert { buffer: b } if b == buffer => drop(self.inputs.remove(buffer)),
+                _ => {}
+            }
+        }
+        self.done = done;
+        self.stamp_now(buffer);
     }
 
     fn keep(&mut self, buffer: &str, now: Edited) {
@@ -379,12 +444,22 @@ impl Changes {
                 self.keep(buffer, now);
             }
             (Change::Revert { buffer }, Before::Whole(was)) => self.keep(buffer, was.unwrap_or_default()),
+            (Change::Switch { edit, on }, Before::Whole(was)) => {
+                if *on {
+                    self.off.insert(*edit);
+                } else {
+                    self.off.remove(edit);
+                }
+                if let Some(buffer) = self.edited_buffer(*edit).map(str::to_owned) {
+                    self.keep(&buffer, was.unwrap_or_default());
+                }
+            }
             (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_ref()),
             (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
             // A change and its way back are made together, so no other pair exists.
-            (Change::Bytes { .. } | Change::Revert { .. }, _) => {}
+            (Change::Bytes { .. } | Change::Revert { .. } | Change::Switch { .. }, _) => {}
         }
         self.revision += 1;
         self.undone.push(change.clone());
@@ -405,6 +480,21 @@ impl Changes {
     /// The changes that hold, in order.
     pub fn done(&self) -> impl Iterator<Item = &Change> {
         self.done.iter().map(|d| &d.change)
+    }
+
+    /// The edits of buffers among the changes that hold, latest first: the place of each, the change, and whether it is
+    /// taken in.
+    pub fn edits(&self) -> impl Iterator<Item = (u64, &Change, bool)> {
+        let places = (0..self.places()).rev();
+        let all = places.zip(self.done.iter().rev());
+        let edits = all.filter(|(_, d)| matches!(d.change, Change::Bytes { .. }));
+        edits.map(|(place, d)| (place, &d.change, !self.off.contains(&place)))
+    }
+
+    /// How many changes come before one that is made now: what a [`Change::Switch`] that is brought from elsewhere adds.
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        self.done.len() as u64
     }
 
     /// The change that undo would take back.

@@ -408,7 +408,16 @@ impl Document {
             return;
         }
         let list: Vec<Change> = found.changes.done().cloned().collect();
+        let before = self.changes.places();
         for change in list {
+            let change = match change {
+                // It tells of a change of that journal, which stands behind those of this one now.
+                Change::Switch { edit, on } => Change::Switch {
+                    edit: edit.saturating_add(before),
+                    on,
+                },
+                other => other,
+            };
             self.change(change);
         }
         // The file goes when its changes stand in the journal, not before.
@@ -495,6 +504,11 @@ impl Document {
             title,
             pieces,
         })
+    }
+
+    /// Leaves an edit out, or takes it in again, by its place among the changes that hold.
+    pub fn switch_edit(&mut self, edit: u64, on: bool) -> bool {
+        self.change(Change::Switch { edit, on })
     }
 
     /// Makes a buffer as recorded again.

@@ -317,6 +317,39 @@ fn divergence(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     }
 }
 
+/// Edits listed one by one.
+const EDITS: usize = 12;
+
+/// Each edit with its switch, the latest first.
+fn switches(doc: &mut Document, ui: &mut Ui) {
+    let p = palette(ui);
+    let listed: Vec<(u64, String, bool)> = {
+        let edits = doc.changes().edits().take(EDITS + 1);
+        edits.map(|(place, c, on)| (place, c.title(), on)).collect()
+    };
+    let mut switch = None;
+    for (place, told, on) in listed.iter().take(EDITS) {
+        let (mut now, colour) = (*on, if *on { p.text } else { p.quiet });
+        ui.horizontal(|ui| {
+            let told = RichText::new(told).font(small()).color(colour);
+            let told = if *on { told } else { told.strikethrough() };
+            let r = ui.add(egui::Checkbox::new(&mut now, told));
+            let name = format!("edit {place} taken in");
+            r.widget_info(|| egui::WidgetInfo::selected(egui::accesskit::Role::CheckBox, true, now, &name));
+            r.on_hover_text("take the edit in, or leave it out and keep those after it");
+        });
+        if now != *on {
+            switch = Some((*place, now));
+        }
+    }
+    if listed.len() > EDITS {
+        ui.label(RichText::new("and earlier ones").font(small()).color(p.quiet));
+    }
+    if let Some((place, on)) = switch {
+        doc.switch_edit(place, on);
+    }
+}
+
 fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     if doc.changes().is_empty() && doc.changes().next().is_none() {
@@ -344,6 +377,7 @@ fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("show-inputs");
         }
     }
+    switches(doc, ui);
     if let Some(c) = doc.changes().last() {
         ui.add(
             egui::Label::new(

@@ -236,3 +236,30 @@ fn the_type_of_a_buffer_changes_and_comes_back() {
     w.run("undo");
     assert_eq!(w.doc().element(&b), ElementType::F32);
 }
+
+#[test]
+fn an_edit_is_left_out_by_its_switch_and_the_one_after_it_stays() {
+    let mut w = Window::open();
+    let name = w.input();
+    let (was, _) = w.doc().buffer_now(&name).unwrap();
+    assert!(w.doc().edit(&name, 0, vec![!was[0]]));
+    assert!(w.doc().edit(&name, 1, vec![!was[1]]));
+    w.settle();
+    w.click("edit 0 taken in");
+    let (now, edited) = w.doc().buffer_now(&name).unwrap();
+    assert_eq!((&now[..2], edited), (&[was[0], !was[1]][..], true));
+    w.click("edit 1 taken in");
+    assert_eq!(w.doc().buffer_now(&name).unwrap(), (was.clone(), false));
+    w.run("undo");
+    w.click("edit 0 taken in");
+    let (now, _) = w.doc().buffer_now(&name).unwrap();
+    assert_eq!(&now[..2], &[!was[0], !was[1]]);
+    // It stands in the journal: the next window has it.
+    w.click("edit 0 taken in");
+    let path = w.doc().path.clone();
+    w.run("close");
+    let mut again = Window::empty();
+    again.start(&path);
+    let (now, _) = again.doc().buffer_now(&name).unwrap();
+    assert_eq!(&now[..2], &[was[0], !was[1]]);
+}

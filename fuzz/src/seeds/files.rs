@@ -50,6 +50,8 @@ const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","title":"edit","pieces":[
 "redo"
 {"do":{"pin":{"register":6336,"on":true}}}
 {"do":{"element":{"buffer":"in","old":null,"new":"f16"}}}
+{"do":{"switch":{"edit":0,"on":false}}}
+{"do":{"switch":{"edit":0,"on":true}}}
 {"do":{"revert":{"buffer":"in"}}}
 "closed"
 "#;

@@ -177,3 +177,43 @@ fn notes_of_journals_that_held_text_alone_are_read() {
     let text = serde_json::to_string(&whole).unwrap();
     assert_eq!(serde_json::from_str::<Note>(&text).unwrap(), whole);
 }
+
+#[test]
+fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
+    let base = Base(vec![1, 2, 3, 4]);
+    let mut c = Changes::default();
+    assert!(c.apply(bytes(0, &[9, 9]), &base));
+    assert!(c.apply(bytes(1, &[7]), &base));
+    let switch = |edit, on| Change::Switch { edit, on };
+    assert!(c.apply(switch(0, false), &base));
+    assert_eq!(now(&c, &base), [1, 7, 3, 4], "the later edit stays");
+    assert!(!c.apply(switch(0, false), &base), "it is left out already");
+    assert!(!c.apply(switch(2, false), &base), "a switch is no edit");
+    assert!(!c.apply(switch(9, false), &base) && !c.apply(switch(u64::MAX, true), &base));
+    assert!(c.apply(switch(1, false), &base));
+    assert!(c.inputs().is_empty(), "as recorded is not an edit");
+    let states: Vec<(u64, bool)> = c.edits().map(|(place, _, on)| (place, on)).collect();
+    assert_eq!(states, [(1, false), (0, false)]);
+    assert!(c.apply(bytes(3, &[5]), &base));
+    assert!(c.apply(switch(0, true), &base));
+    assert_eq!(now(&c, &base), [9, 9, 3, 5]);
+    // All the way back and forth again.
+    let forth = now(&c, &base);
+    for expected in [
+        [1, 2, 3, 5],
+        [1, 2, 3, 4],
+        [1, 7, 3, 4],
+        [9, 7, 3, 4],
+        [9, 9, 3, 4],
+        [1, 2, 3, 4],
+    ] {
+        c.undo();
+        assert_eq!(now(&c, &base), expected);
+    }
+    while c.redo(&base).is_some() {}
+    assert_eq!(now(&c, &base), forth);
+    // What was reverted stays so, whatever edit before it is switched.
+    assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
+    assert!(c.apply(switch(1, true), &base));
+    assert!(c.inputs().is_empty());
+}
