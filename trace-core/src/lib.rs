@@ -20,6 +20,7 @@ pub mod registers;
 pub mod screen;
 pub mod timeline;
 pub mod trim;
+pub mod values;
 
 #[cfg(test)]
 mod test_recordings;

@@ -1,5 +1,5 @@
-//! What a person made on top of a recording: edits of buffers, notes, pinned registers, saved filters. Everything can be
-//! undone.
+//! What a person made on top of a recording: edits of buffers, notes, pinned registers, saved filters, plotted values.
+//! Everything can be undone.
 
 use crate::edited::{Edited, PAGE};
 use crate::place::{Scene, Selection};
@@ -99,6 +99,15 @@ pub struct SavedFilter {
 /// comes to, and the end of what a journal made to waste time can waste.
 const MOST_GONE_THROUGH: u64 = 1 << 26;
 
+/// A register whose values are plotted, or a field of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Plotted {
+    /// The register's offset.
+    pub register: u32,
+    /// The field's name; `None`: the whole register.
+    pub field: Option<String>,
+}
+
 /// One thing that the person did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -158,6 +167,15 @@ pub enum Change {
         /// How it is saved now.
         new: Option<SavedFilter>,
     },
+    /// A register or a field of it is plotted, or no more.
+    Plot {
+        /// Which.
+        line: Plotted,
+        /// Its place among the colours, which it keeps when others go.
+        slot: u8,
+        /// Whether it is plotted now.
+        on: bool,
+    },
 }
 
 impl Change {
@@ -187,6 +205,8 @@ impl Change {
                 (true, false) => "take the lane of a filter away".to_owned(),
                 _ => "rename a saved filter".to_owned(),
             },
+            Self::Plot { on: true, .. } => "plot values".to_owned(),
+            Self::Plot { .. } => "take values out of the plot".to_owned(),
         }
     }
 }
@@ -252,6 +272,7 @@ pub struct Changes {
     off: BTreeSet<u64>,
     /// What switching edits has cost so far, in edits and pieces of them gone through.
     gone_through: u64,
+    plots: Vec<(u8, Plotted)>,
     revision: u64,
 }
 
@@ -279,6 +300,7 @@ impl Changes {
             Change::Pin { register, on } => self.set_pin(*register, *on),
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
             Change::Filter { text, new, .. } => self.set_filter(text, new.as_ref()),
+            Change::Plot { line, slot, on } => self.set_plot(line, *slot, *on),
         }
         self.revision += 1;
         Some(before)
@@ -429,6 +451,14 @@ impl Changes {
         }
     }
 
+    fn set_plot(&mut self, line: &Plotted, slot: u8, on: bool) {
+        self.plots.retain(|(_, l)| l != line);
+        if on {
+            let at = self.plots.partition_point(|(s, _)| *s <= slot);
+            self.plots.insert(at, (slot, line.clone()));
+        }
+    }
+
     /// Takes the last change back.
     pub fn undo(&mut self) -> Option<Change> {
         let Done { change, before } = self.done.pop()?;
@@ -458,6 +488,7 @@ impl Changes {
             (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
+            (Change::Plot { line, slot, on }, _) => self.set_plot(line, *slot, !on),
             // A change and its way back are made together, so no other pair exists.
             (Change::Bytes { .. } | Change::Revert { .. } | Change::Switch { .. }, _) => {}
         }
@@ -561,6 +592,12 @@ impl Changes {
     #[must_use]
     pub fn filter(&self, text: &str) -> Option<&SavedFilter> {
         self.filters.iter().find(|(t, _)| t == text).map(|(_, s)| s)
+    }
+
+    /// What is plotted, each with its place among the colours, by that place.
+    #[must_use]
+    pub fn plots(&self) -> &[(u8, Plotted)] {
+        &self.plots
     }
 
     /// Type that the person gave to a buffer's elements.

@@ -5,6 +5,8 @@ use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, filtered, hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
+use trace_core::filter::Derived;
+use trace_core::progress::Progress;
 use trace_query::{Between, Bin, By, Count, Ends, Usage};
 
 pub const VERB: Verb = Verb {
@@ -24,7 +26,7 @@ enum ByArgument {
     Block,
     /// Threads of the driver
     Thread,
-    /// The job whose submit came last
+    /// The job that the access makes ready, or that runs: what filters call `job`
     Job,
 }
 
@@ -84,7 +86,7 @@ struct ShownBin {
 
 #[derive(Serialize)]
 struct Row<'a> {
-    /// `None`: the map does not know it, or before any job.
+    /// `None`: the map does not know it, or it belongs to no job.
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     space: Option<String>,
@@ -123,9 +125,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         Some(text) => Some(filtered::select("--where", text, &opened)?),
         None => None,
     };
-    let timeline = match arguments.by {
-        ByArgument::Job => opened.timeline()?,
-        _ => Default::default(),
+    let derived = match arguments.by {
+        ByArgument::Job => Derived::from(&opened.timeline()?),
+        _ => Derived::default(),
     };
     let by = match arguments.by {
         ByArgument::Register => By::Register,
@@ -138,8 +140,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         among: among.as_ref(),
         histogram: arguments.histogram,
     };
-    // It has no steps to be stopped at, and leaves nothing behind when a signal ends it.
-    let all = trace_query::usage(&opened.recording, &timeline, count).map_err(|e| Failure::usage(e.to_string()))?;
+    // Nothing is left behind when a signal ends it.
+    let all = trace_query::usage(&opened.recording, &derived, count, &Progress::new())
+        .map_err(|e| Failure::usage(e.to_string()))?;
     let rows = all.iter().map(|u| row(u, &opened, by, arguments.histogram));
     if out.json() {
         out.array(rows)?;
@@ -157,9 +160,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for r in rows {
-        let none = if matches!(by, By::Job) { "before any" } else { "unknown" };
         let name = r.name.map(str::to_owned).or_else(|| r.offset.clone());
-        let mut line = vec![name.unwrap_or_else(|| none.to_owned())];
+        let mut line = vec![name.unwrap_or_else(|| by.nameless().to_owned())];
         line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
         line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), rate));
         line.extend(match &r.gap_ns {
@@ -170,10 +172,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     out.table(&table)?;
     if arguments.histogram {
-        let none = if matches!(by, By::Job) { "before any" } else { "unknown" };
         for u in &all {
             let place = matches!(by, By::Register).then(|| hex(u64::from(u.first_at.1)));
-            let name = u.name.clone().or(place).unwrap_or_else(|| none.to_owned());
+            let name = u.name.clone().or(place).unwrap_or_else(|| by.nameless().to_owned());
             out.line(format_args!("\n{name}"))?;
             bars(&u.histogram, out)?;
         }

@@ -1,12 +1,13 @@
 //! What the person makes: changes, notes, pins, and what is copied.
 
 use super::{at_desk, doc, with};
-use crate::document::changes::SavedFilter;
+use crate::document::changes::{Plotted, SavedFilter};
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::log;
 use crate::panels;
 use crate::panels::desk::Desk;
+use crate::panels::plots::Section;
 use crate::theme::text;
 use crate::window::leaving::Question;
 use crate::window::{App, layout};
@@ -68,6 +69,23 @@ pub fn pin_register(app: &mut App, _: &Context) {
             d.pin(r);
         }
     });
+}
+
+/// Plots the meant register, and shows the plot; or takes it out.
+pub fn plot_register(app: &mut App, _: &Context) {
+    let mut shown = false;
+    at_desk(app, |d| {
+        if let Some(register) = d.doc.register() {
+            let line = Plotted { register, field: None };
+            shown = d.doc.plot(&line) && d.doc.plots(&line);
+            if shown {
+                d.views.plots.section = Section::Lines;
+            }
+        }
+    });
+    if shown {
+        layout::show(&mut app.dock, "plots");
+    }
 }
 
 pub fn copy_selection(app: &mut App, ctx: &Context) {

@@ -51,6 +51,7 @@ table! {
     "remove-note",      "Remove the note here",                Edit,   None,                note_here,          edit::remove_note;
     "keep-view",        "Keep this view with the note",        Edit,   None,                note_meant,         notebook::keep_view;
     "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
+    "plot-register",    "Plot the register, or take it out",   Edit,   key(V),              has_register,       edit::plot_register;
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
     "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
@@ -107,6 +108,7 @@ table! {
     "show-timeline",    "Timeline",                            Panels, None,                has_doc,            view::show_timeline;
     "show-events",      "Events",                              Panels, ctrl(Num1),          has_doc,            view::show_events;
     "show-register",    "Register",                            Panels, ctrl(Num2),          has_doc,            view::show_register;
+    "show-plots",       "Plots",                               Panels, ctrl_shift(P),       has_doc,            view::show_plots;
     "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_doc,            view::show_memory;
     "show-page-tables", "Page tables",                         Panels, ctrl(Num4),          has_doc,            view::show_page_tables;
     "show-jobs",        "Jobs",                                Panels, ctrl(Num5),          has_doc,            view::show_jobs;

@@ -101,6 +101,7 @@ show! {
     show_timeline "timeline"
     show_events "events"
     show_register "register"
+    show_plots "plots"
     show_memory "memory"
     show_page_tables "page-tables"
     show_jobs "jobs"

@@ -37,7 +37,7 @@ pub mod writers;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
-use changes::{Change, Changes, Note, Piece, SavedFilter};
+use changes::{Change, Changes, Note, Piece, Plotted, SavedFilter};
 use contents::Contents;
 use facts::{Facts, Part};
 use journal::{Found, Journal, Keeping, Of};
@@ -46,6 +46,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Recording};
+
+/// Most lines of a plot: each has a colour, whole or dashed.
+pub const MOST_PLOTS: u8 = 12;
 
 /// An open recording with everything around it.
 pub struct Document {
@@ -559,6 +562,27 @@ impl Document {
     pub fn pin(&mut self, register: u32) -> bool {
         let on = !self.changes.pins().contains(&register);
         self.change(Change::Pin { register, on })
+    }
+
+    /// Plots a register or a field of it, or takes it out of the plot. `false`: as many are plotted as there is room for.
+    pub fn plot(&mut self, line: &Plotted) -> bool {
+        let now = self.changes.plots();
+        let known = now.iter().find(|(_, l)| l == line).map(|(slot, _)| *slot);
+        let free = || (0..MOST_PLOTS).find(|s| now.iter().all(|(taken, _)| taken != s));
+        let Some(slot) = known.or_else(free) else {
+            return false;
+        };
+        self.change(Change::Plot {
+            line: line.clone(),
+            slot,
+            on: known.is_none(),
+        })
+    }
+
+    /// Whether a register or a field of it is plotted.
+    #[must_use]
+    pub fn plots(&self, line: &Plotted) -> bool {
+        self.changes.plots().iter().any(|(_, l)| l == line)
     }
 
     /// Ends the journal in good order, and what is still being found out.

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod notebook;
 pub mod outline;
 pub mod page_tables;
+pub mod plots;
 pub mod problems;
 pub mod register;
 pub mod replay;
@@ -68,6 +69,11 @@ pub static PANELS: &[Panel] = &[
         id: "shader",
         title: "Shader",
         ui: |d, ui| shader::ui(d.doc, &mut d.views.shader, d.asks, ui),
+    },
+    Panel {
+        id: "plots",
+        title: "Plots",
+        ui: |d, ui| plots::ui(d.doc, &mut d.views.plots, &d.views.events, d.asks, ui),
     },
     Panel {
         id: "inputs",

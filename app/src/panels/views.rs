@@ -7,6 +7,7 @@ use super::jobs::view as jobs;
 use super::memory::view as memory;
 use super::notebook;
 use super::page_tables::view as page_tables;
+use super::plots::view as plots;
 use super::register::view as register;
 use super::screen::view as screen;
 use super::shader::view as shader;
@@ -25,6 +26,8 @@ pub struct Views {
     pub memory: memory::View,
     /// Of the Notebook panel.
     pub notebook: notebook::View,
+    /// Of the Plots panel.
+    pub plots: plots::View,
     /// Of the Page tables panel.
     pub tables: page_tables::View,
     /// Of the Compare panel.

@@ -72,6 +72,8 @@ pub struct Palette {
     pub warning: Color32,
     /// Edited by the person.
     pub edited: Color32,
+    /// Lines of a plot, in the order in which they are given out.
+    pub lines: [Color32; 6],
 }
 
 #[derive(Deserialize, Default)]
@@ -97,6 +99,7 @@ struct PaletteFile {
     only_b: String,
     warning: String,
     edited: String,
+    lines: [String; 6],
 }
 
 impl Palette {
@@ -130,6 +133,13 @@ impl Palette {
             only_b: colour("only_b", &file.only_b)?,
             warning: colour("warning", &file.warning)?,
             edited: colour("edited", &file.edited)?,
+            lines: {
+                let mut all = [Color32::TRANSPARENT; 6];
+                for (to, text) in all.iter_mut().zip(&file.lines) {
+                    *to = colour("lines", text)?;
+                }
+                all
+            },
         })
     }
 
@@ -160,6 +170,7 @@ impl Palette {
             only_b: Color32::BLUE,
             warning: Color32::YELLOW,
             edited: Color32::PURPLE,
+            lines: [ink; 6],
         }
     }
 
@@ -394,6 +405,10 @@ mod tests {
             let faded = over(ink, DISABLED, p.panel);
             out.push((format!("{name}, which cannot be used"), faded, p.panel, TEXT));
         }
+        for (n, ink) in p.lines.into_iter().enumerate() {
+            out.push((format!("line {n} of a plot"), ink, p.panel, MARK));
+            out.push((format!("line {n} of a plot, selected"), ink, p.selection, MARK));
+        }
         for (name, ink) in words {
             out.push((format!("soft {name}"), over(ink, SOFT, p.panel), p.panel, MARK));
             out.push((format!("{name} in the map of pages"), ink, p.background, MARK));
@@ -437,15 +452,18 @@ mod tests {
         };
         for theme in [ThemeChoice::Dark, ThemeChoice::Light] {
             let p = Palette::of(theme);
+            let lines = |i: usize| p.lines.iter().skip(i + 1).map(move |b| (p.lines[i], *b));
+            let lines: Vec<_> = (0..p.lines.len()).flat_map(lines).collect();
+            assert_eq!(lines.len(), 15);
             for kind in 0..2 {
-                for (a, b) in [
+                for (a, b) in lines.iter().copied().chain([
                     (p.read, p.write),
                     (p.write, p.interrupt),
                     (p.job, p.interrupt),
                     (p.edited, p.write),
                     (p.only_a, p.only_b),
                     (p.error, p.only_b),
-                ] {
+                ]) {
                     let (x, y) = (see(a, kind), see(b, kind));
                     let d: f32 = x.iter().zip(y).map(|(u, v)| (u - v) * (u - v)).sum::<f32>().sqrt();
                     assert!(d > 0.12, "{theme:?} {kind} {a:?} {b:?}: {d}");

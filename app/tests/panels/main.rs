@@ -15,6 +15,7 @@ mod lists;
 mod memory;
 mod page_tables;
 mod picture;
+mod plots;
 mod recorded;
 mod screen;
 mod shader;

@@ -403,6 +403,18 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(kinescope::log::text().contains("copied kinescope:///"));
     }),
+    ("plot-register", |w, id| {
+        let busy = busiest(w.doc());
+        w.doc().select(Selection::Register(busy));
+        ran(w, id);
+        assert!(w.shows("plots") && w.doc().changes().plots().len() == 1);
+        assert!(w.views().plots.points() > 2, "its steps are drawn");
+        w.doc().select(Selection::Register(busy));
+        ran(w, id);
+        assert!(w.doc().changes().plots().is_empty());
+        ran(w, "undo");
+        assert_eq!(w.doc().changes().plots().len(), 1);
+    }),
     ("pin-register", |w, id| {
         let r = w.doc().register().unwrap();
         ran(w, id);
@@ -622,6 +634,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("show-events", shows_panel),
     ("show-register", shows_panel),
+    ("show-plots", shows_panel),
     ("show-memory", shows_panel),
     ("show-page-tables", shows_panel),
     ("show-jobs", shows_panel),

@@ -49,6 +49,7 @@ const JOURNAL: &str = r#"{"do":{"bytes":{"buffer":"in","title":"edit","pieces":[
 "undo"
 "redo"
 {"do":{"pin":{"register":6336,"on":true}}}
+{"do":{"plot":{"line":{"register":6336,"field":"start_flush"},"slot":1,"on":true}}}
 {"do":{"element":{"buffer":"in","old":null,"new":"f16"}}}
 {"do":{"switch":{"edit":0,"on":false}}}
 {"do":{"switch":{"edit":0,"on":true}}}

@@ -6,7 +6,7 @@ use trace_core::Recording;
 use trace_core::filter::Selection;
 
 /// How long it took from events of one pattern to those of another.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Between {
     /// Times that began and ended.
     pub count: u64,
@@ -18,6 +18,71 @@ pub struct Between {
     pub open: Option<u64>,
     /// What the times are; `None` without any.
     pub times: Option<Times>,
+    /// How often times of a range came, rising; empty without any.
+    pub bins: Vec<TimeBin>,
+}
+
+/// How many times are of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeBin {
+    /// Shortest, ns.
+    pub from: i64,
+    /// Longest, ns, included.
+    pub to: i64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Most bins of times.
+const BINS: i128 = 40;
+/// Steps from a time to its double, where times reach over many sizes.
+const STEPS: i128 = 4;
+/// So many times the shortest, and bins that are as wide as each other would hold nearly all in the first.
+const FAR: i128 = 100;
+
+/// Ends of bins that hold everything from the shortest to the longest: as wide as each other, or where times reach over
+/// many sizes so many to each doubling.
+fn edges(min: i64, max: i64) -> Vec<i64> {
+    let (low, high) = (i128::from(min), i128::from(max));
+    let mut out = Vec::new();
+    if low > 0 && high / low >= FAR {
+        let doublings = i128::from((high / low).ilog2()) + 1;
+        let steps = (BINS / doublings).clamp(1, STEPS);
+        let mut at = low;
+        while at <= high {
+            // Whole parts of the way to the double.
+            out.extend((1..=steps).map(|s| at + at * s / steps - 1).filter(|e| *e >= low));
+            at *= 2;
+        }
+        out.dedup();
+        // The last bins may hold nothing.
+        let last = out.iter().position(|e| *e >= high).unwrap_or(0);
+        out.truncate(last + 1);
+    } else {
+        let span = high - low + 1;
+        let n = BINS.min(span);
+        out.extend((1..=n).map(|i| low + span * i / n - 1));
+    }
+    out.into_iter()
+        .map(|e| i64::try_from(e.min(high)).unwrap_or(max))
+        .collect()
+}
+
+/// Sorts times into bins.
+fn bins(ns: &[i64], min: i64, max: i64) -> Vec<TimeBin> {
+    let mut out: Vec<TimeBin> = Vec::new();
+    let mut from = min;
+    for to in edges(min, max) {
+        out.push(TimeBin { from, to, count: 0 });
+        from = to.saturating_add(1);
+    }
+    for t in ns {
+        let n = out.partition_point(|b| b.to < *t);
+        if let Some(b) = out.get_mut(n) {
+            b.count += 1;
+        }
+    }
+    out
 }
 
 /// Figures of some times, ns; below 0 where the clock ran backwards.
@@ -60,6 +125,7 @@ pub fn between(recording: &Recording, from: &Selection, to: &Selection) -> Resul
         strays: 0,
         open: None,
         times: None,
+        bins: Vec::new(),
     };
     let mut spans: Vec<Ends> = Vec::new();
     let (mut begins, mut ends) = (from.iter().peekable(), to.iter().peekable());
@@ -105,6 +171,8 @@ pub fn between(recording: &Recording, from: &Selection, to: &Selection) -> Resul
     let (Some(shortest), Some(longest)) = (shortest.copied(), longest.copied()) else {
         return Ok(out);
     };
+    let (min, max) = ns.iter().fold((i64::MAX, i64::MIN), |(a, b), t| (a.min(*t), b.max(*t)));
+    out.bins = bins(&ns, min, max);
     let table = DataFrame::new(ns.len(), vec![Column::new("ns".into(), ns)])?
         .lazy()
         .select([
@@ -177,5 +245,41 @@ mod tests {
         let b = of(&[10, 4], &[0], &[1]);
         assert_eq!(b.times.map(|t| (t.min, t.max)), Some((-6, -6)));
         assert_eq!(of(&[1, 2], &[], &[0]).times, None);
+    }
+
+    #[test]
+    fn bins_hold_every_time_once_whatever_the_times_are() {
+        let all = [
+            vec![5],
+            vec![5, 5, 5],
+            vec![-7, 3, 900],
+            vec![1, 1_000_000_000, 17, 18, 19, 20_000],
+            vec![i64::MIN, i64::MAX, 0],
+            vec![1, i64::MAX],
+            (0..1000).map(|n| n * n).collect(),
+            vec![3, 300],
+        ];
+        for ns in all {
+            let (min, max) = (*ns.iter().min().unwrap(), *ns.iter().max().unwrap());
+            let got = bins(&ns, min, max);
+            assert!((1..=65).contains(&got.len()), "{} bins of {ns:?}", got.len());
+            assert_eq!((got[0].from, got[got.len() - 1].to), (min, max), "{ns:?}");
+            for pair in got.windows(2) {
+                assert_eq!(pair[0].to + 1, pair[1].from, "{ns:?}");
+            }
+            for b in &got {
+                let held = ns.iter().filter(|t| (b.from..=b.to).contains(t)).count() as u64;
+                assert_eq!(b.count, held, "{b:?} of {ns:?}");
+            }
+            assert_eq!(got.iter().map(|b| b.count).sum::<u64>(), ns.len() as u64);
+        }
+        assert_eq!(
+            of(&[0, 10, 15, 40], &[0, 2], &[1, 3])
+                .bins
+                .iter()
+                .map(|b| b.count)
+                .sum::<u64>(),
+            2
+        );
     }
 }

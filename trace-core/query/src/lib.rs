@@ -12,9 +12,9 @@ mod statistics;
 mod table;
 mod tables;
 
-pub use between::{Between, Ends, Times, between};
+pub use between::{Between, Ends, TimeBin, Times, between};
 pub use export::{Exported, Format, export, export_events};
-pub use statistics::{Bin, By, Count, Gaps, Usage, usage};
+pub use statistics::{Bin, By, COMMON, Count, Gaps, Histogram, Usage, histogram, usage};
 pub use table::{QueryError, accesses, accesses_among, register_statistics};
 pub use tables::{Table, TableError};
 

@@ -4,9 +4,10 @@ use crate::table::{QueryError, accesses, accesses_among};
 use polars::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use trace_core::Recording;
-use trace_core::filter::Selection;
+use trace_core::filter::{Derived, Jobs, Selection};
+use trace_core::progress::Progress;
+use trace_core::recording::Access;
 use trace_core::registers::RecordedRegisters;
-use trace_core::timeline::Timeline;
 
 /// What accesses are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +18,40 @@ pub enum By {
     Block,
     /// Thread of the driver.
     Thread,
-    /// The submit that the accesses follow.
+    /// The job that the accesses make ready, or that runs meanwhile: what filters call `job`.
     Job,
+}
+
+impl By {
+    /// All, in the order in which a person is offered them.
+    pub const ALL: [Self; 4] = [Self::Register, Self::Block, Self::Thread, Self::Job];
+
+    /// In a word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Block => "block",
+            Self::Thread => "thread",
+            Self::Job => "job",
+        }
+    }
+
+    /// What a group without a name is called: what the map does not know, or what belongs to no job.
+    #[must_use]
+    pub fn nameless(self) -> &'static str {
+        match self {
+            Self::Job => "no job",
+            _ => "unknown",
+        }
+    }
 }
 
 /// The accesses of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// Register or block, where the map knows it; thread or job by its number; `None`: unknown to the map, or before
-    /// any job.
+    /// Register or block, where the map knows it; thread or job by its number; `None`: unknown to the map, or of no
+    /// job.
     pub name: Option<String>,
     /// Index of the space and offset of the first access.
     pub first_at: (u32, u32),
@@ -76,7 +102,7 @@ pub struct Gaps {
     pub max: i64,
 }
 
-/// Stands for what no map knows, and for what is before any job.
+/// Stands for what no map knows, and for what belongs to no job.
 const NONE: u64 = u64::MAX;
 
 /// What accesses are counted, and how closely.
@@ -90,12 +116,20 @@ pub struct Count<'a> {
     pub histogram: bool,
 }
 
+/// Accesses that are looked at between two looks at whether to stop.
+const CHUNK: usize = 1 << 16;
+
 /// Counts the accesses of a recording. Registers come by space and offset, threads and jobs by number, blocks by name;
-/// what has no name comes last.
+/// what has no name comes last. `derived` is looked at for jobs alone.
 ///
 /// # Errors
-/// When polars refuses.
-pub fn usage(recording: &Recording, timeline: &Timeline, count: Count<'_>) -> Result<Vec<Usage>, QueryError> {
+/// When polars refuses, or nobody wants it any more.
+pub fn usage(
+    recording: &Recording,
+    derived: &Derived,
+    count: Count<'_>,
+    progress: &Progress,
+) -> Result<Vec<Usage>, QueryError> {
     let by = count.by;
     let device = RecordedRegisters::new(recording);
     let mut blocks: Vec<&str> =
@@ -108,14 +142,16 @@ pub fn usage(recording: &Recording, timeline: &Timeline, count: Count<'_>) -> Re
         let name = register(space, offset).map(|r| r.block.as_str())?;
         blocks.binary_search(&name).ok()
     };
-    let submits: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
+    let jobs = (by == By::Job).then(|| Jobs::new(derived, device));
     let table = match count.among {
         Some(events) => accesses_among(recording, events)?,
         None => accesses(recording)?,
     };
     let (events, times) = (table.column("event")?.u64()?, table.column("time_ns")?.u64()?);
     let (spaces, offsets) = (table.column("space")?.u32()?, table.column("offset")?.u32()?);
-    let threads = table.column("thread")?.u32()?;
+    let (threads, writes) = (table.column("thread")?.u32()?, table.column("write")?.bool()?);
+    let widths = table.column("width")?.u32()?;
+    progress.set_total(table.height() as u64);
     let mut keys = Vec::with_capacity(table.height());
     let mut gaps: Vec<Option<i64>> = Vec::with_capacity(table.height());
     let mut last: HashMap<u64, u64> = HashMap::new();
@@ -124,18 +160,29 @@ pub fn usage(recording: &Recording, timeline: &Timeline, count: Count<'_>) -> Re
         .zip(times.iter())
         .zip(spaces.iter())
         .zip(offsets.iter())
-        .zip(threads.iter());
-    for ((((event, time), space), offset), thread) in rows {
+        .zip(threads.iter())
+        .zip(writes.iter().zip(widths.iter()));
+    for (n, (((((event, time), space), offset), thread), (write, width))) in rows.enumerate() {
+        if n % CHUNK == 0 {
+            progress.advance(CHUNK as u64)?;
+        }
         let (event, time) = (event.unwrap_or(0), time.unwrap_or(0));
         let offset = offset.unwrap_or(0);
         let key = match by {
             By::Register => u64::from(space.unwrap_or(0)) << 32 | u64::from(offset),
             By::Block => block(space.unwrap_or(0), offset).map_or(NONE, |b| b as u64),
             By::Thread => u64::from(thread.unwrap_or(0)),
-            By::Job => submits
-                .partition_point(|s| *s <= event)
-                .checked_sub(1)
-                .map_or(NONE, |j| j as u64),
+            By::Job => {
+                let access = Access {
+                    space: space.and_then(|s| u8::try_from(s).ok()).unwrap_or(u8::MAX),
+                    write: write.unwrap_or(false),
+                    offset,
+                    width: width.and_then(|w| u8::try_from(w).ok()).unwrap_or(0),
+                    value: 0,
+                };
+                let job = jobs.as_ref().and_then(|j| j.job(event, Some(&access)));
+                job.map_or(NONE, u64::from)
+            }
         };
         keys.push(key);
         let gap = last.insert(key, time).map(|before| {
@@ -144,6 +191,7 @@ pub fn usage(recording: &Recording, timeline: &Timeline, count: Count<'_>) -> Re
         });
         gaps.push(gap);
     }
+    progress.check()?;
     let mut table = table;
     table.with_column(Column::new("key".into(), keys))?;
     table.with_column(Column::new("gap".into(), gaps))?;
@@ -236,26 +284,83 @@ fn histograms(table: &DataFrame) -> Result<BTreeMap<u64, Vec<Bin>>, QueryError> 
         };
         groups.entry(key).or_default().push(Bin { from, to: from, count });
     }
-    for bins in groups.values_mut().filter(|b| b.len() > SINGLE) {
-        let mut wide: Vec<Bin> = Vec::new();
-        for b in bins.drain(..) {
-            // From a power of two to below the next; 0 by itself.
-            let (from, to) = match b.from.checked_ilog2() {
-                None => (0, 0),
-                Some(n) => (1 << n, (1u64 << n) | ((1u64 << n) - 1)),
-            };
-            match wide.last_mut().filter(|w| w.from == from) {
-                Some(w) => w.count += b.count,
-                None => wide.push(Bin {
-                    from,
-                    to,
-                    count: b.count,
-                }),
-            }
-        }
-        *bins = wide;
+    for bins in groups.values_mut() {
+        *bins = folded(std::mem::take(bins));
     }
     Ok(groups)
+}
+
+/// Bins of one value each, which rise, as they are told: where there are many they are put together from one power of
+/// two to the next.
+fn folded(single: Vec<Bin>) -> Vec<Bin> {
+    if single.len() <= SINGLE {
+        return single;
+    }
+    let mut wide: Vec<Bin> = Vec::new();
+    for b in single {
+        // From a power of two to below the next; 0 by itself.
+        let (from, to) = match b.from.checked_ilog2() {
+            None => (0, 0),
+            Some(n) => (1 << n, (1u64 << n) | ((1u64 << n) - 1)),
+        };
+        match wide.last_mut().filter(|w| w.from == from) {
+            Some(w) => w.count += b.count,
+            None => wide.push(Bin {
+                from,
+                to,
+                count: b.count,
+            }),
+        }
+    }
+    wide
+}
+
+/// How often values came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// All of them.
+    pub total: u64,
+    /// Different ones.
+    pub different: u64,
+    /// The most frequent ones with their counts, the most frequent first, of those that are as frequent the smallest
+    /// first; at most [`COMMON`].
+    pub common: Vec<(u64, u64)>,
+    /// All of them in rising bins: one for each value, or where there are many from one power of two to the next.
+    pub bins: Vec<Bin>,
+}
+
+/// Most values that [`Histogram::common`] names.
+pub const COMMON: usize = 1000;
+
+/// Counts values.
+///
+/// # Errors
+/// When polars refuses.
+pub fn histogram(values: &[u64]) -> Result<Histogram, QueryError> {
+    let counted = DataFrame::new(values.len(), vec![Column::new("value".into(), values)])?
+        .lazy()
+        .group_by([col("value")])
+        .agg([len().cast(DataType::UInt64).alias("count")])
+        .sort(["value"], SortMultipleOptions::default())
+        .collect()?;
+    let (values, counts) = (counted.column("value")?.u64()?, counted.column("count")?.u64()?);
+    let all = values.iter().zip(counts.iter()).filter_map(|(v, n)| Some((v?, n?)));
+    let mut common: Vec<(u64, u64)> = all.collect();
+    let single = common.iter().map(|(v, n)| Bin {
+        from: *v,
+        to: *v,
+        count: *n,
+    });
+    let bins = folded(single.collect());
+    let (total, different) = (common.iter().map(|c| c.1).sum(), common.len() as u64);
+    common.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
+    common.truncate(COMMON);
+    Ok(Histogram {
+        total,
+        different,
+        common,
+        bins,
+    })
 }
 
 #[cfg(test)]
@@ -286,7 +391,7 @@ mod tests {
             among: None,
             histogram: false,
         };
-        let of = |by| usage(&recording, &Timeline::default(), count(by)).unwrap();
+        let of = |by| usage(&recording, &Derived::default(), count(by), &Progress::new()).unwrap();
         let registers = of(By::Register);
         assert_eq!(registers.len(), 2);
         let status = &registers[1];
@@ -321,7 +426,7 @@ mod tests {
             among: Some(&among),
             histogram,
         };
-        let all = usage(&recording, &Timeline::default(), count(true)).unwrap();
+        let all = usage(&recording, &Derived::default(), count(true), &Progress::new()).unwrap();
         assert_eq!(all.iter().map(|u| u.accesses).collect::<Vec<_>>(), [100, 100]);
         assert_eq!((all[1].first_event, all[1].last_event), (101, 299));
         // An access every two milliseconds.
@@ -329,13 +434,90 @@ mod tests {
         let bins = |u: &Usage| u.histogram.iter().map(|b| (b.from, b.to, b.count)).collect::<Vec<_>>();
         assert_eq!(bins(&all[0]), [(0, 0, 33), (1, 1, 33), (2, 2, 34)]);
         assert_eq!(bins(&all[1]), [(64, 127, 14), (128, 255, 64), (256, 511, 22)]);
-        let plain = usage(&recording, &Timeline::default(), count(false)).unwrap();
+        let plain = usage(&recording, &Derived::default(), count(false), &Progress::new()).unwrap();
         assert!(plain.iter().all(|u| u.histogram.is_empty()));
         let none = Selection::default();
         let nothing = Count {
             among: Some(&none),
             ..count(true)
         };
-        assert_eq!(usage(&recording, &Timeline::default(), nothing).unwrap(), []);
+        assert_eq!(
+            usage(&recording, &Derived::default(), nothing, &Progress::new()).unwrap(),
+            []
+        );
+    }
+
+    #[test]
+    fn values_are_counted_and_the_most_frequent_come_first() {
+        let h = histogram(&[5, 7, 5, u64::MAX, 7, 5, 0]).unwrap();
+        assert_eq!((h.total, h.different), (7, 4));
+        assert_eq!(h.common, [(5, 3), (7, 2), (0, 1), (u64::MAX, 1)]);
+        let bins: Vec<_> = h.bins.iter().map(|b| (b.from, b.to, b.count)).collect();
+        assert_eq!(bins, [(0, 0, 1), (5, 5, 3), (7, 7, 2), (u64::MAX, u64::MAX, 1)]);
+        let many: Vec<u64> = (0..5000).collect();
+        let h = histogram(&many).unwrap();
+        assert_eq!((h.total, h.different, h.common.len()), (5000, 5000, COMMON));
+        assert_eq!(h.common[0], (0, 1));
+        assert_eq!(h.bins.len(), 14, "0, and from each power of two to the next");
+        assert_eq!(h.bins.iter().map(|b| b.count).sum::<u64>(), 5000);
+        assert_eq!(histogram(&[]).unwrap(), Histogram::default());
+    }
+
+    #[test]
+    fn who_wants_it_no_more_gets_nothing() {
+        let mut b = EventsBuilder::new();
+        b.access(1, 1, access(true, 0x2428, 5));
+        let recording = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        let stopped = Progress::new();
+        stopped.cancel();
+        let count = Count {
+            by: By::Register,
+            among: None,
+            histogram: false,
+        };
+        let told = usage(&recording, &Derived::default(), count, &stopped);
+        assert!(matches!(told, Err(QueryError::Cancelled(_))), "{told:?}");
+    }
+
+    #[test]
+    fn a_job_has_the_accesses_that_the_filter_finds_of_it() {
+        use trace_core::filter::Query;
+        use trace_core::registers::RegisterMap;
+        let mut ahead = 0;
+        for name in ["vecadd.kine", "matmul.kine"] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/").to_owned() + name;
+            let recording = trace_core::import::open(path.as_ref(), &Progress::new()).unwrap();
+            let map = RegisterMap::built_in_for(&recording).unwrap();
+            let timeline = trace_core::timeline::derive(&recording, map, &Progress::new()).unwrap();
+            let derived = Derived::from(&timeline);
+            let count = Count {
+                by: By::Job,
+                among: None,
+                histogram: false,
+            };
+            let groups = usage(&recording, &derived, count, &Progress::new()).unwrap();
+            assert!(!timeline.jobs.is_empty());
+            let select = |text: &str| {
+                let filter = Query::parse(text).unwrap().compile(&recording, Some(&derived)).unwrap();
+                filter.select(&recording.events, &Progress::new()).unwrap()
+            };
+            for job in 0..timeline.jobs.len() {
+                let found = select(&format!("access and job = {job}"));
+                let group = groups.iter().find(|g| g.name == Some(job.to_string())).unwrap();
+                let told = (group.accesses, Some(group.first_event), Some(group.last_event));
+                let last = found.len().checked_sub(1).and_then(|n| found.get(n));
+                assert_eq!(told, (found.len(), found.get(0), last), "{name}, job {job}");
+                // What makes a job ready stands before its submit.
+                ahead += u64::from(group.first_event < timeline.jobs[job].submit_event);
+            }
+            let none = select("access and not job").len();
+            let nameless = groups.iter().find(|g| g.name.is_none()).map_or(0, |g| g.accesses);
+            assert_eq!(nameless, none, "{name}");
+            assert!(none > 0, "the driver does things before, between and behind jobs");
+        }
+        assert!(ahead > 0);
     }
 }

@@ -4,6 +4,7 @@ use crate::lend::lend;
 use polars::prelude::*;
 use trace_core::Recording;
 use trace_core::filter::Selection;
+use trace_core::progress::Cancelled;
 use trace_core::recording::{EventKind, Events};
 use trace_core::registers::RecordedRegisters;
 
@@ -13,6 +14,9 @@ pub enum QueryError {
     /// polars refused.
     #[error("a table could not be made: {0}")]
     Polars(#[from] PolarsError),
+    /// Nobody wants it any more.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 /// The accesses of a recording, one row each: `event`, `time_ns`, `thread`, `space`, `write`, `offset`, `width`,

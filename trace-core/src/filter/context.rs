@@ -85,9 +85,10 @@ impl Derived {
 /// Stands for no job.
 pub(super) const NO_JOB: u32 = u32::MAX;
 
-/// The job of each event.
+/// Which job events belong to: the one that a write makes ready, or the one that runs. What a filter calls `job`, for
+/// all that ask.
 #[derive(Debug)]
-pub(super) struct Jobs {
+pub struct Jobs {
     /// From which event on which job runs.
     pieces: Vec<(u64, u32)>,
     /// Jobs of each slot with their submits.
@@ -101,6 +102,8 @@ pub(super) struct Jobs {
 const NO_SLOT: u8 = 0xfe;
 
 impl Jobs {
+    /// The jobs that were found in a recording; `device`: its registers, which tell what makes a job ready.
+    #[must_use]
     pub fn new(derived: &Derived, device: Option<RecordedRegisters>) -> Self {
         let done = |d: u64| d.saturating_add(1);
         let mut bounds: Vec<u64> = derived.jobs.iter().map(|j| j.submit).collect();
@@ -132,13 +135,23 @@ impl Jobs {
         }
     }
 
+    /// The job that an event belongs to; `access`: what the event is, where it is an access.
+    #[must_use]
+    pub fn job(&self, event: u64, access: Option<&Access>) -> Option<u32> {
+        let running = || {
+            let n = self.pieces.partition_point(|p| p.0 <= event).checked_sub(1)?;
+            self.pieces.get(n).map(|p| p.1).filter(|job| *job != NO_JOB)
+        };
+        access.and_then(|a| self.prepared(event, a)).or_else(running)
+    }
+
     /// Whether a write can make a job ready.
-    pub fn can_prepare(&self) -> bool {
+    pub(super) fn can_prepare(&self) -> bool {
         self.device.is_some() && !self.slots.is_empty()
     }
 
     /// Writes the job that runs at each event from `first` on.
-    pub fn running(&self, first: u64, out: &mut [u32]) {
+    pub(super) fn running(&self, first: u64, out: &mut [u32]) {
         let end = first.saturating_add(out.len() as u64);
         let mut n = self.pieces.partition_point(|p| p.0 <= first);
         let mut at = first;
@@ -162,7 +175,7 @@ impl Jobs {
 
     /// The job that a write makes ready: its slot's next submit takes up what the write says of head, cores,
     /// configuration or flush id.
-    pub fn prepared(&self, event: u64, access: &Access) -> Option<u32> {
+    pub(super) fn prepared(&self, event: u64, access: &Access) -> Option<u32> {
         let device = self.device?;
         if !access.write || access.space != device.space() {
             return None;

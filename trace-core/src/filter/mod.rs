@@ -23,7 +23,7 @@ mod words;
 
 pub use compile::Filter;
 pub use complete::{Candidate, CandidateKind, Completions, complete};
-pub use context::{Derived, Interrupt, JobEnds};
+pub use context::{Derived, Interrupt, JobEnds, Jobs};
 pub use error::{FilterError, Wrong};
 pub use near::{distance, nearest};
 pub use scan::Found;

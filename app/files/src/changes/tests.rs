@@ -217,3 +217,29 @@ fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
     assert!(c.apply(switch(1, true), &base));
     assert!(c.inputs().is_empty());
 }
+
+#[test]
+fn what_is_plotted_keeps_its_colour_and_comes_back_with_it() {
+    let base = Base(Vec::new());
+    let mut c = Changes::default();
+    let line = |register, field: Option<&str>| Plotted {
+        register,
+        field: field.map(str::to_owned),
+    };
+    let plot = |line: &Plotted, slot, on| Change::Plot {
+        line: line.clone(),
+        slot,
+        on,
+    };
+    let (a, b) = (line(0x18c0, None), line(0x18c0, Some("start_flush")));
+    assert!(c.apply(plot(&a, 0, true), &base) && c.apply(plot(&b, 1, true), &base));
+    assert!(c.apply(plot(&a, 0, false), &base));
+    assert_eq!(c.plots(), [(1, b.clone())]);
+    assert_eq!(c.last().map(Change::title), Some("take values out of the plot".into()));
+    c.undo();
+    assert_eq!(c.plots(), [(0, a), (1, b)]);
+    while c.undo().is_some() {}
+    assert!(c.plots().is_empty());
+    c.redo(&base);
+    assert_eq!(c.plots().len(), 1);
+}

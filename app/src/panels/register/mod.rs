@@ -8,6 +8,7 @@ mod wide;
 pub use details::details;
 pub use view::{View, Which};
 
+use crate::document::changes::Plotted;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::panels::desk::Asks;
@@ -43,6 +44,7 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
         widgets::copies(&r, &[("name", name), ("offset", format!("{register:#x}"))]);
         ui.add_space(4.0);
         details::steps(doc, asks, ui, register);
+        plot_menu(doc, asks, ui, register);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             for which in Which::ALL.into_iter().rev() {
                 let on = view.which == which;
@@ -52,6 +54,30 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
                 if r.clicked() {
                     view.which = which;
                     view.shown = None;
+                }
+            }
+        });
+    });
+}
+
+/// The button that plots the register or a field of it.
+fn plot_menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+    let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
+    egui::Popup::menu(&r).show(|ui| {
+        let fields = lookup::register_of(&doc.recording, register).map(|d| d.layout.fields.as_slice());
+        let fields = fields.unwrap_or_default().iter().map(|f| Some(f.name.clone()));
+        egui::ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
+            for field in std::iter::once(None).chain(fields) {
+                let line = Plotted { register, field };
+                let word = match &line.field {
+                    None => format!("Plot {}", doc.facts.register_name(register)),
+                    Some(f) => format!("Plot {}", f.replace('_', " ").to_lowercase()),
+                };
+                let on = doc.plots(&line);
+                let r = ui.selectable_label(on, &word);
+                r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &word));
+                if r.clicked() && doc.plot(&line) && !on {
+                    asks.command("show-plots");
                 }
             }
         });

@@ -1,0 +1,116 @@
+//! A chart of bars, one beside the other, with their names under them.
+
+use crate::theme::plot::quiet_plot;
+use crate::theme::{palette, text};
+use egui::accesskit::Role;
+use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
+use egui_plot::{Bar, BarChart, GridMark, VLine};
+
+/// A bar.
+pub(super) struct Shown {
+    /// How high it is.
+    pub height: f64,
+    /// What stands under it, where there is room.
+    pub short: String,
+    /// What is told of it under the pointer.
+    pub told: String,
+}
+
+/// Draws bars in what room there is; gives the one that was clicked. `label` is the chart's accessible name.
+pub(super) fn chart(
+    ui: &mut Ui,
+    label: &str,
+    bars: &[Shown],
+    ink: Color32,
+    chosen: Option<usize>,
+    y: impl Fn(f64) -> String + 'static,
+) -> Option<usize> {
+    let p = palette(ui);
+    let room = ui.available_size();
+    let list = bars.iter().enumerate().map(|(i, b)| {
+        let fill = if chosen == Some(i) {
+            p.text
+        } else {
+            ink.gamma_multiply(0.85)
+        };
+        Bar::new(i as f64, b.height).width(0.86).fill(fill).stroke(Stroke::NONE)
+    });
+    let chart = BarChart::new(label, list.collect()).color(ink).allow_hover(false);
+    let names: Vec<String> = bars.iter().map(|b| b.short.clone()).collect();
+    let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(1).max(1);
+    // A name every so many bars, so that none touches the next.
+    let each = room.x / bars.len().max(1) as f32;
+    let every = ((longest as f32 * 6.6 + 14.0) / each.max(0.1)).ceil().max(1.0);
+    let top = bars.iter().map(|b| b.height).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let out = quiet_plot(ui, label)
+        .allow_drag(false)
+        .allow_double_click_reset(false)
+        .show_x(false)
+        .show_y(false)
+        .label_formatter(|_| None)
+        .show_grid([false, true])
+        .grid_spacing(10.0..=60.0)
+        .x_grid_spacer(egui_plot::uniform_grid_spacer(move |_| {
+            [f64::from(every), f64::from(every), f64::from(every)]
+        }))
+        .x_axis_formatter(move |m: GridMark, _: &_| {
+            let at = m.value.round();
+            let name = (at >= 0.0).then(|| names.get(at as usize)).flatten();
+            name.cloned().unwrap_or_default()
+        })
+        .y_axis_formatter(move |m: GridMark, _: &_| if m.value < 0.0 { String::new() } else { y(m.value) })
+        .y_axis_min_width(48.0)
+        .width(room.x)
+        .height((room.y - 4.0).max(40.0))
+        .show(ui, |plot| {
+            plot.set_plot_bounds_x(-0.6..=bars.len() as f64 - 0.4);
+            plot.set_plot_bounds_y(0.0..=top * 1.06);
+            plot.bar_chart(chart);
+            if let Some(i) = chosen.filter(|_| bars.len() > 200) {
+                plot.vline(
+                    VLine::new("chosen", i as f64)
+                        .color(p.text)
+                        .width(1.0)
+                        .allow_hover(false),
+                );
+            }
+        });
+    let r = out.response;
+    r.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, label));
+    let under = |at: egui::Pos2| {
+        let x = out.transform.value_from_position(at).x.round();
+        (x >= 0.0 && (x as usize) < bars.len()).then_some(x as usize)
+    };
+    let hovered = r.hover_pos().and_then(under);
+    let clicked = r.interact_pointer_pos().filter(|_| r.clicked()).and_then(under);
+    if let Some(b) = hovered.and_then(|i| bars.get(i)) {
+        r.on_hover_text_at_pointer(&b.told);
+    }
+    clicked
+}
+
+/// Counts on an axis: whole ones only.
+pub(super) fn whole(v: f64) -> String {
+    if v.fract() == 0.0 {
+        text::count(v as u64)
+    } else {
+        String::new()
+    }
+}
+
+/// Splits what room there is into a chart and a table beside it; under it where there is little.
+pub(super) fn split(ui: &mut Ui, table: f32, draw: impl FnOnce(&mut Ui, &mut Ui)) {
+    let full = ui.available_rect_before_wrap();
+    let (chart, list) = if full.width() >= table + 240.0 {
+        let (a, b) = full.split_left_right_at_x((full.right() - table).round());
+        (a, b.with_min_x(b.left() + 12.0))
+    } else {
+        full.split_top_bottom_at_y((full.top() + full.height() * 0.45).round())
+    };
+    let mut left = ui.new_child(egui::UiBuilder::new().max_rect(chart));
+    let mut right = ui.new_child(egui::UiBuilder::new().max_rect(list));
+    right.shrink_clip_rect(list);
+    right.spacing_mut().item_spacing = vec2(0.0, 0.0);
+    draw(&mut left, &mut right);
+    ui.advance_cursor_after_rect(full);
+}

@@ -1,0 +1,133 @@
+//! What can be plotted: the registers that the recording accesses, and their fields.
+
+use super::name;
+use super::view::View;
+use crate::document::changes::Plotted;
+use crate::document::{Document, MOST_PLOTS, lookup};
+use crate::theme::widgets::{paint_middle, paint_text};
+use crate::theme::{icons, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Button, RichText, Sense, Ui, WidgetInfo, vec2};
+
+/// Size of the list that the button opens, points.
+const LIST: [f32; 2] = [380.0, 300.0];
+
+/// The button that adds a line, and what it opens.
+pub(super) fn button(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let r = ui.add(Button::new(format!("{} Add", icons::PLUS)));
+    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Add to the plot"));
+    let r = r.on_hover_text("Plot another register or field");
+    let menu = egui::Popup::menu(&r).close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
+    let opened = !view.choosing;
+    let open = menu.show(|ui| {
+        ui.set_min_size(LIST.into());
+        ui.set_max_size(LIST.into());
+        offer(doc, view, opened, ui);
+    });
+    view.choosing = open.is_some();
+}
+
+/// The same in the place of a plot that shows nothing yet.
+pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(8.0);
+    let told =
+        "Choose a register to see its values over events or time. A field is found by its name or by REGISTER.field.";
+    ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+    if let Some(register) = doc.register() {
+        let line = Plotted { register, field: None };
+        if ui.button(format!("Plot {}", name::of(doc, &line))).clicked() {
+            doc.plot(&line);
+        }
+    }
+    offer(doc, view, false, ui);
+}
+
+/// Registers and fields whose names hold a text; fields only where there is a text.
+fn found(doc: &Document, wanted: &str) -> Vec<Plotted> {
+    let wanted = wanted.trim().to_lowercase();
+    let mut out = Vec::new();
+    for (offset, fact) in &doc.facts.registers {
+        let register = Plotted {
+            register: *offset,
+            field: None,
+        };
+        let name = fact.name.to_lowercase();
+        if name.contains(&wanted) {
+            out.push(register);
+        }
+        let def = Some(*offset).filter(|_| !wanted.is_empty());
+        let Some(def) = def.and_then(|o| lookup::register_of(&doc.recording, o)) else {
+            continue;
+        };
+        let fields = def.layout.fields.iter().map(|f| &f.name);
+        let fits = fields.filter(|f| format!("{name}.{}", f.to_lowercase()).contains(&wanted));
+        out.extend(fits.map(|f| Plotted {
+            register: *offset,
+            field: Some(f.clone()),
+        }));
+    }
+    out
+}
+
+/// A field to search with, and what it finds; a click plots it or takes it out.
+fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
+    let p = palette(ui);
+    let hint = RichText::new("register, or register.field").color(p.quiet);
+    let field = egui::TextEdit::singleline(&mut view.find)
+        .desired_width(260.0)
+        .hint_text(hint);
+    let r = ui.add(field).accessible_name("Find what to plot");
+    if focus {
+        r.request_focus();
+    }
+    let list = found(doc, &view.find);
+    if list.is_empty() {
+        let told = format!(
+            "No register or field that is accessed is called like {}.",
+            view.find.trim()
+        );
+        ui.label(RichText::new(told).color(p.quiet));
+        return;
+    }
+    if doc.changes().plots().len() >= usize::from(MOST_PLOTS) {
+        let told = format!("{MOST_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
+        ui.label(RichText::new(told).font(small()).color(p.warning));
+    }
+    let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
+    let mut toggled = list.first().filter(|_| enter && !view.find.trim().is_empty()).cloned();
+    let mut rows = view.offered;
+    rows.show(ui, "What can be plotted", list.len() as u64, |ui, row, rect| {
+        let Some(line) = usize::try_from(row).ok().and_then(|n| list.get(n)) else {
+            return;
+        };
+        let name = name::of(doc, line);
+        let on = doc.plots(line);
+        let r = ui.interact(rect, ui.scope_id().with(("offer", &name)), Sense::click());
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("Plot {name}")));
+        if on {
+            ui.painter().rect_filled(rect, 0.0, p.selection);
+        } else if r.hovered() || r.has_focus() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let inner = rect.shrink2(vec2(6.0, 0.0));
+        let accesses = doc.facts.registers.get(&line.register).map_or(0, |f| f.events.len());
+        let n = match &line.field {
+            None => text::count(accesses as u64),
+            Some(_) => "field".to_owned(),
+        };
+        let used = paint_text(ui, inner, Align2::RIGHT_CENTER, &n, mono(), p.quiet);
+        let indent = if line.field.is_some() { 12.0 } else { 0.0 };
+        let rest = inner
+            .with_min_x(inner.left() + indent)
+            .with_max_x(inner.right() - used - 8.0);
+        paint_middle(ui, rest, Align2::LEFT_CENTER, &name, mono(), p.text);
+        if r.clicked() {
+            toggled = Some(line.clone());
+        }
+    });
+    view.offered = rows;
+    if let Some(line) = toggled {
+        doc.plot(&line);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the event table's filter finds, counted by register, block, thread or job: a chart of the groups and a table.
+
+use super::bars;
+use super::view::View;
+use crate::document::Document;
+use crate::panels::desk::Asks;
+use crate::panels::events;
+use crate::theme::widgets::{paint_middle, paint_text};
+use crate::theme::{icons, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_query::{By, Count, Usage};
+
+/// Width of the table, points.
+const TABLE: f32 = 440.0;
+/// Most groups that the chart shows.
+const SHOWN: usize = 120;
+
+/// What was counted: the filter, by what, and how many lists of jobs were known.
+pub(super) type Key = (String, &'static str, usize);
+
+/// Groups as they were counted, and both orders.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    pub(super) groups: Vec<Usage>,
+    /// Indices of the groups, those with the most accesses first.
+    most_first: Vec<u32>,
+}
+
+impl Counted {
+    fn new(groups: Vec<Usage>) -> Self {
+        let mut most_first: Vec<u32> = (0..groups.len() as u32).collect();
+        most_first.sort_by_key(|i| std::cmp::Reverse(groups.get(*i as usize).map_or(0, |g| g.accesses)));
+        Self { groups, most_first }
+    }
+
+    fn get(&self, row: usize, in_order: bool) -> Option<&Usage> {
+        let index = if in_order {
+            row
+        } else {
+            *self.most_first.get(row)? as usize
+        };
+        self.groups.get(index)
+    }
+}
+
+/// Draws chart and table.
+pub(super) fn ui(doc: &mut Document, view: &mut View, events: &events::View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let by = view.by.0;
+    ui.horizontal(|ui| {
+        let told = if events.found_for.trim().is_empty() {
+            "All accesses.".to_owned()
+        } else {
+            format!("Accesses that pass {}", events.found_for.trim())
+        };
+        let label = egui::Label::new(RichText::new(told).color(p.quiet)).truncate();
+        ui.add(label)
+            .on_hover_text("The filter of the event table says what is counted");
+    });
+    if let Some(why) = &events.wrong {
+        let told = format!("The filter cannot be read: {why}.");
+        if widgets::empty(ui, icons::WARNING, &told, Some("Mend the filter")) {
+            asks.command("filter");
+        }
+        return;
+    }
+    if events.found_for != events.filter || !doc.can_filter() {
+        ui.label(RichText::new("filtering…").color(p.quiet));
+        return;
+    }
+    let key: Key = (events.found_for.clone(), by.word(), doc.facts.pending.len());
+    ask(doc, view, events, asks, &key);
+    if let Some(why) = view.counted.wrong(&key) {
+        let told = format!("Accesses were not counted: {why}.");
+        if widgets::empty(ui, icons::WARNING, &told, Some("Count again")) {
+            view.counted.0 = None;
+        }
+        return;
+    }
+    let Some(counted) = view.counted.known(&key).cloned() else {
+        ui.label(RichText::new("counting accesses…").color(p.quiet));
+        return;
+    };
+    if counted.groups.is_empty() {
+        let told = "No access passes the filter.";
+        if widgets::empty(ui, icons::CHART_BAR, told, Some("Show all events")) {
+            asks.command("clear-filter");
+        }
+        return;
+    }
+    let in_order = view.in_order;
+    let mut go = None;
+    bars::split(ui, TABLE, |left, right| {
+        go = draw(left, &counted, by, in_order).or(table(view, right, &counted, by));
+    });
+    if let Some(event) = go {
+        doc.go(event);
+    }
+}
+
+fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut Asks, key: &Key) {
+    if view.counted.holds(key) {
+        return;
+    }
+    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+    let (among, by, mine) = (events.rows.clone(), view.by.0, key.clone());
+    let title = format!("counting accesses by {}", by.word());
+    let progress = asks.work(title, move |progress| {
+        let derived = match by {
+            By::Job => facts.derived(),
+            _ => Default::default(),
+        };
+        let count = Count {
+            by,
+            among: among.as_deref(),
+            histogram: false,
+        };
+        let found = trace_query::usage(&recording, &derived, count, progress);
+        let found = found.map(Counted::new).map_err(|e| e.to_string());
+        Box::new(move |desk| desk.views.plots.counted.found(mine, found))
+    });
+    view.counted.asked(key.clone(), progress);
+}
+
+/// What a group is called.
+fn called(u: &Usage, by: By) -> String {
+    match (&u.name, by) {
+        (Some(n), By::Job) => format!("job {n}"),
+        (Some(n), By::Thread) => format!("thread {n}"),
+        (Some(n), _) => n.clone(),
+        (None, By::Register) => format!("{:#06x}", u.first_at.1),
+        (None, _) => by.nameless().to_owned(),
+    }
+}
+
+/// Accesses a second.
+fn rate(u: &Usage) -> String {
+    match u.rate {
+        None => "-".into(),
+        Some(r) if r < 100.0 => format!("{r:.1}"),
+        Some(r) => text::count(r.round() as u64),
+    }
+}
+
+fn told(u: &Usage, by: By) -> String {
+    let mut out = format!(
+        "{}\n{}: {} and {}\n{}\nevents {} to {}",
+        called(u, by),
+        text::counted(u.accesses, "access", "accesses"),
+        text::counted(u.reads, "read", "reads"),
+        text::counted(u.writes, "write", "writes"),
+        text::counted(u.values, "different value", "different values"),
+        text::count(u.first_event),
+        text::count(u.last_event),
+    );
+    if u.rate.is_some() {
+        out += &format!("\n{} a second", rate(u));
+    }
+    out
+}
+
+/// The chart; gives the first event of a group that is clicked.
+fn draw(ui: &mut Ui, counted: &Counted, by: By, in_order: bool) -> Option<u64> {
+    let p = palette(ui);
+    let n = counted.groups.len().min(SHOWN);
+    if counted.groups.len() > SHOWN {
+        let told = format!("The first {SHOWN} of {}.", text::count(counted.groups.len() as u64));
+        ui.label(RichText::new(told).font(small()).color(p.quiet));
+    }
+    let groups = || (0..n).filter_map(|i| counted.get(i, in_order));
+    let list: Vec<bars::Shown> = groups()
+        .map(|u| bars::Shown {
+            height: u.accesses as f64,
+            short: match (by, &u.name) {
+                (By::Job | By::Thread, Some(number)) => number.clone(),
+                _ => text::middle(&called(u, by), 16),
+            },
+            told: told(u, by),
+        })
+        .collect();
+    let label = format!("Accesses by {}", by.word());
+    let clicked = bars::chart(ui, &label, &list, p.read, None, bars::whole)?;
+    counted.get(clicked, in_order).map(|u| u.first_event)
+}
+
+/// The table; gives the first event of a group that is clicked.
+fn table(view: &mut View, ui: &mut Ui, counted: &Counted, by: By) -> Option<u64> {
+    let p = palette(ui);
+    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width() - 8.0, 22.0), Sense::hover());
+    // From the right: a second, writes, reads, accesses; what is left is the name.
+    let cells = |rect: Rect| {
+        let cell = |n: f32| {
+            let right = rect.right() - 2.0 - n * 70.0;
+            Rect::from_min_max(pos2(right - 64.0, rect.top()), pos2(right, rect.bottom()))
+        };
+        let numbers = [cell(3.0), cell(2.0), cell(1.0), cell(0.0)];
+        let name = rect.with_max_x(rect.right() - 4.0 * 70.0 - 4.0);
+        (name, numbers)
+    };
+    let (name, numbers) = cells(head);
+    paint_text(ui, name, Align2::LEFT_CENTER, by.word(), small(), p.quiet);
+    for (cell, word) in numbers.into_iter().zip(["accesses", "reads", "writes", "a second"]) {
+        paint_text(ui, cell, Align2::RIGHT_CENTER, word, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let mut go = None;
+    let mut rows = view.rows;
+    rows.show(ui, "Groups", counted.groups.len() as u64, |ui, row, rect| {
+        let Some(u) = usize::try_from(row).ok().and_then(|i| counted.get(i, view.in_order)) else {
+            return;
+        };
+        let word = called(u, by);
+        let r = ui.interact(rect, ui.scope_id().with(("group", row)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("{word}, {} accesses", u.accesses)));
+        if r.hovered() || r.has_focus() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let (name, numbers) = cells(rect);
+        paint_middle(ui, name, Align2::LEFT_CENTER, &word, mono(), p.text);
+        let shown = [
+            text::count(u.accesses),
+            text::count(u.reads),
+            text::count(u.writes),
+            rate(u),
+        ];
+        for (cell, number) in numbers.into_iter().zip(&shown) {
+            paint_text(ui, cell, Align2::RIGHT_CENTER, number, mono(), p.text);
+        }
+        let r = r.on_hover_text(told(u, by));
+        if r.clicked() {
+            go = Some(u.first_event);
+        }
+        widgets::copies(&r, &[("row", format!("{word}\t{}", shown.join("\t")))]);
+    });
+    view.rows = rows;
+    go
+}

@@ -1,0 +1,56 @@
+//! Has the values of what is plotted gathered, apart from the interface thread, and forgets those of what is not.
+
+use super::name;
+use super::view::{Key, View};
+use crate::document::Document;
+use crate::panels::desk::Asks;
+use std::sync::Arc;
+use trace_core::values;
+
+/// Asks for the values of every line that are not known and not asked for yet.
+pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
+    let plots = doc.changes().plots();
+    view.values.retain(|line, slot| {
+        let keep = plots.iter().any(|(_, l)| l == line);
+        if let (false, Some(super::view::Found::Asked(_, p))) = (keep, &slot.0) {
+            p.cancel();
+        }
+        keep
+    });
+    for (_, line) in plots {
+        let key: Key = (line.clone(), view.which);
+        let slot = view.values.entry(line.clone()).or_default();
+        if slot.holds(&key) {
+            continue;
+        }
+        let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+        let field = name::field(doc, line);
+        let missing = line.field.is_some() && field.is_none();
+        let mine = key.clone();
+        let title = format!("gathering the values of {}", name::of(doc, line));
+        let progress = asks.work(title, move |progress| {
+            let (line, which) = &mine;
+            let events = facts.registers.get(&line.register).map(|f| f.events.as_slice());
+            let found = if missing {
+                Err("the register map has no such field".to_owned())
+            } else {
+                values::collect(
+                    &recording,
+                    facts.device,
+                    line.register,
+                    field,
+                    events.unwrap_or_default(),
+                    *which,
+                    progress,
+                )
+                .map_err(|_| "stopped".to_owned())
+            };
+            Box::new(move |desk| {
+                if let Some(slot) = desk.views.plots.values.get_mut(&mine.0) {
+                    slot.found(mine, found);
+                }
+            })
+        });
+        slot.asked(key, progress);
+    }
+}

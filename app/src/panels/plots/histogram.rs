@@ -1,0 +1,178 @@
+//! How often each value of a plotted line came: a chart in bins, and the most frequent values with their names.
+
+use super::view::{Key, View};
+use super::{bars, name};
+use crate::document::Document;
+use crate::document::changes::Plotted;
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{paint_middle, paint_text};
+use crate::theme::{icons, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
+use std::sync::Arc;
+use trace_query::Histogram;
+
+/// Width of the table, points.
+const TABLE: f32 = 380.0;
+
+/// Draws the histogram of the chosen line.
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let plots = doc.changes().plots().to_vec();
+    let chosen = view.chosen.clone().and_then(|c| plots.iter().find(|(_, l)| *l == c));
+    let Some((slot, line)) = chosen.or(plots.first()).cloned() else {
+        return;
+    };
+    ui.horizontal(|ui| {
+        let r = egui::ComboBox::from_id_salt("line")
+            .selected_text(RichText::new(name::of(doc, &line)).font(mono()))
+            .width(220.0)
+            .show_ui(ui, |ui| {
+                for (_, l) in &plots {
+                    let word = RichText::new(name::of(doc, l)).font(mono());
+                    if ui.selectable_label(*l == line, word).clicked() {
+                        view.chosen = Some(l.clone());
+                    }
+                }
+            });
+        r.response
+            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Line whose values are counted"));
+        if let Some(h) = view.histogram() {
+            let values = text::counted(h.total, "value", "values");
+            let told = format!("{values}, {} different", text::count(h.different));
+            ui.label(RichText::new(told).color(p.quiet));
+        }
+    });
+    let key: Key = (line.clone(), view.which);
+    ask(view, asks, &key);
+    if let Some(why) = view.histogram.wrong(&key) {
+        let told = format!("The values were not counted: {why}.");
+        if widgets::empty(ui, icons::WARNING, &told, Some("Count again")) {
+            view.histogram.0 = None;
+        }
+        return;
+    }
+    let Some(h) = view.histogram.known(&key).cloned() else {
+        ui.label(RichText::new("counting values…").color(p.quiet));
+        return;
+    };
+    if h.total == 0 {
+        let told = format!(
+            "No access tells a value of {}: choose reads and writes.",
+            name::of(doc, &line)
+        );
+        widgets::empty(ui, icons::CHART_BAR, &told, None);
+        return;
+    }
+    let ink = name::colour(p, slot);
+    bars::split(ui, TABLE, |left, right| {
+        draw(doc, view, left, &line, &h, ink);
+        table(doc, view, right, &line, &h, ink);
+    });
+}
+
+/// Has the values counted once they are gathered.
+fn ask(view: &mut View, asks: &mut Asks, key: &Key) {
+    let Some(values) = view.values_of(&key.0).cloned() else {
+        return;
+    };
+    if view.histogram.holds(key) {
+        return;
+    }
+    let mine = key.clone();
+    let progress = asks.work("counting values", move |_| {
+        let found = trace_query::histogram(values.values()).map_err(|e| e.to_string());
+        Box::new(move |desk| desk.views.plots.histogram.found(mine, found))
+    });
+    view.histogram.asked(key.clone(), progress);
+}
+
+fn draw(doc: &Document, view: &View, ui: &mut Ui, line: &Plotted, h: &Arc<Histogram>, ink: egui::Color32) {
+    let list: Vec<bars::Shown> = h
+        .bins
+        .iter()
+        .map(|b| {
+            let (from, to) = (
+                name::value(doc, line, b.from, view.decimal),
+                name::value(doc, line, b.to, view.decimal),
+            );
+            let range = if b.from == b.to {
+                name::told(doc, line, b.from, view.decimal)
+            } else {
+                format!("{from} to {to}")
+            };
+            let short = if b.from == b.to && line.field.is_some() {
+                text::middle(&range, 14)
+            } else if view.decimal {
+                text::count(b.from)
+            } else {
+                format!("{:#x}", b.from)
+            };
+            bars::Shown {
+                height: b.count as f64,
+                short,
+                told: format!("{range}\n{}", text::counted(b.count, "time", "times")),
+            }
+        })
+        .collect();
+    let label = format!("Histogram of {}", name::of(doc, line));
+    bars::chart(ui, &label, &list, ink, None, bars::whole);
+}
+
+/// The most frequent values.
+fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, line: &Plotted, h: &Arc<Histogram>, ink: egui::Color32) {
+    let p = palette(ui);
+    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width() - 8.0, 22.0), Sense::hover());
+    let cells = |rect: Rect| {
+        let value = rect.with_max_x(rect.left() + 110.0);
+        let count =
+            Rect::from_min_max(egui::pos2(rect.right() - 130.0, rect.top()), rect.max).with_max_x(rect.right() - 58.0);
+        let share = rect.with_min_x(rect.right() - 54.0).with_max_x(rect.right() - 2.0);
+        let means = Rect::from_min_max(
+            egui::pos2(value.right() + 12.0, rect.top()),
+            egui::pos2(count.left() - 4.0, rect.bottom()),
+        );
+        (value, means, count, share)
+    };
+    let (value, means, count, share) = cells(head);
+    for (cell, align, word) in [
+        (value, Align2::LEFT_CENTER, "value"),
+        (means, Align2::LEFT_CENTER, "means"),
+        (count, Align2::RIGHT_CENTER, "times"),
+        (share, Align2::RIGHT_CENTER, "share"),
+    ] {
+        paint_text(ui, cell, align, word, small(), p.quiet);
+    }
+    ui.painter()
+        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let mut rows = view.rows;
+    let most = h.common.first().map_or(1, |c| c.1).max(1);
+    rows.show(ui, "Most frequent values", h.common.len() as u64, |ui, row, rect| {
+        let Some((v, n)) = usize::try_from(row).ok().and_then(|i| h.common.get(i)).copied() else {
+            return;
+        };
+        let shown = name::value(doc, line, v, view.decimal);
+        let meaning = name::meaning(doc, line, v);
+        let r = ui.interact(rect, ui.scope_id().with(("value", v)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Value {shown} {meaning}, {n} times")));
+        if r.hovered() || r.has_focus() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let (value, means, count, share) = cells(rect);
+        let bar = means.with_min_y(rect.bottom() - 3.0).with_max_y(rect.bottom() - 1.0);
+        let wide = bar.width() * (n as f32 / most as f32);
+        ui.painter()
+            .rect_filled(bar.with_max_x(bar.left() + wide.max(1.0)), 0.0, ink);
+        paint_middle(ui, value, Align2::LEFT_CENTER, &shown, mono(), p.text);
+        paint_text(ui, means, Align2::LEFT_CENTER, &meaning, crate::theme::body(), p.quiet);
+        paint_text(ui, count, Align2::RIGHT_CENTER, &text::count(n), mono(), p.text);
+        let part = format!("{:.1} %", n as f64 * 100.0 / h.total.max(1) as f64);
+        paint_text(ui, share, Align2::RIGHT_CENTER, &part, mono(), p.quiet);
+        let r = r.on_hover_text(format!("{shown} {meaning}"));
+        widgets::copies(
+            &r,
+            &[("value", shown.clone()), ("row", format!("{shown}\t{meaning}\t{n}"))],
+        );
+    });
+    view.rows = rows;
+}

@@ -1,0 +1,328 @@
+//! Values as step lines over events or time: the moment, zoom and pan, and the points that are drawn, made once for what
+//! is in view.
+
+use super::view::View;
+use super::{legend, name};
+use crate::document::Document;
+use crate::document::axis::{Axis, AxisKind};
+use crate::document::changes::Plotted;
+use crate::theme::plot::{around, quiet_plot};
+use crate::theme::{mono_small, palette, text};
+use egui::accesskit::Role;
+use egui::{Rect, Response, Sense, Ui, WidgetInfo, pos2, vec2};
+use egui_plot::{GridInput, GridMark, Line, PlotPoint, PlotPoints, PlotTransform, VLine};
+use std::sync::Arc;
+use trace_core::values::Values;
+
+/// Least width of the plot, points; where there is less the legend stands under it.
+const LEAST: f32 = 300.0;
+/// Width of the legend beside the plot.
+const LEGEND: f32 = 272.0;
+/// Part of a line's height that it fills where lines are apart.
+const BAND: f64 = 0.72;
+
+/// What the points were made for.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    axis: AxisKind,
+    range: (f64, f64),
+    columns: usize,
+    apart: bool,
+    /// Lines with the place of their values in memory, which is another for other values.
+    lines: Vec<(Plotted, usize)>,
+}
+
+/// Points as they were drawn last: a frame that shows the same makes none.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    key: Key,
+    lines: Arc<Vec<Vec<PlotPoint>>>,
+    /// From the lowest to the highest value.
+    height: (f64, f64),
+}
+
+impl Drawn {
+    /// How many points there are.
+    pub(super) fn points(&self) -> usize {
+        self.lines.iter().map(Vec::len).sum()
+    }
+}
+
+/// The lines whose values are known, with their place among the colours.
+fn known(doc: &Document, view: &View) -> Vec<(u8, Plotted, Arc<Values>)> {
+    let plots = doc.changes().plots().iter();
+    let known = plots.filter_map(|(slot, l)| Some((*slot, l.clone(), Arc::clone(view.values_of(l)?))));
+    known.collect()
+}
+
+/// Whether each line has a part of the height: as the person chose, or where one scale would flatten a line.
+pub(super) fn is_apart(doc: &Document, view: &View) -> bool {
+    view.apart.unwrap_or_else(|| {
+        let ranges: Vec<(u64, u64)> = known(doc, view).iter().filter_map(|k| k.2.range()).collect();
+        let lo = ranges.iter().map(|r| r.0).min().unwrap_or(0);
+        let hi = ranges.iter().map(|r| r.1).max().unwrap_or(0);
+        let flat = |r: &(u64, u64)| r.1 > r.0 && (r.1 - r.0) as f64 * 20.0 < (hi - lo) as f64;
+        ranges.len() > 1 && ranges.iter().any(flat)
+    })
+}
+
+/// The points of a line of steps.
+fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<PlotPoint> {
+    let place = |event: u64| axis.position(key.axis, event);
+    let (before, pieces) = v.pieces(&place, key.range.0, key.range.1, key.columns);
+    let mut out = Vec::with_capacity(pieces.len() * 2 + 2);
+    let mut put = |x: f64, v: u64| out.push(PlotPoint::new(x, y(v)));
+    let mut last = before;
+    if let Some(v) = before {
+        put(key.range.0, v);
+    }
+    for p in &pieces {
+        if let Some(v) = last {
+            put(p.from, v);
+        }
+        put(p.from, p.begin);
+        if p.min != p.max {
+            // Both ends of what lies in the column, whichever came first.
+            put(p.from, p.min);
+            put(p.from, p.max);
+            put(p.from, p.end);
+        }
+        last = Some(p.end);
+    }
+    if let Some(v) = last {
+        put(key.range.1.min(axis.end(key.axis)), v);
+    }
+    out
+}
+
+/// Makes the points anew where something else is in view than before.
+fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)], columns: usize) -> Drawn {
+    let end = doc.facts.axis.end(view.axis);
+    let key = Key {
+        axis: view.axis,
+        range: view.range.unwrap_or((0.0, end)),
+        columns,
+        apart: is_apart(doc, view),
+        lines: known
+            .iter()
+            .map(|k| (k.1.clone(), Arc::as_ptr(&k.2) as usize))
+            .collect(),
+    };
+    if let Some(d) = view.drawn.as_ref().filter(|d| d.key == key) {
+        return d.clone();
+    }
+    let n = known.len();
+    let ranges = known.iter().filter_map(|k| k.2.range());
+    let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1));
+    let (lo, hi) = around(whole.0 as f64, whole.1 as f64);
+    let lines = known.iter().enumerate().map(|(i, (_, _, v))| {
+        if !key.apart {
+            return steps(v, &doc.facts.axis, &key, &|v| v as f64);
+        }
+        let (lo, hi) = v.range().unwrap_or((0, 1));
+        let floor = (n - 1 - i) as f64 + 0.06;
+        // A line that never changes stands in the middle of its part.
+        let part = |v: u64| match hi - lo {
+            0 => 0.5,
+            span => v.saturating_sub(lo) as f64 / span as f64,
+        };
+        steps(v, &doc.facts.axis, &key, &|v| floor + part(v) * BAND)
+    });
+    let room = (hi - lo) * 0.05;
+    let drawn = Drawn {
+        height: if key.apart {
+            (0.0, n as f64)
+        } else {
+            (lo - room, hi + room)
+        },
+        lines: Arc::new(lines.collect()),
+        key,
+    };
+    view.drawn = Some(drawn.clone());
+    drawn
+}
+
+/// Draws lines and legend.
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let full = ui.available_rect_before_wrap();
+    let beside = full.width() >= LEAST + LEGEND;
+    let n = doc.changes().plots().len() as f32;
+    let (plot, list) = if beside {
+        full.split_left_right_at_x((full.right() - LEGEND).round())
+    } else {
+        let rows = (legend::HEAD + n * crate::theme::ROW).min(full.height() * 0.5);
+        full.split_top_bottom_at_y((full.bottom() - rows).round())
+    };
+    let mut area = ui.new_child(egui::UiBuilder::new().max_rect(plot));
+    draw(doc, view, &mut area);
+    let list = if beside {
+        list.with_min_x(list.left() + 12.0)
+    } else {
+        list
+    };
+    let mut area = ui.new_child(egui::UiBuilder::new().max_rect(list));
+    area.shrink_clip_rect(list);
+    legend::ui(doc, view, &mut area);
+    ui.advance_cursor_after_rect(full);
+}
+
+/// Marks of an axis of hex numbers: at powers of two, so that they have few digits.
+fn hex_marks(input: GridInput) -> Vec<GridMark> {
+    let step = 2f64.powf(input.base_step_size.max(1.0).log2().ceil());
+    let steps = [step, step * 4.0, step * 16.0];
+    (egui_plot::uniform_grid_spacer(move |_| steps))(input)
+}
+
+fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    let lines = known(doc, view);
+    let room = ui.available_size();
+    let drawn = refresh(doc, view, &lines, (room.x as usize).max(64));
+    let (key, height) = (drawn.key.clone(), drawn.height);
+    let (axis, decimal, apart) = (key.axis, view.decimal, key.apart);
+    let points = Arc::clone(&drawn.lines);
+    let here = doc.facts.axis.position(axis, doc.moment());
+    let names: Vec<String> = lines.iter().map(|(_, l, _)| name::of(doc, l)).collect();
+    let mut plot = quiet_plot(ui, "lines")
+        .allow_drag(false)
+        .allow_double_click_reset(false)
+        .set_margin_fraction(vec2(0.0, 0.0))
+        .label_formatter(|_| None)
+        .show_x(false)
+        .show_y(false)
+        .sense(Sense::click_and_drag())
+        .width(room.x)
+        .height((room.y - 4.0).max(40.0))
+        .x_axis_formatter(move |m: GridMark, _: &_| match axis {
+            AxisKind::Order => text::count(m.value.max(0.0).round() as u64),
+            _ => text::duration(m.value.max(0.0) as u64),
+        });
+    plot = if apart {
+        plot.y_axis_formatter(|_, _: &_| String::new())
+            .y_axis_min_width(8.0)
+            .y_grid_spacer(egui_plot::uniform_grid_spacer(|_| [1.0, 1.0, 1.0]))
+    } else if decimal {
+        plot.y_axis_min_width(72.0).y_axis_formatter(|m: GridMark, _: &_| {
+            if m.value < 0.0 {
+                String::new()
+            } else {
+                text::count(m.value as u64)
+            }
+        })
+    } else {
+        plot.y_grid_spacer(hex_marks)
+            .y_axis_min_width(72.0)
+            .y_axis_formatter(|m: GridMark, _: &_| {
+                if m.value < 0.0 {
+                    String::new()
+                } else {
+                    format!("{:#x}", m.value as u64)
+                }
+            })
+    };
+    let inks: Vec<_> = lines
+        .iter()
+        .map(|l| (name::colour(p, l.0), name::style(p, l.0)))
+        .collect();
+    let out = plot.show(ui, |plot| {
+        plot.set_plot_bounds_x(key.range.0..=key.range.1);
+        plot.set_plot_bounds_y(height.0..=height.1);
+        for ((pts, (ink, style)), name) in points.iter().zip(&inks).zip(&names) {
+            let line = Line::new(name.as_str(), PlotPoints::Owned(pts.clone()));
+            plot.line(line.color(*ink).style(*style).width(1.5).allow_hover(false));
+        }
+        plot.vline(VLine::new("moment", here).color(p.text).width(1.0).allow_hover(false));
+    });
+    if apart {
+        bands(
+            ui,
+            &out.transform,
+            &names,
+            &inks.iter().map(|i| i.0).collect::<Vec<_>>(),
+        );
+    }
+    let r = out.response;
+    r.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, format!("Plot of {}", names.join(", "))));
+    steer(doc, view, ui, &r, &out.transform, key.range);
+    hover(doc, view, &lines, &r, &out.transform, axis);
+}
+
+/// The names of lines that are apart, each over its own.
+fn bands(ui: &Ui, to: &PlotTransform, names: &[String], inks: &[egui::Color32]) {
+    let p = palette(ui);
+    let frame = to.frame();
+    let painter = ui.painter().with_clip_rect(*frame);
+    for (i, (name, ink)) in names.iter().zip(inks).enumerate() {
+        let top = to.position_from_point(&PlotPoint::new(0.0, (names.len() - i) as f64)).y;
+        if i > 0 {
+            painter.hline(frame.x_range(), top.round(), egui::Stroke::new(1.0, p.line));
+        }
+        let galley = painter.layout_no_wrap(name.clone(), mono_small(), *ink);
+        let at = pos2(frame.left() + 6.0, top + 2.0);
+        let ground = Rect::from_min_size(at, galley.size()).expand2(vec2(3.0, 0.0));
+        painter.rect_filled(ground, 2.0, p.panel);
+        painter.galley(at, galley, *ink);
+    }
+}
+
+/// Zooms, pans, and goes to the event that is clicked.
+fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTransform, shown: (f64, f64)) {
+    let end = doc.facts.axis.end(view.axis);
+    let width = f64::from(to.frame().width().max(1.0));
+    let mut range = shown;
+    let wheel = ui.input(|i| (i.smooth_scroll_delta(), i.modifiers.shift, i.zoom_delta()));
+    if let Some(at) = r.hover_pos().filter(|_| r.contains_pointer()) {
+        let (d, shift, pinch) = wheel;
+        let by = if d.y == 0.0 { d.x } else { d.y };
+        if shift && by != 0.0 {
+            let step = f64::from(by) / width * (range.1 - range.0);
+            range = (range.0 - step, range.1 - step);
+        } else if by != 0.0 || pinch != 1.0 {
+            let factor = f64::from((-by / 200.0).exp() / pinch);
+            let x = to.value_from_position(at).x.clamp(range.0, range.1);
+            range = (x - (x - range.0) * factor, x + (range.1 - x) * factor);
+        }
+    }
+    if r.dragged() {
+        let step = f64::from(r.drag_delta().x) / width * (range.1 - range.0);
+        range = (range.0 - step, range.1 - step);
+    }
+    if r.double_clicked() {
+        view.range = None;
+    } else if range != shown {
+        // At least a few events or some nanoseconds, at most all; moved back where it leaves the recording.
+        let span = (range.1 - range.0).clamp(4.0_f64.min(end), end);
+        let from = range.0.clamp(0.0, (end - span).max(0.0));
+        view.range = (span < end).then_some((from, from + span));
+        r.ctx.request_repaint();
+    }
+    if let Some(at) = r.interact_pointer_pos().filter(|_| r.clicked() && !r.double_clicked()) {
+        let event = doc.facts.axis.nearest(view.axis, to.value_from_position(at).x);
+        doc.go(event);
+    }
+}
+
+/// What each line holds at the event under the pointer.
+fn hover(
+    doc: &Document,
+    view: &View,
+    lines: &[(u8, Plotted, Arc<Values>)],
+    r: &Response,
+    to: &PlotTransform,
+    axis: AxisKind,
+) {
+    let Some(at) = r.hover_pos().filter(|_| !r.dragged()) else {
+        return;
+    };
+    let event = doc.facts.axis.nearest(axis, to.value_from_position(at).x);
+    let mut told = format!("event {} · {}", text::count(event), text::seconds(doc.ns(event)));
+    for (_, line, values) in lines {
+        let value = values.at(event).map(|(_, v)| name::told(doc, line, v, view.decimal));
+        told += &format!(
+            "\n{} {}",
+            name::of(doc, line),
+            value.as_deref().unwrap_or("not known yet")
+        );
+    }
+    r.clone().on_hover_text_at_pointer(told);
+}

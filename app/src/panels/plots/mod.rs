@@ -1,0 +1,162 @@
+//! Plots: values of registers and fields as lines and histograms, and figures of what a filter finds as charts.
+
+mod bars;
+mod between;
+mod choose;
+mod counts;
+mod gather;
+mod histogram;
+mod legend;
+mod lines;
+mod name;
+pub mod view;
+
+pub use view::{ByKind, Section, View};
+
+use super::events;
+use crate::document::Document;
+use crate::document::axis::AxisKind;
+use crate::document::facts::Stage;
+use crate::panels::desk::Asks;
+use crate::theme::{PAD, icons, palette, widgets};
+use egui::accesskit::Role;
+use egui::{RichText, Ui, WidgetInfo, vec2};
+use trace_core::values::Which;
+use trace_query::By;
+
+/// Draws the panel. `events`: the filter that is counted.
+pub fn ui(doc: &mut Document, view: &mut View, events: &events::View, asks: &mut Asks, ui: &mut Ui) {
+    if doc.is_empty() {
+        let told =
+            "This recording holds no events: it was made from a memory dump. There are no values over time to plot.";
+        widgets::empty(ui, icons::CHART_BAR, told, None);
+        return;
+    }
+    let full = ui.available_rect_before_wrap().shrink2(vec2(PAD, 2.0));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(full));
+    child.spacing_mut().item_spacing.y = 2.0;
+    bar(doc, view, &mut child);
+    let ui = &mut child;
+    match view.section {
+        Section::Lines | Section::Values => plotted(doc, view, asks, ui),
+        Section::Counts => counts::ui(doc, view, events, asks, ui),
+        Section::Between => between::ui(doc, view, asks, ui),
+    }
+}
+
+/// What is about chosen registers and fields.
+fn plotted(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if !doc.facts.knows(Stage::Registers) {
+        let told = "Sorting accesses by register …";
+        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        return;
+    }
+    if doc.facts.registers.is_empty() {
+        let told = "No register is accessed in this recording, so there are no values to plot. Counts tells what else happened.";
+        widgets::empty(ui, icons::CHART_BAR, told, None);
+        return;
+    }
+    gather::gather(doc, view, asks);
+    if doc.changes().plots().is_empty() {
+        choose::inline(doc, view, ui);
+        return;
+    }
+    match view.section {
+        Section::Values => histogram::ui(doc, view, asks, ui),
+        _ => lines::ui(doc, view, ui),
+    }
+}
+
+/// One of several that exclude each other.
+fn choice<T: Copy + PartialEq>(ui: &mut Ui, now: &mut T, this: T, word: &str, label: &str) -> bool {
+    let p = palette(ui);
+    let on = *now == this;
+    let ink = if on { p.text } else { p.quiet };
+    let r = ui.selectable_label(on, RichText::new(word).color(ink));
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, label));
+    if r.clicked() {
+        *now = this;
+    }
+    r.clicked()
+}
+
+/// A line between groups of choices.
+fn apart(ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(9.0, 20.0), egui::Sense::hover());
+    let line = rect.top() + 3.0..=rect.bottom() - 3.0;
+    ui.painter()
+        .vline(rect.center().x.round(), line, egui::Stroke::new(1.0, p.line));
+}
+
+/// The sections, and how what is in front is shown.
+fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 2.0;
+        ui.set_min_height(28.0);
+        for s in Section::ALL {
+            let label = format!("Section {}", s.name());
+            choice(ui, &mut view.section, s, s.name(), &label);
+        }
+        match view.section {
+            Section::Lines => {
+                apart(ui);
+                choose::button(doc, view, ui);
+                which(view, ui);
+                apart(ui);
+                for (axis, word) in [
+                    (AxisKind::Order, "by event"),
+                    (AxisKind::Time, "by time"),
+                    (AxisKind::Compressed, "gaps pressed"),
+                ] {
+                    if choice(ui, &mut view.axis, axis, word, &format!("Plot {word}")) {
+                        view.range = None;
+                    }
+                }
+                apart(ui);
+                let mut now = lines::is_apart(doc, view);
+                if choice(ui, &mut now, false, "one scale", "One scale")
+                    | choice(ui, &mut now, true, "apart", "Lines apart")
+                {
+                    view.apart = Some(now);
+                }
+                apart(ui);
+                choice(ui, &mut view.decimal, false, "hex", "Values in hex");
+                choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
+            }
+            Section::Values => {
+                apart(ui);
+                choose::button(doc, view, ui);
+                which(view, ui);
+                apart(ui);
+                choice(ui, &mut view.decimal, false, "hex", "Values in hex");
+                choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
+            }
+            Section::Counts => {
+                apart(ui);
+                for by in By::ALL {
+                    let label = format!("By {}", by.word());
+                    choice(ui, &mut view.by, ByKind(by), &format!("by {}", by.word()), &label);
+                }
+                apart(ui);
+                choice(ui, &mut view.in_order, false, "most first", "Most first");
+                choice(ui, &mut view.in_order, true, "in order", "In order");
+            }
+            Section::Between => {}
+        }
+    });
+}
+
+/// Which accesses tell values.
+fn which(view: &mut View, ui: &mut Ui) {
+    let r = egui::ComboBox::from_id_salt("which")
+        .selected_text(view.which.name())
+        .width(128.0)
+        .show_ui(ui, |ui| {
+            for w in Which::ALL {
+                ui.selectable_value(&mut view.which, w, w.name());
+            }
+        });
+    r.response
+        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Accesses that tell values"));
+}

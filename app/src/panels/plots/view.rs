@@ -1,0 +1,205 @@
+//! What the Plots panel shows, and what was found out for it.
+
+use super::between::Measured;
+use super::counts::Counted;
+use super::lines::Drawn;
+use crate::document::axis::AxisKind;
+use crate::document::changes::Plotted;
+use crate::theme::rows::Rows;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::values::{Values, Which};
+use trace_query::{By, Histogram};
+
+/// What the panel is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Section {
+    /// Values over events or time.
+    #[default]
+    Lines,
+    /// How often each value came.
+    Values,
+    /// Accesses by register, block, thread or job.
+    Counts,
+    /// Times from one pattern to another.
+    Between,
+}
+
+impl Section {
+    /// All, in the order in which they are offered.
+    pub const ALL: [Self; 4] = [Self::Lines, Self::Values, Self::Counts, Self::Between];
+
+    /// Its name for the person.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "Lines",
+            Self::Values => "Histogram",
+            Self::Counts => "Counts",
+            Self::Between => "Times between",
+        }
+    }
+}
+
+/// What is being found out apart from the interface thread, for a key of what was asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Found<K, T> {
+    /// It is being looked for.
+    Asked(K, Progress),
+    /// It is known.
+    Is(K, Arc<T>),
+    /// It is not to be had, in words.
+    Not(K, String),
+}
+
+impl<K: PartialEq, T> Found<K, T> {
+    pub(super) fn key(&self) -> &K {
+        match self {
+            Self::Asked(k, _) | Self::Is(k, _) | Self::Not(k, _) => k,
+        }
+    }
+}
+
+/// Work that was asked for and may have been replaced by other work meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct Slot<K, T>(pub(super) Option<Found<K, T>>);
+
+impl<K, T> Default for Slot<K, T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K: PartialEq, T> Slot<K, T> {
+    /// Whether this was asked for already.
+    pub(super) fn holds(&self, key: &K) -> bool {
+        self.0.as_ref().is_some_and(|f| f.key() == key)
+    }
+
+    /// Something else is wanted: what is under way for another key is sent away.
+    pub(super) fn asked(&mut self, key: K, progress: Progress) {
+        if let Some(Found::Asked(_, p)) = &self.0 {
+            p.cancel();
+        }
+        self.0 = Some(Found::Asked(key, progress));
+    }
+
+    /// Work came to its end; what nobody waits for any more is dropped.
+    pub(super) fn found(&mut self, key: K, found: Result<T, String>) {
+        if !matches!(&self.0, Some(Found::Asked(k, _)) if *k == key) {
+            return;
+        }
+        self.0 = Some(match found {
+            Ok(t) => Found::Is(key, Arc::new(t)),
+            Err(why) => Found::Not(key, why),
+        });
+    }
+
+    /// What is known for this key.
+    pub(super) fn known(&self, key: &K) -> Option<&Arc<T>> {
+        match &self.0 {
+            Some(Found::Is(k, t)) if k == key => Some(t),
+            _ => None,
+        }
+    }
+
+    /// Why it is not known, in words.
+    pub(super) fn wrong(&self, key: &K) -> Option<&str> {
+        match &self.0 {
+            Some(Found::Not(k, why)) if k == key => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// The values of a line, by which accesses tell them.
+pub(super) type Key = (Plotted, Which);
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// What it is about.
+    pub section: Section,
+    /// Which accesses tell values.
+    pub which: Which,
+    /// What lies along the horizontal axis.
+    pub axis: AxisKind,
+    /// Part of the axis that is shown; `None`: all of it.
+    pub range: Option<(f64, f64)>,
+    /// Each line has a part of the height; `None`: where one scale for all would flatten some.
+    pub apart: Option<bool>,
+    /// Values of registers are written in decimal.
+    pub decimal: bool,
+    /// Only registers and fields whose names hold this are offered.
+    pub find: String,
+    /// The line whose values are counted; `None`: the first.
+    pub chosen: Option<Plotted>,
+    /// What accesses are counted by.
+    pub by: ByKind,
+    /// Whether groups come by their number or name, and not the largest first.
+    pub in_order: bool,
+    /// Where times begin: a filter.
+    pub from: String,
+    /// Where times end.
+    pub to: String,
+    pub(super) values: BTreeMap<Plotted, Slot<Key, Values>>,
+    pub(super) drawn: Option<Drawn>,
+    pub(super) histogram: Slot<Key, Histogram>,
+    pub(super) counted: Slot<super::counts::Key, Counted>,
+    pub(super) between: Slot<super::between::Key, Measured>,
+    pub(super) rows: Rows,
+    pub(super) offered: Rows,
+    pub(super) choosing: bool,
+}
+
+/// What accesses are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByKind(pub By);
+
+impl Default for ByKind {
+    fn default() -> Self {
+        Self(By::Register)
+    }
+}
+
+impl View {
+    /// The values of a line, once they were gathered.
+    #[must_use]
+    pub fn values_of(&self, line: &Plotted) -> Option<&Arc<Values>> {
+        self.values.get(line)?.known(&(line.clone(), self.which))
+    }
+
+    /// The histogram that is shown, once it was made.
+    #[must_use]
+    pub fn histogram(&self) -> Option<&Arc<Histogram>> {
+        match &self.histogram.0 {
+            Some(Found::Is(_, h)) => Some(h),
+            _ => None,
+        }
+    }
+
+    /// The groups that are shown, once they were counted.
+    #[must_use]
+    pub fn groups(&self) -> Option<&[trace_query::Usage]> {
+        match &self.counted.0 {
+            Some(Found::Is(_, c)) => Some(&c.groups),
+            _ => None,
+        }
+    }
+
+    /// The times that are shown, once they were measured.
+    #[must_use]
+    pub fn times(&self) -> Option<&trace_query::Between> {
+        match &self.between.0 {
+            Some(Found::Is(_, m)) => Some(&m.0),
+            _ => None,
+        }
+    }
+
+    /// Points of the lines as they were drawn last.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.drawn.as_ref().map_or(0, Drawn::points)
+    }
+}

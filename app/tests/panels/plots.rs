@@ -1,0 +1,311 @@
+//! Plots: registers and fields as lines and histograms, what a filter finds as charts, and the times between patterns.
+
+use crate::common::{Window, busiest, long};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::changes::Plotted;
+use kinescope::document::lookup;
+use kinescope::document::moment::Selection;
+use kinescope::panels::plots::{ByKind, Section};
+use std::collections::BTreeMap;
+use trace_core::filter::Query;
+use trace_core::progress::Progress;
+use trace_core::values::{Which, collect};
+use trace_query::By;
+
+fn whole(register: u32) -> Plotted {
+    Plotted { register, field: None }
+}
+
+/// A register of which an access told a field with names, and the field.
+fn with_names(w: &mut Window) -> Plotted {
+    use trace_core::registers::FieldKind;
+    let doc = w.doc();
+    let found = doc.facts.registers.keys().find_map(|r| {
+        let def = lookup::register_of(&doc.recording, *r)?;
+        let named = |f: &&trace_core::registers::Field| matches!(f.kind, FieldKind::Enum(_));
+        let field = def.layout.fields.iter().find(named)?.name.clone();
+        Some(Plotted {
+            register: *r,
+            field: Some(field),
+        })
+    });
+    found.expect("a register has a field with names")
+}
+
+#[test]
+fn the_empty_panel_says_what_to_do_and_a_click_plots() {
+    let mut w = Window::open();
+    w.run("show-plots");
+    assert!(w.has_part("Choose a register"));
+    let busy = busiest(w.doc());
+    let name = w.doc().facts.register_name(busy);
+    w.enter("Find what to plot", &name);
+    assert!(w.doc().plots(&whole(busy)) || w.doc().changes().plots().len() == 1);
+    let line = w.doc().changes().plots()[0].1.clone();
+    let shown = w.doc().facts.register_name(line.register);
+    assert!(w.has(&format!("Plot of {shown}")));
+    assert!(w.views().plots.values_of(&line).is_some_and(|v| !v.is_empty()));
+    w.click(&format!("Take {shown} out of the plot"));
+    assert!(w.doc().changes().plots().is_empty() && w.has_part("Choose a register"));
+    w.run("undo");
+    assert!(w.has(&format!("Plot of {shown}")));
+}
+
+#[test]
+fn values_of_every_register_are_those_that_the_register_panel_tells() {
+    for name in ["vecadd.kine", "matmul.kine"] {
+        let mut w = Window::named(name);
+        let doc = w.doc();
+        let mut told = 0;
+        for (register, fact) in &doc.facts.registers {
+            let got = collect(
+                &doc.recording,
+                doc.facts.device,
+                *register,
+                None,
+                &fact.events,
+                Which::Both,
+                &Progress::new(),
+            )
+            .unwrap();
+            let expected: Vec<u64> = (0..fact.events.len())
+                .filter_map(|n| lookup::value_after(&doc.recording, &doc.facts, *register, &fact.events, n))
+                .collect();
+            assert_eq!(
+                (got.events(), got.values()),
+                (fact.events.as_slice(), expected.as_slice())
+            );
+            let writes = collect(
+                &doc.recording,
+                doc.facts.device,
+                *register,
+                None,
+                &fact.events,
+                Which::Writes,
+                &Progress::new(),
+            );
+            assert_eq!(writes.unwrap().events(), fact.writes);
+            told += got.len();
+        }
+        assert!(told > 500, "{told}");
+    }
+}
+
+#[test]
+fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
+    let mut w = Window::named("vecadd.kine");
+    let (busy, field) = (busiest(w.doc()), with_names(&mut w));
+    assert!(w.doc().plot(&whole(busy)) && w.doc().plot(&field));
+    w.run("show-plots");
+    let values = w.views().plots.values_of(&whole(busy)).unwrap().clone();
+    let mut seen = std::collections::BTreeSet::new();
+    for n in [0, values.len() / 2, values.len() - 1] {
+        let (event, value) = (u64::from(values.events()[n]), values.values()[n]);
+        w.doc().go(event);
+        w.settle();
+        let name = w.doc().facts.register_name(busy);
+        let told = format!("Line {name} {value:#010x}");
+        assert!(w.has(&told), "{told}");
+        seen.insert(told);
+    }
+    assert!(!seen.is_empty());
+    let values = w.views().plots.values_of(&field).unwrap().clone();
+    w.doc().go(u64::from(values.events()[0]));
+    w.settle();
+    let def = lookup::register_of(&w.doc().recording, field.register).unwrap();
+    let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
+    let told = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
+    assert!(w.has(&told), "the field is told by its name: {told}");
+    // The row leads to the access that told the value.
+    w.run("last-event");
+    w.click(&told_at(&mut w, &field));
+    let last = *values.events().last().unwrap();
+    assert_eq!(w.doc().moment(), u64::from(last));
+    assert_eq!(*w.doc().selection(), Selection::Register(field.register));
+}
+
+/// The label of a line's row at the last event.
+fn told_at(w: &mut Window, line: &Plotted) -> String {
+    let values = w.views().plots.values_of(line).unwrap().clone();
+    let def = lookup::register_of(&w.doc().recording, line.register).unwrap();
+    let of = def.layout.field(line.field.as_deref().unwrap()).unwrap();
+    let value = *values.values().last().unwrap();
+    format!("Line {}.{} {}", def.name, of.name, of.text(value))
+}
+
+#[test]
+fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
+    let mut w = Window::named("vecadd.kine");
+    let busy = busiest(w.doc());
+    w.doc().plot(&whole(busy));
+    w.run("show-plots");
+    w.run("first-event");
+    let name = w.doc().facts.register_name(busy);
+    let label = format!("Plot of {name}");
+    w.click(&label);
+    let (moment, len) = (w.doc().moment(), w.doc().len());
+    // The middle of the plot is about the middle of the recording.
+    assert!(moment > len / 3 && moment < len * 2 / 3, "{moment} of {len}");
+    assert!(w.views().plots.range.is_none());
+    let at = w.harness.get_by_label(&label).rect().center();
+    w.harness.hover_at(at);
+    w.harness.event(egui::Event::MouseWheel {
+        unit: egui::MouseWheelUnit::Point,
+        delta: egui::vec2(0.0, 120.0),
+        phase: egui::TouchPhase::Move,
+        modifiers: egui::Modifiers::NONE,
+    });
+    w.settle();
+    let (from, to) = w.views().plots.range.expect("a part is in view");
+    assert!(
+        from > 0.0 && to < len as f64 && to - from < len as f64 * 0.9,
+        "{from} to {to}"
+    );
+    w.click("Plot by time");
+    assert!(w.views().plots.range.is_none(), "another axis begins as a whole");
+}
+
+#[test]
+fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
+    let mut w = Window::named("vecadd.kine");
+    let doc = w.doc();
+    let both = doc
+        .facts
+        .registers
+        .iter()
+        .find(|(_, f)| !f.writes.is_empty() && f.writes.len() < f.events.len());
+    let register = *both.expect("a register is read and written").0;
+    let (all, writes) = (
+        doc.facts.registers[&register].events.clone(),
+        doc.facts.registers[&register].writes.clone(),
+    );
+    doc.plot(&whole(register));
+    w.run("show-plots");
+    for (which, expected) in [
+        (Which::Both, all.clone()),
+        (Which::Writes, writes.clone()),
+        (
+            Which::Reads,
+            all.iter().copied().filter(|e| !writes.contains(e)).collect(),
+        ),
+    ] {
+        w.views().plots.which = which;
+        w.settle();
+        assert_eq!(w.views().plots.values_of(&whole(register)).unwrap().events(), expected);
+    }
+}
+
+#[test]
+fn the_histogram_counts_every_value_and_names_it() {
+    let mut w = Window::named("vecadd.kine");
+    let field = with_names(&mut w);
+    w.doc().plot(&field);
+    w.run("show-plots");
+    w.click("Section Histogram");
+    let values = w.views().plots.values_of(&field).unwrap().clone();
+    let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
+    for v in values.values() {
+        *expected.entry(*v).or_default() += 1;
+    }
+    let h = w.views().plots.histogram().expect("it was made").clone();
+    assert_eq!((h.total, h.different), (values.len() as u64, expected.len() as u64));
+    assert_eq!(h.common.iter().copied().collect::<BTreeMap<_, _>>(), expected);
+    let def = lookup::register_of(&w.doc().recording, field.register).unwrap();
+    let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
+    let (value, n) = h.common[0];
+    assert!(w.has(&format!("Value {value:#x} {}, {n} times", of.text(value))));
+}
+
+#[test]
+fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
+    let mut w = Window::named("vecadd.kine");
+    w.views().events.filter = "write".into();
+    w.run("show-plots");
+    w.views().plots.section = Section::Counts;
+    let derived = w.doc().facts.derived();
+    for by in By::ALL {
+        w.views().plots.by = ByKind(by);
+        w.settle();
+        let groups = w.views().plots.groups().expect("they were counted").to_vec();
+        let recording = &w.doc().recording;
+        let select = |text: &str| {
+            let filter = Query::parse(text).unwrap().compile(recording, Some(&derived)).unwrap();
+            filter.select(&recording.events, &Progress::new()).unwrap().len()
+        };
+        assert_eq!(
+            groups.iter().map(|g| g.accesses).sum::<u64>(),
+            select("write"),
+            "{by:?}"
+        );
+        if by == By::Job {
+            for g in &groups {
+                let text = g
+                    .name
+                    .as_ref()
+                    .map_or("write and not job".into(), |n| format!("write and job = {n}"));
+                assert_eq!(g.accesses, select(&text), "{text}");
+            }
+        }
+    }
+    // A group leads to its first access.
+    let (name, accesses, first) = {
+        let g = &w.views().plots.groups().unwrap()[0];
+        (g.name.clone().unwrap(), g.accesses, g.first_event)
+    };
+    w.click(&format!("job {name}, {accesses} accesses"));
+    assert_eq!(w.doc().moment(), first);
+    w.views().events.filter = "job = 123456".into();
+    w.settle();
+    assert!(w.has_part("No access passes the filter"));
+    w.views().events.filter = "nonsense".into();
+    w.settle();
+    assert!(w.has_part("The filter cannot be read"));
+}
+
+#[test]
+fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("show-plots");
+    w.click("Section Times between");
+    w.click("From submits to job interrupts");
+    let jobs = w.doc().facts.jobs.len() as u64;
+    let b = w.views().plots.times().expect("they were measured").clone();
+    assert!(b.count > 0 && b.count <= jobs);
+    assert_eq!(b.bins.iter().map(|b| b.count).sum::<u64>(), b.count);
+    let from = b.times.unwrap().longest.from;
+    assert!(w.has_part("median"));
+    w.views().plots.from = "offset = ".into();
+    w.settle();
+    w.click("Measure");
+    assert!(w.has_part("▲ from"), "what is wrong is told");
+    let _ = from;
+}
+
+#[test]
+fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
+    let mut w = Window::of(long::busy(200_000));
+    let busy = busiest(w.doc());
+    w.doc().plot(&whole(busy));
+    let ctx = w.harness.ctx.clone();
+    w.app().run(&ctx, "show-plots");
+    w.harness.step();
+    // Another choice before the first came to its end.
+    w.views().plots.which = Which::Writes;
+    w.harness.step();
+    w.views().plots.which = Which::Both;
+    w.settle();
+    let all = w.doc().facts.registers[&busy].events.len();
+    assert_eq!(w.views().plots.values_of(&whole(busy)).unwrap().len(), all);
+    assert!(
+        w.views().plots.points() < 8000,
+        "{} points for {all} values",
+        w.views().plots.points()
+    );
+}
+
+#[test]
+fn a_memory_dump_has_nothing_to_plot() {
+    let mut w = Window::of(trace_core::recording::Recording::default());
+    w.run("show-plots");
+    assert!(w.has_part("no values over time"));
+}

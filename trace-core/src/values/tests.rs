@@ -1,0 +1,191 @@
+//! Values as a naive look at every byte tells them, and pieces that keep what a plot must show.
+
+use super::{Values, Which, collect};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
+use crate::registers::{Field, RecordedRegisters};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// A Radeon, whose registers take accesses of 1, 2 and 4 bytes: `CRTC_GEN_CNTL` is at 0x50 and has fields in each byte.
+fn recording(accesses: &[Access]) -> Recording {
+    let mut b = EventsBuilder::new();
+    for (n, a) in accesses.iter().enumerate() {
+        // Other events stand between accesses.
+        if n % 5 == 0 {
+            b.mark(n as u64, "x");
+        }
+        b.access(n as u64 * 10, 1, *a);
+    }
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.facts.spaces = vec![Space {
+        name: "bar2".into(),
+        kind: SpaceKind::Registers,
+        bytes: 1 << 16,
+    }];
+    r.set_hardware(&Hardware::Pci(PciFunction {
+        vendor: 0x1002,
+        device: 0x5159,
+        ..PciFunction::default()
+    }));
+    r
+}
+
+const REGISTER: u32 = 0x50;
+
+fn accesses() -> impl Strategy<Value = Vec<Access>> {
+    let place = (0x4cu32..0x58, proptest::sample::select(&[1u8, 2, 4][..]));
+    let access = (any::<bool>(), place, any::<u32>());
+    let access = access.prop_map(|(write, (offset, width), value)| {
+        let (offset, width) = (offset / u32::from(width) * u32::from(width), width);
+        Access {
+            space: 0,
+            write,
+            offset,
+            width,
+            value: u64::from(value) & (u64::MAX >> (64 - u32::from(width) * 8)),
+        }
+    });
+    prop::collection::vec(access, 0..60)
+}
+
+/// Every byte of the window by itself: each access sets its own, and the register is what its four bytes are.
+fn naive(recording: &Recording, field: Option<&Field>, which: Which) -> Vec<(u32, u64)> {
+    let mut bytes: HashMap<u32, u8> = HashMap::new();
+    let mut out = Vec::new();
+    for (event, a) in recording.events.accesses(0..recording.events.len()) {
+        let mut bits = 0u64;
+        for i in 0..u32::from(a.width) {
+            let at = a.offset + i;
+            bytes.insert(at, (a.value >> (8 * i)) as u8);
+            if (REGISTER..REGISTER + 4).contains(&at) {
+                bits |= 0xff << (8 * (at - REGISTER));
+            }
+        }
+        let value = (0..4)
+            .map(|i| u64::from(bytes.get(&(REGISTER + i)).copied().unwrap_or(0)) << (8 * i))
+            .sum();
+        let wanted = match field {
+            Some(f) => (f.lo..=f.hi).any(|b| bits >> b & 1 == 1),
+            None => bits != 0,
+        };
+        let kind = match which {
+            Which::Both => true,
+            Which::Reads => !a.write,
+            Which::Writes => a.write,
+        };
+        if wanted && kind {
+            out.push((event as u32, field.map_or(value, |f| f.extract(value))));
+        }
+    }
+    out
+}
+
+/// Events that touch the register.
+fn touching(recording: &Recording) -> Vec<u32> {
+    let all = recording.events.accesses(0..recording.events.len());
+    let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
+    all.filter(|(_, a)| touches(a)).map(|(e, _)| e as u32).collect()
+}
+
+/// What is seen of values, each by itself.
+fn seen(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
+    let all = events.iter().map(|e| f64::from(*e)).zip(values.iter().copied());
+    all.filter(|(x, _)| *x >= from && *x <= to).collect()
+}
+
+proptest! {
+    #[test]
+    fn values_of_a_register_and_its_fields_are_what_a_look_at_every_byte_finds(list in accesses()) {
+        let r = recording(&list);
+        let device = RecordedRegisters::new(&r).unwrap();
+        let def = device.map().at(REGISTER).unwrap();
+        prop_assert_eq!(def.width, 4);
+        prop_assert!(def.layout.fields.len() > 2);
+        let events = touching(&r);
+        for which in Which::ALL {
+            let fields = def.layout.fields.iter().map(Some);
+            for field in std::iter::once(None).chain(fields) {
+                let got = collect(&r, Some(device), REGISTER, field, &events, which, &Progress::new()).unwrap();
+                let got: Vec<_> = got.events().iter().copied().zip(got.values().iter().copied()).collect();
+                prop_assert_eq!(got, naive(&r, field, which));
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_keep_every_extreme_and_are_as_many_as_columns(
+        gaps in prop::collection::vec((0u32..400, prop_oneof![0u64..4, any::<u64>()]), 0..700),
+        (a, b) in (0.0f64..1.0, 0.0f64..1.0),
+        columns in 1usize..60,
+    ) {
+        let mut at = 0;
+        let events: Vec<u32> = gaps.iter().map(|(g, _)| { at += g + 1; at }).collect();
+        let values: Vec<u64> = gaps.iter().map(|g| g.1).collect();
+        let v = Values::new(events.clone(), values.clone());
+        let end = f64::from(at + 10);
+        let (from, to) = (a.min(b) * end, a.max(b) * end);
+        let (before, pieces) = v.pieces(&|e| e as f64, from, to, columns);
+        prop_assert!(pieces.len() <= 2 * columns + 2, "{} pieces in {} columns", pieces.len(), columns);
+        let expected = seen(&events, &values, from, to);
+        let n = events.partition_point(|e| f64::from(*e) < from);
+        prop_assert_eq!(before, n.checked_sub(1).map(|n| values[n]));
+        let mut rest = expected.as_slice();
+        let column = (to - from) / columns as f64;
+        for p in &pieces {
+            prop_assert!(p.to - p.from <= column, "a piece is no wider than a column");
+            let k = rest.partition_point(|(x, _)| *x <= p.to);
+            let (mine, others) = rest.split_at(k);
+            prop_assert!(!mine.is_empty());
+            prop_assert_eq!((mine[0].0, mine[k - 1].0), (p.from, p.to));
+            prop_assert_eq!((mine[0].1, mine[k - 1].1), (p.begin, p.end));
+            prop_assert_eq!(mine.iter().map(|m| m.1).min(), Some(p.min));
+            prop_assert_eq!(mine.iter().map(|m| m.1).max(), Some(p.max));
+            rest = others;
+        }
+        prop_assert!(rest.is_empty(), "nothing in view is left out");
+        prop_assert_eq!(v.range(), values.iter().min().copied().zip(values.iter().max().copied()));
+        for e in [0, at / 2, at, at + 5] {
+            let n = events.partition_point(|x| *x <= e);
+            let told = n.checked_sub(1).map(|n| (u64::from(events[n]), values[n]));
+            prop_assert_eq!(v.at(u64::from(e)), told);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_stands_once_among_a_million_is_seen_in_any_width() {
+    let events: Vec<u32> = (0..1_000_000).collect();
+    let values: Vec<u64> = events.iter().map(|e| u64::from(*e == 654_321) * 7).collect();
+    let v = Values::new(events, values);
+    for columns in [1, 10, 1000] {
+        let (_, pieces) = v.pieces(&|e| e as f64, 0.0, 1e6, columns);
+        assert_eq!(pieces.iter().filter(|p| p.max == 7).count(), 1);
+        assert!(pieces.len() <= 2 * columns + 2);
+    }
+    // As many places are asked for as are drawn, not as there are values.
+    let asked = std::cell::Cell::new(0);
+    let place = |e: u64| {
+        asked.set(asked.get() + 1);
+        e as f64
+    };
+    let _ = v.pieces(&place, 0.0, 1e6, 500);
+    assert!(asked.get() < 500 * 40, "{} places", asked.get());
+}
+
+#[test]
+fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
+    let none = Values::new(Vec::new(), vec![1]);
+    assert_eq!((none.range(), none.at(5), none.len()), (None, None, 0));
+    assert_eq!(none.pieces(&|e| e as f64, 0.0, 9.0, 5), (None, Vec::new()));
+    let one = Values::new(vec![3], vec![9]);
+    let (before, pieces) = one.pieces(&|e| e as f64, 4.0, 9.0, 5);
+    assert_eq!((before, pieces.len()), (Some(9), 0));
+    let stopped = Progress::new();
+    stopped.cancel();
+    let told = collect(&Recording::default(), None, 0, None, &[1], Which::Both, &stopped);
+    assert_eq!(told.err(), Some(Cancelled));
+}
