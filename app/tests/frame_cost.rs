@@ -16,6 +16,7 @@ mod common;
 
 use common::{Window, long};
 use kinescope::document::axis::AxisKind;
+use kinescope::document::changes::Plotted;
 use kinescope::document::code::Listing;
 use kinescope::document::jobs::JobFact;
 use kinescope::document::moment::Selection;
@@ -56,6 +57,7 @@ const MOVES: &[(&str, Move)] = &[
     ("panning, zoomed in", |w, i| {
         let middle = w.doc().len() as f64 / 2.0;
         w.views().timeline.range = Some((middle + i as f64, middle + 500.0 + i as f64));
+        w.views().plots.range = w.views().timeline.range;
     }),
 ];
 
@@ -82,11 +84,21 @@ fn costs(events: u64) -> BTreeMap<String, u64> {
         .map(|r| *r.0)
         .unwrap();
     w.doc().pin(busy);
+    // The register that is read most and the ones beside it are plotted.
+    let plotted: Vec<u32> = w.doc().facts.registers.keys().copied().take(3).collect();
+    for register in plotted
+        .into_iter()
+        .chain([busy])
+        .collect::<std::collections::BTreeSet<_>>()
+    {
+        assert!(w.doc().plot(&Plotted { register, field: None }));
+    }
     let mut out = BTreeMap::new();
     for panel in [
         "show-events",
         "show-jobs",
         "show-register",
+        "show-plots",
         "show-problems",
         "show-page-tables",
         "show-memory",
@@ -100,6 +112,7 @@ fn costs(events: u64) -> BTreeMap<String, u64> {
                 w.run(panel);
                 w.timeline_axis(axis);
                 w.views().timeline.range = None;
+                w.views().plots.range = None;
                 let middle = w.doc().len() / 2;
                 w.doc().go_with(middle, Selection::Register(busy));
                 w.settle();

@@ -273,7 +273,8 @@ impl View {
     }
 }
 
-fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
+/// Has the events looked for that pass the filter, where it is another than before.
+pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
     if view.filter == view.asked_for {
         return;
     }

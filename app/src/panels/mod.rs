@@ -73,7 +73,7 @@ pub static PANELS: &[Panel] = &[
     Panel {
         id: "plots",
         title: "Plots",
-        ui: |d, ui| plots::ui(d.doc, &mut d.views.plots, &d.views.events, d.asks, ui),
+        ui: |d, ui| plots::ui(d.doc, &mut d.views.plots, &mut d.views.events, d.asks, ui),
     },
     Panel {
         id: "inputs",

@@ -87,7 +87,7 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
             assert_eq!(writes.unwrap().events(), fact.writes);
             told += got.len();
         }
-        assert!(told > 500, "{told}");
+        assert!(told > 100, "{told}");
     }
 }
 
@@ -118,7 +118,8 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
     assert!(w.has(&told), "the field is told by its name: {told}");
     // The row leads to the access that told the value.
     w.run("last-event");
-    w.click(&told_at(&mut w, &field));
+    let label = told_at(&mut w, &field);
+    w.click(&label);
     let last = *values.events().last().unwrap();
     assert_eq!(w.doc().moment(), u64::from(last));
     assert_eq!(*w.doc().selection(), Selection::Register(field.register));
@@ -153,6 +154,7 @@ fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
         unit: egui::MouseWheelUnit::Point,
         delta: egui::vec2(0.0, 120.0),
         phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Unknown,
         modifiers: egui::Modifiers::NONE,
     });
     w.settle();
@@ -168,30 +170,25 @@ fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
 #[test]
 fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
     let mut w = Window::named("vecadd.kine");
-    let doc = w.doc();
-    let both = doc
-        .facts
-        .registers
-        .iter()
-        .find(|(_, f)| !f.writes.is_empty() && f.writes.len() < f.events.len());
-    let register = *both.expect("a register is read and written").0;
-    let (all, writes) = (
-        doc.facts.registers[&register].events.clone(),
-        doc.facts.registers[&register].writes.clone(),
-    );
-    doc.plot(&whole(register));
+    let written = busiest(w.doc());
+    let read = w.doc().facts.registers.iter().find(|(_, f)| f.writes.is_empty());
+    let read = *read.expect("a register is only read").0;
+    for register in [written, read] {
+        w.doc().plot(&whole(register));
+    }
     w.run("show-plots");
-    for (which, expected) in [
-        (Which::Both, all.clone()),
-        (Which::Writes, writes.clone()),
-        (
-            Which::Reads,
-            all.iter().copied().filter(|e| !writes.contains(e)).collect(),
-        ),
-    ] {
+    for which in [Which::Writes, Which::Reads, Which::Both] {
         w.views().plots.which = which;
         w.settle();
-        assert_eq!(w.views().plots.values_of(&whole(register)).unwrap().events(), expected);
+        for register in [written, read] {
+            let fact = w.doc().facts.registers[&register].clone();
+            let expected: Vec<u32> = match which {
+                Which::Both => fact.events,
+                Which::Writes => fact.writes,
+                Which::Reads => fact.events.into_iter().filter(|e| !fact.writes.contains(e)).collect(),
+            };
+            assert_eq!(w.views().plots.values_of(&whole(register)).unwrap().events(), expected);
+        }
     }
 }
 
@@ -272,13 +269,14 @@ fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
     let b = w.views().plots.times().expect("they were measured").clone();
     assert!(b.count > 0 && b.count <= jobs);
     assert_eq!(b.bins.iter().map(|b| b.count).sum::<u64>(), b.count);
-    let from = b.times.unwrap().longest.from;
     assert!(w.has_part("median"));
+    let to = b.times.unwrap().longest.to;
+    let link = format!("  to event {to}");
+    assert!(w.has(&link), "the events are links");
     w.views().plots.from = "offset = ".into();
     w.settle();
     w.click("Measure");
     assert!(w.has_part("▲ from"), "what is wrong is told");
-    let _ = from;
 }
 
 #[test]

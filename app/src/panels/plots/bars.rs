@@ -6,6 +6,9 @@ use egui::accesskit::Role;
 use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
 use egui_plot::{Bar, BarChart, GridMark, VLine};
 
+/// As many bars fill the width at least.
+const FEWEST: f64 = 7.0;
+
 /// A bar.
 pub(super) struct Shown {
     /// How high it is.
@@ -39,8 +42,10 @@ pub(super) fn chart(
     let names: Vec<String> = bars.iter().map(|b| b.short.clone()).collect();
     let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(1).max(1);
     // A name every so many bars, so that none touches the next.
-    let each = room.x / bars.len().max(1) as f32;
-    let every = ((longest as f32 * 6.6 + 14.0) / each.max(0.1)).ceil().max(1.0);
+    let each = room.x / (bars.len() as f64).max(FEWEST) as f32;
+    let every = ((longest as f32 * 6.6 + 14.0).max(64.0) / each.max(0.1))
+        .ceil()
+        .max(1.0);
     let top = bars.iter().map(|b| b.height).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let out = quiet_plot(ui, label)
         .allow_drag(false)
@@ -63,7 +68,9 @@ pub(super) fn chart(
         .width(room.x)
         .height((room.y - 4.0).max(40.0))
         .show(ui, |plot| {
-            plot.set_plot_bounds_x(-0.6..=bars.len() as f64 - 0.4);
+            // Few bars do not grow as wide as the chart.
+            let room = (FEWEST - bars.len() as f64).max(0.0) / 2.0;
+            plot.set_plot_bounds_x(-0.6 - room..=bars.len() as f64 - 0.4 + room);
             plot.set_plot_bounds_y(0.0..=top * 1.06);
             plot.bar_chart(chart);
             if let Some(i) = chosen.filter(|_| bars.len() > 200) {

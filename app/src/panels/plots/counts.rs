@@ -46,7 +46,9 @@ impl Counted {
 }
 
 /// Draws chart and table.
-pub(super) fn ui(doc: &mut Document, view: &mut View, events: &events::View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut Asks, ui: &mut Ui) {
+    // The event table may be out of sight.
+    events::find(doc, events, asks);
     let p = palette(ui);
     let by = view.by.0;
     ui.horizontal(|ui| {

@@ -62,7 +62,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
         pos2(body.left() + 18.0, body.center().y),
     ];
     let stroke = Stroke::new(2.5, name::colour(p, slot));
-    if usize::from(slot) < p.lines.len() {
+    if !name::dashed(p, slot) {
         ui.painter().line_segment(mark, stroke);
     } else {
         ui.painter().extend(egui::Shape::dashed_line(&mark, stroke, 4.0, 2.0));

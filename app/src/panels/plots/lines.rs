@@ -10,7 +10,7 @@ use crate::theme::plot::{around, quiet_plot};
 use crate::theme::{mono_small, palette, text};
 use egui::accesskit::Role;
 use egui::{Rect, Response, Sense, Ui, WidgetInfo, pos2, vec2};
-use egui_plot::{GridInput, GridMark, Line, PlotPoint, PlotPoints, PlotTransform, VLine};
+use egui_plot::{GridInput, GridMark, PlotPoint, PlotTransform, VLine};
 use std::sync::Arc;
 use trace_core::values::Values;
 
@@ -18,6 +18,8 @@ use trace_core::values::Values;
 const LEAST: f32 = 300.0;
 /// Width of the legend beside the plot.
 const LEGEND: f32 = 272.0;
+/// Length of a dash, points.
+const DASH: f32 = 5.0;
 /// Part of a line's height that it fills where lines are apart.
 const BAND: f64 = 0.72;
 
@@ -36,7 +38,9 @@ struct Key {
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     key: Key,
-    lines: Arc<Vec<Vec<PlotPoint>>>,
+    lines: Arc<Vec<Vec<Step>>>,
+    /// What the points are of, kept so that no other values come to lie at their place in memory.
+    _of: Vec<Arc<Values>>,
     /// From the lowest to the highest value.
     height: (f64, f64),
 }
@@ -66,33 +70,66 @@ pub(super) fn is_apart(doc: &Document, view: &View) -> bool {
     })
 }
 
-/// The points of a line of steps.
-fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<PlotPoint> {
+/// What holds from a place on: how far the line goes up and down there, and where it goes on.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    x: f64,
+    low: f64,
+    high: f64,
+    end: f64,
+}
+
+/// The steps of a line; the last one is where it ends.
+fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<Step> {
     let place = |event: u64| axis.position(key.axis, event);
     let (before, pieces) = v.pieces(&place, key.range.0, key.range.1, key.columns);
-    let mut out = Vec::with_capacity(pieces.len() * 2 + 2);
-    let mut put = |x: f64, v: u64| out.push(PlotPoint::new(x, y(v)));
-    let mut last = before;
-    if let Some(v) = before {
-        put(key.range.0, v);
-    }
+    let mut out: Vec<Step> = Vec::with_capacity(pieces.len() + 2);
+    let level = |x: f64, at: f64| Step {
+        x,
+        low: at,
+        high: at,
+        end: at,
+    };
+    out.extend(before.map(|v| level(key.range.0, y(v))));
     for p in &pieces {
-        if let Some(v) = last {
-            put(p.from, v);
-        }
-        put(p.from, p.begin);
-        if p.min != p.max {
-            // Both ends of what lies in the column, whichever came first.
-            put(p.from, p.min);
-            put(p.from, p.max);
-            put(p.from, p.end);
-        }
-        last = Some(p.end);
+        let from = out.last().map_or(y(p.begin), |s| s.end);
+        out.push(Step {
+            x: p.from,
+            low: y(p.min).min(from),
+            high: y(p.max).max(from),
+            end: y(p.end),
+        });
     }
-    if let Some(v) = last {
-        put(key.range.1.min(axis.end(key.axis)), v);
+    if let Some(at) = out.last().map(|s| s.end) {
+        out.push(level(key.range.1.min(axis.end(key.axis)), at));
     }
     out
+}
+
+/// Paints a line of steps in whole pixels: an upright stroke where it changes, a level one where it holds.
+fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed: bool) {
+    let pixel = 1.0 / ui.ctx().pixels_per_point();
+    let wide = (1.5_f32 / pixel).round().max(1.0) * pixel;
+    let snap = |v: f32| (v / pixel).round() * pixel;
+    let at = |x: f64, y: f64| {
+        let p = to.position_from_point(&PlotPoint::new(x, y));
+        pos2(snap(p.x), snap(p.y))
+    };
+    let mut mesh = egui::Mesh::default();
+    let mut rect = |from: egui::Pos2, to: egui::Pos2| mesh.add_colored_rect(Rect::from_min_max(from, to), ink);
+    for (n, s) in steps.iter().enumerate() {
+        let (top, bottom, on) = (at(s.x, s.high), at(s.x, s.low), at(s.x, s.end));
+        rect(top, bottom + vec2(wide, wide));
+        let Some(next) = steps.get(n + 1) else { continue };
+        let end = at(next.x, s.end).x + wide;
+        let mut x = on.x;
+        while dashed && x + DASH < end {
+            rect(pos2(x, on.y), pos2(x + DASH, on.y + wide));
+            x += DASH * 1.7;
+        }
+        rect(pos2(x.min(end), on.y), pos2(end, on.y + wide));
+    }
+    ui.painter().with_clip_rect(*to.frame()).add(mesh);
 }
 
 /// Makes the points anew where something else is in view than before.
@@ -136,6 +173,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)]
             (lo - room, hi + room)
         },
         lines: Arc::new(lines.collect()),
+        _of: known.iter().map(|k| Arc::clone(&k.2)).collect(),
         key,
     };
     view.drawn = Some(drawn.clone());
@@ -166,6 +204,21 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
+/// Marks at 1, 2 or 5 times a power of ten, so many that their numbers stand apart.
+fn few_marks(most: f64) -> impl Fn(GridInput) -> Vec<GridMark> {
+    move |input| {
+        let (low, high) = input.bounds;
+        let least = ((high - low) / most.max(1.0)).max(1.0);
+        let ten = 10f64.powf(least.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * ten).into_iter().find(|s| *s >= least);
+        let step_size = step.unwrap_or(ten * 10.0);
+        let first = (low.max(0.0) / step_size).ceil();
+        let marks = (0..100u32).map(|n| (first + f64::from(n)) * step_size);
+        let marks = marks.take_while(|v| *v <= high);
+        marks.map(|value| GridMark { value, step_size }).collect()
+    }
+}
+
 /// Marks of an axis of hex numbers: at powers of two, so that they have few digits.
 fn hex_marks(input: GridInput) -> Vec<GridMark> {
     let step = 2f64.powf(input.base_step_size.max(1.0).log2().ceil());
@@ -193,6 +246,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         .sense(Sense::click_and_drag())
         .width(room.x)
         .height((room.y - 4.0).max(40.0))
+        .x_grid_spacer(few_marks(f64::from(room.x) / 100.0))
         .x_axis_formatter(move |m: GridMark, _: &_| match axis {
             AxisKind::Order => text::count(m.value.max(0.0).round() as u64),
             _ => text::duration(m.value.max(0.0) as u64),
@@ -222,17 +276,16 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     };
     let inks: Vec<_> = lines
         .iter()
-        .map(|l| (name::colour(p, l.0), name::style(p, l.0)))
+        .map(|l| (name::colour(p, l.0), name::dashed(p, l.0)))
         .collect();
     let out = plot.show(ui, |plot| {
         plot.set_plot_bounds_x(key.range.0..=key.range.1);
         plot.set_plot_bounds_y(height.0..=height.1);
-        for ((pts, (ink, style)), name) in points.iter().zip(&inks).zip(&names) {
-            let line = Line::new(name.as_str(), PlotPoints::Owned(pts.clone()));
-            plot.line(line.color(*ink).style(*style).width(1.5).allow_hover(false));
-        }
         plot.vline(VLine::new("moment", here).color(p.text).width(1.0).allow_hover(false));
     });
+    for (steps, (ink, dashed)) in points.iter().zip(&inks) {
+        paint(ui, &out.transform, steps, *ink, *dashed);
+    }
     if apart {
         bands(
             ui,

@@ -25,7 +25,7 @@ use trace_core::values::Which;
 use trace_query::By;
 
 /// Draws the panel. `events`: the filter that is counted.
-pub fn ui(doc: &mut Document, view: &mut View, events: &events::View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut Asks, ui: &mut Ui) {
     if doc.is_empty() {
         let told =
             "This recording holds no events: it was made from a memory dump. There are no values over time to plot.";
@@ -98,9 +98,22 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             let label = format!("Section {}", s.name());
             choice(ui, &mut view.section, s, s.name(), &label);
         }
+        if view.section == Section::Counts {
+            apart(ui);
+            for by in By::ALL {
+                let label = format!("By {}", by.word());
+                choice(ui, &mut view.by, ByKind(by), &format!("by {}", by.word()), &label);
+            }
+            apart(ui);
+            choice(ui, &mut view.in_order, false, "most first", "Most first");
+            choice(ui, &mut view.in_order, true, "in order", "In order");
+        }
+    });
+    // What the lines need does not fit beside the sections in a narrow window, and stands under them in any.
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 2.0;
         match view.section {
             Section::Lines => {
-                apart(ui);
                 choose::button(doc, view, ui);
                 which(view, ui);
                 apart(ui);
@@ -125,24 +138,13 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                 choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
             }
             Section::Values => {
-                apart(ui);
                 choose::button(doc, view, ui);
                 which(view, ui);
                 apart(ui);
                 choice(ui, &mut view.decimal, false, "hex", "Values in hex");
                 choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
             }
-            Section::Counts => {
-                apart(ui);
-                for by in By::ALL {
-                    let label = format!("By {}", by.word());
-                    choice(ui, &mut view.by, ByKind(by), &format!("by {}", by.word()), &label);
-                }
-                apart(ui);
-                choice(ui, &mut view.in_order, false, "most first", "Most first");
-                choice(ui, &mut view.in_order, true, "in order", "In order");
-            }
-            Section::Between => {}
+            Section::Counts | Section::Between => {}
         }
     });
 }

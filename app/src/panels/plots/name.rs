@@ -4,7 +4,6 @@ use crate::document::changes::Plotted;
 use crate::document::{Document, lookup};
 use crate::theme::text;
 use egui::Color32;
-use egui_plot::LineStyle;
 use trace_core::registers::{Field, FieldKind};
 
 /// `JS1_CONFIG_NEXT`, or with its field `JS1_CONFIG_NEXT.start_flush`.
@@ -66,10 +65,6 @@ pub(super) fn colour(p: &crate::theme::Palette, slot: u8) -> Color32 {
 }
 
 /// Lines beyond the colours are dashed.
-pub(super) fn style(p: &crate::theme::Palette, slot: u8) -> LineStyle {
-    if usize::from(slot) < p.lines.len() {
-        LineStyle::Solid
-    } else {
-        LineStyle::dashed_dense()
-    }
+pub(super) fn dashed(p: &crate::theme::Palette, slot: u8) -> bool {
+    usize::from(slot) >= p.lines.len()
 }
