@@ -43,7 +43,7 @@ pub(super) fn chart(
     let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(1).max(1);
     // A name every so many bars, so that none touches the next.
     let each = room.x / (bars.len() as f64).max(FEWEST) as f32;
-    let every = ((longest as f32 * 6.6 + 14.0).max(64.0) / each.max(0.1))
+    let every = ((longest as f32 * 6.6 + 14.0).max(84.0) / each.max(0.1))
         .ceil()
         .max(1.0);
     let top = bars.iter().map(|b| b.height).fold(0.0, f64::max).max(f64::MIN_POSITIVE);

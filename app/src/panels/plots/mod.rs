@@ -109,6 +109,9 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             choice(ui, &mut view.in_order, true, "in order", "In order");
         }
     });
+    if !matches!(view.section, Section::Lines | Section::Values) {
+        return;
+    }
     // What the lines need does not fit beside the sections in a narrow window, and stands under them in any.
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
