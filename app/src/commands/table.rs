@@ -101,6 +101,7 @@ table! {
     "toggle-theme",     "Light or dark",                       View,   ctrl(T),             always,             view::toggle_theme;
     "toggle-outline",   "Outline on or off",                   View,   ctrl(B),             always,             view::toggle_outline;
     "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
+    "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;
     "tear-off",         "Panel into a window of its own",      View,   None,                can_tear,           view::tear_off;
     "dock-back",        "Panels back into this window",        View,   None,                has_torn,           view::dock_back;
     "reset-layout",     "Panels as at first",                  View,   None,                has_doc,            view::reset_layout;

@@ -79,6 +79,11 @@ pub fn tear_off(app: &mut App, _: &Context) {
     }
 }
 
+pub fn page_map(app: &mut App, _: &Context) {
+    app.views.tables.as_map ^= true;
+    layout::show(&mut app.dock, "page-tables");
+}
+
 pub fn dock_back(app: &mut App, _: &Context) {
     for t in std::mem::take(&mut app.torn) {
         layout::show(&mut app.dock, t.panel);

@@ -1,5 +1,6 @@
 //! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
 
+pub mod address_map;
 pub mod axis;
 pub mod bisect;
 pub mod boards;

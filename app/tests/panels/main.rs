@@ -13,6 +13,7 @@ mod inputs;
 mod left_behind;
 mod lists;
 mod memory;
+mod page_map;
 mod page_tables;
 mod picture;
 mod plots;

@@ -99,7 +99,7 @@ fn the_map_goes_from_48_bits_to_one_page_and_selects_it_everywhere() {
 }
 
 /// Tables that map a page twice, once executable and writable, and one that the recording does not hold.
-fn odd() -> Recording {
+pub fn odd() -> Recording {
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
     let mut tables = [[0u8; 4096]; 4];

@@ -611,6 +611,12 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(!w.app().inspector);
     }),
+    ("page-map", |w, id| {
+        ran(w, id);
+        assert!(w.shows("page-tables") && w.has("Map of the address space"));
+        ran(w, id);
+        assert!(!w.has("Map of the address space") && w.has("Address map"));
+    }),
     ("tear-off", |w, id| {
         ran(w, id);
         assert_eq!(w.app().torn.iter().map(|t| t.panel).collect::<Vec<_>>(), ["events"]);

@@ -1,6 +1,7 @@
 //! Page tables: the address map of each address space by rights and content, from all 48 bits down to one page, what
 //! stands out in it, and the walk of an address level by level.
 
+pub mod atlas;
 mod list;
 mod look;
 mod map;
@@ -39,6 +40,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     };
     bar(doc, view, ui, space);
     marks(view, ui, space);
+    if view.as_map {
+        atlas::ui(doc, view, asks, ui, space);
+        return;
+    }
     let full = ui.available_rect_before_wrap();
     ui.painter()
         .hline(full.x_range(), full.top(), Stroke::new(1.0, palette(ui).line));
@@ -96,15 +101,27 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         );
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
-            for (by, word) in [(ColourBy::Content, "content"), (ColourBy::Rights, "rights")] {
-                let on = view.colour_by == by;
+            for (as_map, word) in [(true, "map"), (false, "list")] {
+                let on = view.as_map == as_map;
                 let r = ui.selectable_label(on, word);
-                r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, format!("Colour by {word}")));
+                r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, format!("Page tables as a {word}")));
                 if r.clicked() {
-                    view.colour_by = by;
+                    view.as_map = as_map;
                 }
             }
-            ui.label(RichText::new("colour by").color(p.quiet));
+            // The map has more to choose from, in a row of its own.
+            if !view.as_map {
+                ui.add_space(8.0);
+                for (by, word) in [(ColourBy::Content, "content"), (ColourBy::Rights, "rights")] {
+                    let on = view.colour_by == by;
+                    let r = ui.selectable_label(on, word);
+                    r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, format!("Colour by {word}")));
+                    if r.clicked() {
+                        view.colour_by = by;
+                    }
+                }
+                ui.label(RichText::new("colour by").color(p.quiet));
+            }
             let rest = ui.available_width();
             ui.add_sized(
                 vec2(rest, 20.0),

@@ -1,5 +1,6 @@
 //! Which part of an address space the panel shows, and how a person moves it.
 
+use super::atlas::Atlas;
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::document::tables::Mark;
@@ -37,6 +38,10 @@ pub struct View {
     pub at: Option<u64>,
     /// Only pages with this mark are listed, and the map steps back behind them.
     pub mark: Option<Mark>,
+    /// Whether the map is shown, and not the list.
+    pub as_map: bool,
+    /// The map.
+    pub atlas: Atlas,
     /// Rows of cells that fitted last.
     pub(super) rows: u64,
     pub(super) list: Rows,

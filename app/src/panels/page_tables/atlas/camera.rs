@@ -1,0 +1,398 @@
+//! Which part of an address space is in view, in a square or in strips, and how a person moves it.
+
+use crate::document::address_map::AddressMap;
+use egui::{Pos2, Rect, Vec2, pos2, vec2};
+use std::ops::Range;
+use trace_core::addresses::hilbert::{self, PAGES_ORDER};
+
+/// Pages along a side of the square.
+const SIDE: f64 = (1u64 << PAGES_ORDER) as f64;
+/// A page is so many points at most, as a logarithm.
+const CLOSEST: f64 = 6.5;
+/// Height of a row of a strip with the space under it, points.
+pub const STRIP: f64 = 18.0;
+/// Height of the mark of a gap, points.
+pub const MARK: f64 = 22.0;
+
+/// The part of Hilbert's square that is in view.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Square {
+    /// Column and row of the middle, in pages.
+    pub middle: (f64, f64),
+    /// Base-2 logarithm of the points of a page's side.
+    pub zoom: f64,
+}
+
+impl Default for Square {
+    fn default() -> Self {
+        Self {
+            middle: (SIDE / 2.0, SIDE / 2.0),
+            zoom: -10.0,
+        }
+    }
+}
+
+impl Square {
+    /// Points of a page's side.
+    #[must_use]
+    pub fn page(&self) -> f64 {
+        self.zoom.exp2()
+    }
+
+    /// A square of pages on the screen: its first column and row, and pages along a side.
+    #[must_use]
+    pub fn place(&self, view: Rect, at: (f64, f64), side: f64) -> Rect {
+        let (px, c) = (self.page(), view.center());
+        let x = f64::from(c.x) + (at.0 - self.middle.0) * px;
+        let y = f64::from(c.y) + (at.1 - self.middle.1) * px;
+        // What is far outside is not drawn; there floats of 32 bits need not be exact.
+        let p = |x: f64, y: f64| pos2(x.clamp(-1e6, 1e6) as f32, y.clamp(-1e6, 1e6) as f32);
+        Rect::from_min_max(p(x, y), p(x + side * px, y + side * px))
+    }
+
+    /// The column and row under a point.
+    #[must_use]
+    pub fn under(&self, view: Rect, at: Pos2) -> (f64, f64) {
+        let (px, by) = (self.page(), at - view.center());
+        (
+            self.middle.0 + f64::from(by.x) / px,
+            self.middle.1 + f64::from(by.y) / px,
+        )
+    }
+
+    /// The page under a point.
+    #[must_use]
+    pub fn page_under(&self, view: Rect, at: Pos2) -> Option<u64> {
+        let (x, y) = self.under(view, at);
+        let inside = |v: f64| (0.0..SIDE).contains(&v);
+        (inside(x) && inside(y)).then(|| hilbert::index(PAGES_ORDER, x as u64, y as u64))
+    }
+
+    /// Comes closer by a power of two, or goes away; what is under the point stays there.
+    pub fn zoom(&mut self, view: Rect, about: Pos2, by: f64) {
+        let (x, y) = self.under(view, about);
+        let least = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
+        self.zoom = (self.zoom + by).clamp(least, CLOSEST);
+        let (a, b) = self.under(view, about);
+        self.middle.0 += x - a;
+        self.middle.1 += y - b;
+        self.keep();
+    }
+
+    /// Moves by points.
+    pub fn pan(&mut self, by: Vec2) {
+        self.middle.0 -= f64::from(by.x) / self.page();
+        self.middle.1 -= f64::from(by.y) / self.page();
+        self.keep();
+    }
+
+    fn keep(&mut self) {
+        self.middle.0 = self.middle.0.clamp(0.0, SIDE);
+        self.middle.1 = self.middle.1.clamp(0.0, SIDE);
+    }
+
+    /// Shows the least aligned square that holds a range of addresses.
+    pub fn fit(&mut self, view: Rect, range: &Range<u64>) {
+        let (first, last) = (
+            range.start >> 12,
+            range.end.max(range.start + 1).saturating_sub(1) >> 12,
+        );
+        let level = (0..PAGES_ORDER)
+            .find(|l| first >> (2 * l) == last >> (2 * l))
+            .unwrap_or(PAGES_ORDER);
+        let (x, y) = hilbert::place(PAGES_ORDER - level, first >> (2 * level));
+        let side = (1u64 << level) as f64;
+        self.middle = ((x as f64 + 0.5) * side, (y as f64 + 0.5) * side);
+        let room = f64::from(view.size().min_elem().max(16.0)) * 0.94;
+        self.zoom = (room / side).log2().min(CLOSEST);
+    }
+
+    /// Shows all 48 bits.
+    pub fn whole(&mut self, view: Rect) {
+        self.fit(view, &(0..1 << 48));
+    }
+
+    /// The middle of a page on the screen.
+    #[must_use]
+    pub fn spot(&self, view: Rect, va: u64) -> Pos2 {
+        let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
+        self.place(view, (x as f64, y as f64), 1.0).center()
+    }
+
+    /// Puts a page in the middle.
+    pub fn centre(&mut self, va: u64) {
+        let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
+        self.middle = (x as f64 + 0.5, y as f64 + 0.5);
+    }
+}
+
+/// The part of the strips that is in view.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Strips {
+    /// Base-2 logarithm of the points of a page.
+    pub zoom: f64,
+    /// Points from the begin of the strips to the upper border of the view.
+    pub top: f64,
+}
+
+/// Where strips lie: each island in rows of its own.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Points of a page.
+    pub page: f64,
+    /// Pages of a row.
+    pub per_row: u64,
+    /// Of each island: where its mark begins, points.
+    pub tops: Vec<f64>,
+    /// Where all of it ends.
+    pub total: f64,
+}
+
+impl Layout {
+    /// Lays strips of this width out.
+    #[must_use]
+    pub fn new(map: &AddressMap, zoom: f64, width: f32) -> Self {
+        let page = zoom.exp2();
+        let per_row = (f64::from(width.max(16.0)) / page)
+            .floor()
+            .clamp(1.0, (1u64 << 36) as f64) as u64;
+        let mut total = 0.0;
+        let mut tops = Vec::with_capacity(map.islands.len());
+        for i in &map.islands {
+            tops.push(total);
+            let pages = (i.range.end - i.range.start).div_ceil(4096);
+            total += MARK + pages.div_ceil(per_row) as f64 * STRIP;
+        }
+        Self {
+            page,
+            per_row,
+            tops,
+            total,
+        }
+    }
+
+    /// The island and row of an address, and how far into the row it lies, pages; of the next island, where it lies in
+    /// none.
+    #[must_use]
+    pub fn row(&self, map: &AddressMap, va: u64) -> Option<(usize, u64, u64)> {
+        let n = map
+            .islands
+            .partition_point(|i| i.range.end <= va)
+            .min(map.islands.len().checked_sub(1)?);
+        let island = map.islands.get(n)?;
+        let last = island.range.end.saturating_sub(1).max(island.range.start);
+        let page = (va.clamp(island.range.start, last) - island.range.start) >> 12;
+        Some((n, page / self.per_row, page % self.per_row))
+    }
+
+    /// Where a row of an island begins, points.
+    #[must_use]
+    pub fn row_top(&self, island: usize, row: u64) -> f64 {
+        self.tops.get(island).copied().unwrap_or_default() + MARK + row as f64 * STRIP
+    }
+
+    /// The address at a place: points from the left of the bars and from the begin of the strips. A mark is its island's
+    /// first byte; beside a row's end and past all rows there is none.
+    #[must_use]
+    pub fn at(&self, map: &AddressMap, x: f64, y: f64) -> Option<u64> {
+        let n = self.tops.partition_point(|t| *t <= y).checked_sub(1)?;
+        let island = map.islands.get(n)?;
+        let row = (y - self.tops.get(n)? - MARK) / STRIP;
+        if row < 0.0 {
+            return Some(island.range.start);
+        }
+        let column = (x / self.page).floor();
+        if column < 0.0 || column >= self.per_row as f64 {
+            return None;
+        }
+        let page = (row as u64).checked_mul(self.per_row)?.checked_add(column as u64)?;
+        let va = island.range.start.checked_add(page.checked_mul(4096)?)?;
+        (va < island.range.end).then_some(va)
+    }
+}
+
+impl Strips {
+    /// Comes closer by a power of two, or goes away; the row under the point stays at its height.
+    pub fn zoom(&mut self, map: &AddressMap, bars: Rect, about: Pos2, by: f64) {
+        let before = Layout::new(map, self.zoom, bars.width());
+        let y = f64::from(about.y - bars.top()).clamp(0.0, f64::from(bars.height()));
+        let x = f64::from((about.x - bars.left()).clamp(0.0, bars.width() - 1.0));
+        let under = before
+            .at(map, x, self.top + y)
+            .or_else(|| before.at(map, 0.0, self.top + y));
+        let longest = map
+            .islands
+            .iter()
+            .map(|i| i.range.end - i.range.start)
+            .max()
+            .unwrap_or(4096);
+        let least = (f64::from(bars.width().max(16.0)) / (longest / 4096).max(1) as f64)
+            .log2()
+            .min(CLOSEST);
+        self.zoom = (self.zoom + by).clamp(least, CLOSEST);
+        let now = Layout::new(map, self.zoom, bars.width());
+        if let Some((island, row, _)) = under.and_then(|va| now.row(map, va)) {
+            self.top = now.row_top(island, row) + STRIP / 2.0 - y;
+        }
+        self.keep(&now, bars);
+    }
+
+    /// Stays where there is something.
+    pub fn keep(&mut self, layout: &Layout, bars: Rect) {
+        let most = (layout.total - f64::from(bars.height())).max(0.0);
+        self.top = self.top.clamp(0.0, most);
+    }
+
+    /// Shows all that is mapped: as close as all rows fit, or else from the begin on with every island in one row.
+    pub fn fit(&mut self, map: &AddressMap, bars: Rect) {
+        let longest = map
+            .islands
+            .iter()
+            .map(|i| i.range.end - i.range.start)
+            .max()
+            .unwrap_or(4096);
+        let least = (f64::from(bars.width().max(16.0)) / (longest / 4096).max(1) as f64)
+            .log2()
+            .min(4.0);
+        let (mut low, mut high) = (least, 4.0f64.max(least));
+        for _ in 0..24 {
+            let middle = (low + high) / 2.0;
+            if Layout::new(map, middle, bars.width()).total <= f64::from(bars.height()) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        (self.zoom, self.top) = (low, 0.0);
+    }
+
+    /// Shows one range in about a third of the rows.
+    pub fn show(&mut self, map: &AddressMap, bars: Rect, range: &Range<u64>) {
+        let pages = (range.end.saturating_sub(range.start) / 4096).max(1) as f64;
+        let rows = (f64::from(bars.height()) / STRIP / 3.0).max(1.0);
+        self.zoom = (f64::from(bars.width().max(16.0)) * rows / pages).log2().min(4.0);
+        self.centre(map, bars, range.start);
+    }
+
+    /// Brings an address to the upper third.
+    pub fn centre(&mut self, map: &AddressMap, bars: Rect, va: u64) {
+        let layout = Layout::new(map, self.zoom, bars.width());
+        if let Some((island, row, _)) = layout.row(map, va) {
+            self.top = layout.row_top(island, row) - f64::from(bars.height()) / 3.0;
+        }
+        self.keep(&layout, bars);
+    }
+
+    /// The middle of a page on the screen.
+    #[must_use]
+    pub fn spot(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: u64) -> Option<Pos2> {
+        let (island, row, column) = layout.row(map, va)?;
+        let x = f64::from(bars.left()) + (column as f64 + 0.5) * layout.page;
+        let y = f64::from(bars.top()) + layout.row_top(island, row) - self.top + (STRIP - 4.0) / 2.0;
+        Some(pos2(x as f32, y.clamp(-1e6, 1e6) as f32))
+    }
+}
+
+/// Points that a zoom of this much is told as: what fits between pointer and border is not known here.
+#[must_use]
+pub fn wheel(points: f32) -> f64 {
+    f64::from(points) / 120.0
+}
+
+/// Where bars lie beside the addresses of their rows.
+#[must_use]
+pub fn bars(view: Rect) -> Rect {
+    Rect::from_min_max(view.min + vec2(122.0, 4.0), view.max - vec2(10.0, 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::addresses::{MapRun, Pieces, islands};
+    use trace_core::mmu::Rights;
+    use trace_core::{GpuVa, PhysAddr};
+
+    fn map(runs: &[(u64, u64)]) -> AddressMap {
+        let run = |(va, pages): &(u64, u64)| MapRun {
+            va: GpuVa(*va),
+            pa: PhysAddr(*va),
+            pages: *pages,
+            rights: Rights::RW,
+            attributes: 0,
+            shared: 0,
+        };
+        let runs: Vec<MapRun> = runs.iter().map(run).collect();
+        AddressMap {
+            islands: islands(&runs, 512),
+            runs: Pieces::new(runs),
+            ..AddressMap::default()
+        }
+    }
+
+    const VIEW: Rect = Rect {
+        min: pos2(100.0, 50.0),
+        max: pos2(900.0, 650.0),
+    };
+
+    #[test]
+    fn the_square_zooms_from_48_bits_to_a_page_and_keeps_what_is_under_the_pointer() {
+        let mut s = Square::default();
+        s.whole(VIEW);
+        for about in [pos2(400.0, 300.0), pos2(240.0, 600.0)] {
+            s.whole(VIEW);
+            let (x, y) = s.under(VIEW, about);
+            assert!(s.page_under(VIEW, about).is_some());
+            for _ in 0..200 {
+                s.zoom(VIEW, about, 0.17);
+                let (a, b) = s.under(VIEW, about);
+                assert!((a - x).abs() < 1e-3 && (b - y).abs() < 1e-3, "{s:?}");
+            }
+            assert!(s.page() > 64.0, "a page is {} points", s.page());
+            for _ in 0..400 {
+                s.zoom(VIEW, about, -0.17);
+            }
+            assert!(s.page() * SIDE < 600.0);
+        }
+        s.fit(VIEW, &(0x4000_0000..0x4000_4000));
+        assert_eq!(s.page_under(VIEW, s.spot(VIEW, 0x4000_2000)), Some(0x4000_2));
+        assert!((s.page() * 2.0 - 600.0 * 0.94).abs() < 600.0, "{}", s.page());
+    }
+
+    #[test]
+    fn strips_zoom_about_the_row_under_the_pointer_and_every_place_leads_to_its_address() {
+        let m = map(&[(0x1000, 300), (0x7f00_0000_0000, 5000), (0xffff_0000_0000, 2)]);
+        let bars = bars(VIEW);
+        let mut s = Strips::default();
+        s.fit(&m, bars);
+        let layout = Layout::new(&m, s.zoom, bars.width());
+        assert!(layout.total <= f64::from(bars.height()));
+        for va in [0x1000, 0x5000, 0x7f00_0000_0000, 0x7f00_0123_4000, 0xffff_0000_1000u64] {
+            let at = s.spot(&m, &layout, bars, va).unwrap();
+            let (x, y) = (f64::from(at.x - bars.left()), f64::from(at.y - bars.top()) + s.top);
+            let found = layout.at(&m, x, y).unwrap();
+            assert!(found.abs_diff(va) <= 4096, "{va:#x} is found as {found:#x}");
+        }
+        let about = s.spot(&m, &layout, bars, 0x7f00_0012_3000).unwrap();
+        let (x, y) = (f64::from(about.x - bars.left()), f64::from(about.y - bars.top()));
+        for _ in 0..12 {
+            let before = Layout::new(&m, s.zoom, bars.width());
+            let under = before.at(&m, x, s.top + y).or(before.at(&m, 0.0, s.top + y)).unwrap();
+            s.zoom(&m, bars, about, 0.25);
+            let now = Layout::new(&m, s.zoom, bars.width());
+            let (island, row, _) = now.row(&m, under).unwrap();
+            let off = now.row_top(island, row) + STRIP / 2.0 - s.top - y;
+            assert!(off.abs() < 1.0 || s.top == 0.0, "the row went {off} points");
+        }
+        for _ in 0..80 {
+            s.zoom(&m, bars, about, -0.25);
+        }
+        let layout = Layout::new(&m, s.zoom, bars.width());
+        assert!(layout.per_row >= 4999, "each island is one row: {}", layout.per_row);
+        assert_eq!(
+            layout.at(&m, 0.0, 0.0),
+            Some(0x1000),
+            "the mark stands for what follows it"
+        );
+        assert_eq!(Layout::new(&map(&[]), 0.0, 800.0).at(&map(&[]), 0.0, 0.0), None);
+    }
+}

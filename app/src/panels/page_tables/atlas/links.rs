@@ -1,0 +1,103 @@
+//! Everywhere that the selected page is mapped: lines from place to place, and a list that leads there.
+
+use crate::document::Document;
+use crate::document::address_map::AddressMap;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{ROW, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::epaint::CubicBezierShape;
+use egui::{Align2, Color32, Painter, Pos2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use trace_core::addresses::{MapRun, Place};
+
+/// What places of one page should agree in.
+fn manner(r: &MapRun) -> (u8, u8) {
+    (r.attributes, r.shared)
+}
+
+/// A line from one place to another, bent so that lines to different places do not lie on one another.
+pub fn arc(painter: &Painter, from: Pos2, to: Pos2, ink: Color32, ground: Color32) {
+    let by = to - from;
+    let bend = vec2(by.y, -by.x) * 0.22;
+    let points = [from, from + by * 0.25 + bend, from + by * 0.75 + bend, to];
+    for (wide, ink) in [(4.0, ground), (1.5, ink)] {
+        let line = CubicBezierShape::from_points_stroke(points, false, Color32::TRANSPARENT, Stroke::new(wide, ink));
+        painter.add(line);
+        painter.circle(to, 2.0 + wide, Color32::TRANSPARENT, Stroke::new(1.5, ink));
+    }
+}
+
+/// The other places of the page of an address in the address space that is shown.
+#[must_use]
+pub fn others(map: &AddressMap, space: u32, va: u64) -> Vec<Place> {
+    let page = va & !4095;
+    let (list, _) = map.places_of(va);
+    list.into_iter()
+        .filter(|p| p.space != space || p.run.va.0 != page)
+        .collect()
+}
+
+/// Draws the list; gives the place that a person goes to.
+pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) -> Option<(u32, u64)> {
+    let p = palette(ui);
+    let (places, all) = map.places_of(va);
+    if places.len() < 2 {
+        return None;
+    }
+    let own = places.iter().find(|q| q.space == space && q.run.va.0 == va & !4095);
+    let title = format!(
+        "mapped at {}{} places",
+        text::count(places.len() as u64),
+        if all { "" } else { " or more" }
+    );
+    ui.label(RichText::new(title).font(small()).color(p.quiet));
+    let mut go = None;
+    let height = (places.len() as f32 * ROW).min(6.0 * ROW);
+    egui::ScrollArea::vertical()
+        .id_salt("places")
+        .max_height(height)
+        .auto_shrink([false, true])
+        .show_rows(ui, ROW, places.len(), |ui, rows| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            for q in places.get(rows).unwrap_or_default() {
+                let here = q.space == space && q.run.va.0 == va & !4095;
+                let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+                let at = format!("{:#x}", q.run.va.0);
+                r.widget_info(|| WidgetInfo::selected(Role::Row, true, here, format!("place {} {at}", q.space)));
+                if here {
+                    ui.painter().rect_filled(rect, 0.0, p.selection);
+                } else if r.hovered() {
+                    ui.painter().rect_filled(rect, 0.0, p.raised);
+                }
+                let cell = |a: f32, b: f32| {
+                    Rect::from_min_max(
+                        pos2(rect.left() + a, rect.top()),
+                        pos2((rect.left() + b).min(rect.right()), rect.bottom()),
+                    )
+                };
+                let number = doc
+                    .recording
+                    .facts
+                    .address_spaces
+                    .get(q.space as usize)
+                    .map_or(0, |s| s.number);
+                let left = Align2::LEFT_CENTER;
+                let ink = if here { p.text } else { p.read };
+                paint_text(ui, cell(6.0, 46.0), left, &format!("AS {number}"), mono(), p.quiet);
+                paint_text(ui, cell(48.0, 164.0), left, &at, mono(), ink);
+                paint_text(ui, cell(168.0, 198.0), left, &q.run.rights.to_string(), mono(), p.text);
+                // Told only where places differ in it, and then with a sign.
+                let differs = own.is_some_and(|o| manner(&o.run) != manner(&q.run));
+                let told = format!("attributes {:#04x}, shared {}", q.run.attributes, q.run.shared);
+                if differs {
+                    paint_text(ui, cell(202.0, 400.0), left, &format!("! {told}"), small(), p.warning);
+                }
+                let hover = format!("{at} of address space {number}: {}, {told}", q.run.rights);
+                let r = widgets::copies(&r, &[("address", at)]).on_hover_text(hover);
+                if r.clicked() && !here {
+                    go = Some((q.space, q.run.va.0));
+                }
+            }
+        });
+    ui.add_space(6.0);
+    go
+}

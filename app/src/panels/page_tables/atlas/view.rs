@@ -1,0 +1,143 @@
+//! What the map shows, and what was found out for it.
+
+use super::camera::{Square, Strips};
+use crate::document::address_map::{AddressMap, Key};
+use egui::Pos2;
+use std::sync::Arc;
+use trace_core::addresses::{Entropies, Pieces, Valued};
+use trace_core::progress::Progress;
+
+/// How addresses are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Along Hilbert's curve, all 48 bits a square.
+    #[default]
+    Square,
+    /// In rows, with the great voids left out.
+    Strips,
+}
+
+/// What colours mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// Read, write, execute.
+    #[default]
+    Rights,
+    /// The buffer that it belongs to.
+    Owner,
+    /// How much the bytes tell.
+    Entropy,
+    /// The event at which it changed last.
+    Change,
+}
+
+impl Colour {
+    /// All, in the order in which they are offered.
+    pub const ALL: [Self; 4] = [Self::Rights, Self::Owner, Self::Entropy, Self::Change];
+
+    /// Its name for the person.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rights => "rights",
+            Self::Owner => "buffer",
+            Self::Entropy => "entropy",
+            Self::Change => "last change",
+        }
+    }
+
+    /// What it tells, in a sentence.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Rights => "What the GPU may do there.",
+            Self::Owner => "The buffer that the recording names there.",
+            Self::Entropy => "Bits that a byte of the page tells: 0 where all are alike, 8 where they look random.",
+            Self::Change => "The event at which the contents changed last, as far as the recording tells.",
+        }
+    }
+}
+
+/// Entropy along a map; the flag says whether all of it is there.
+pub type Entropy = (Arc<Pieces<Valued>>, bool);
+
+/// What the map shows.
+#[derive(Clone, Default)]
+pub struct Atlas {
+    /// How addresses are laid out.
+    pub shape: Shape,
+    /// What colours mean.
+    pub colour: Colour,
+    /// The part of the square in view.
+    pub square: Square,
+    /// The part of the strips in view.
+    pub strips: Strips,
+    /// For which address space and shape the view was placed.
+    pub(super) placed: Option<(u32, Shape)>,
+    /// A zoom that is going on: what is left of it, and about which point.
+    pub(super) zooming: Option<(f64, Pos2)>,
+    /// What was shown as selected last, so that what is selected elsewhere is brought into view.
+    pub(super) seen: Option<(u32, u64)>,
+    /// Maps that were made, the last one used at the end.
+    pub(super) maps: Vec<(Key, Arc<AddressMap>)>,
+    pub(super) making: Option<(Key, Progress)>,
+    /// What the person stopped.
+    pub(super) stopped: Option<(Key, bool)>,
+    pub(super) pages: Option<Arc<Entropies>>,
+    pub(super) entropies: Vec<(Key, Entropy)>,
+    pub(super) measuring: Option<(Key, Progress)>,
+}
+
+/// Maps that are kept: stepping back and forth between a few snapshots waits for none.
+const KEPT: usize = 6;
+
+fn keep<T>(list: &mut Vec<(Key, T)>, key: Key, made: T) {
+    list.retain(|(k, _)| *k != key);
+    if list.len() >= KEPT {
+        list.remove(0);
+    }
+    list.push((key, made));
+}
+
+impl Atlas {
+    /// The map of an address space and a snapshot, once it is made.
+    #[must_use]
+    pub fn map(&self, key: Key) -> Option<Arc<AddressMap>> {
+        self.maps.iter().find(|(k, _)| *k == key).map(|(_, m)| Arc::clone(m))
+    }
+
+    /// The map to show until the one that is wanted is made: another snapshot's of the same address space.
+    pub(super) fn stand_in(&self, key: Key) -> Option<Arc<AddressMap>> {
+        let same = self.maps.iter().rev().find(|(k, _)| k.space == key.space);
+        same.map(|(_, m)| Arc::clone(m))
+    }
+
+    /// The entropy along a map, once it is known.
+    #[must_use]
+    pub fn entropy(&self, key: Key) -> Option<Entropy> {
+        self.entropies.iter().find(|(k, _)| *k == key).map(|(_, e)| e.clone())
+    }
+
+    pub(super) fn take_map(&mut self, key: Key, made: Option<AddressMap>) {
+        if self.making.as_ref().is_some_and(|(k, _)| *k == key) {
+            self.making = None;
+        }
+        match made {
+            Some(map) => keep(&mut self.maps, key, Arc::new(map)),
+            None => self.stopped = Some((key, false)),
+        }
+    }
+
+    pub(super) fn take_entropy(&mut self, key: Key, made: Option<(Arc<Entropies>, Entropy)>) {
+        if self.measuring.as_ref().is_some_and(|(k, _)| *k == key) {
+            self.measuring = None;
+        }
+        match made {
+            Some((pages, found)) => {
+                self.pages = Some(pages);
+                keep(&mut self.entropies, key, found);
+            }
+            None => self.stopped = Some((key, true)),
+        }
+    }
+}
