@@ -245,8 +245,7 @@ mod tests {
 
     #[test]
     fn what_a_note_says_never_becomes_markup() {
-        let bad =
-            "<script>alert(1)</script> **bold** [x](javascript:alert(1)) ![p](http://a/b.png)\n<img src=x onerror=1>";
+        let bad = "<script>alert(1)</script>\n\nThis is **bold** [x](javascript:alert(1)) ![p](http://a/b.png)\n<img src=x onerror=1>";
         let page = page("<t>", "1 event", &[entry(bad)], &[]);
         assert!(
             page.contains("<strong>bold</strong>") && page.contains("&lt;script&gt;"),

@@ -54,7 +54,7 @@ fn bytes_are_found_or_told_not_to_be_there() {
     assert!(w.views().memory.hits.as_ref().unwrap().is_empty() && w.has_part("not found"));
     w.views().memory.search.clear();
     w.enter("Search memory", "zz");
-    assert!(w.has_part("hex digits, or text in quotes"));
+    assert!(w.has_part("'zz' is no pattern"));
 }
 
 /// Tables that map two million pages onto one, so that a search takes long.
