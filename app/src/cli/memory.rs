@@ -47,7 +47,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
     /// Find this in all of the mapped memory: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an address, a range or a buffer; exit 1 when it stands nowhere
-    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
     #[arg(short = 'o', value_name = "FILE")]

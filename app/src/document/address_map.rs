@@ -1,6 +1,7 @@
 //! The map of an address space at a snapshot: what is mapped, whose it is, when it changed, how much it tells. Made
 //! apart from the interface thread, and asked for any range at the cost of a search.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::addresses::{self, Entropies, Island, MapRun, Owner, Pieces, Place, Places, Runs, Valued};
 use trace_core::progress::{Cancelled, Progress};
@@ -41,6 +42,8 @@ pub struct AddressMap {
     pub islands: Vec<Island>,
     /// Whose it is.
     pub owners: Pieces<Owner>,
+    /// Buffers by the order of their addresses: neighbours follow one another. The number of a buffer is its index.
+    pub order: BTreeMap<u32, u32>,
     /// The event of the last change of what is there.
     pub changes: Pieces<Valued>,
     /// Everywhere that memory is mapped.
@@ -77,10 +80,17 @@ impl AddressMap {
                 )
             });
         }
+        let owners = addresses::owners(&recording.facts.buffers, key.space);
+        let mut order = BTreeMap::new();
+        for o in owners.list() {
+            let next = order.len() as u32;
+            order.entry(o.buffer).or_insert(next);
+        }
         Ok(Self {
             event,
             islands: addresses::islands(&own.list, MOST_ISLANDS),
-            owners: addresses::owners(&recording.facts.buffers, key.space),
+            owners,
+            order,
             changes,
             places,
             problem,

@@ -122,13 +122,9 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
                 }
                 ui.label(RichText::new("colour by").color(p.quiet));
             }
-            let rest = ui.available_width();
-            ui.add_sized(
-                vec2(rest, 20.0),
-                egui::Label::new(RichText::new(told).color(p.quiet))
-                    .truncate()
-                    .halign(egui::Align::LEFT),
-            );
+            ui.with_layout(egui::Layout::left_to_right(egui::Align::Center), |ui| {
+                ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).truncate());
+            });
         });
     });
 }

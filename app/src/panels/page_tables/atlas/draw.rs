@@ -31,12 +31,12 @@ impl Names {
         }
     }
 
-    fn write(&self, doc: &Document, ui: &Ui) {
+    fn write(&self, doc: &Document, inks: &Inks<'_>, painter: &Painter, ui: &Ui) {
         for (rect, buffer) in &self.list {
             let Some(b) = doc.recording.facts.buffers.get(*buffer as usize) else {
                 continue;
             };
-            let ground = ink::owner(*buffer);
+            let ground = ink::owner(inks.map, *buffer);
             let ink = if ground.intensity() > 0.45 {
                 Color32::BLACK
             } else {
@@ -45,7 +45,7 @@ impl Names {
             let room = rect.shrink2(vec2(4.0, 0.0));
             let name = widgets::cut_middle(ui, room.width(), &b.name, &small());
             let at = pos2(room.left(), rect.center().y);
-            ui.painter().text(at, Align2::LEFT_CENTER, name, small(), ink);
+            painter.text(at, Align2::LEFT_CENTER, name, small(), ink);
         }
     }
 }
@@ -119,7 +119,7 @@ pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: Square, view: Re
     squares.draw(PAGES_ORDER, 0);
     painter.add(Shape::mesh(std::mem::take(&mut squares.mesh)));
     pages(&painter, camera, view, all, p.background);
-    squares.names.write(doc, ui);
+    squares.names.write(doc, inks, &painter, ui);
     grid(&painter, inks, camera, view);
     painter.rect_stroke(all, 0.0, Stroke::new(1.0, p.line), StrokeKind::Outside);
 }
@@ -224,7 +224,7 @@ pub fn strips(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: Strips, layout: 
         }
     }
     painter.add(Shape::mesh(mesh));
-    names.write(doc, ui);
+    names.write(doc, inks, &painter, ui);
 }
 
 /// The void before an island, and how much it is.

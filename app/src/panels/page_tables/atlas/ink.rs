@@ -24,10 +24,11 @@ const OWNERS: [Color32; 7] = [
     Color32::from_rgb(213, 94, 0),
 ];
 
-/// The colour of a buffer by its index.
+/// The colour of a buffer: one after another by address, so that neighbours differ.
 #[must_use]
-pub fn owner(buffer: u32) -> Color32 {
-    OWNERS.get(buffer as usize % OWNERS.len()).copied().unwrap_or_default()
+pub fn owner(map: &AddressMap, buffer: u32) -> Color32 {
+    let place = map.order.get(&buffer).copied().unwrap_or_default() as usize;
+    OWNERS.get(place % OWNERS.len()).copied().unwrap_or_default()
 }
 
 /// A colour of the ramp that numbers are told by, 0 to 1: lightness rises with the number on a dark ground and falls on
@@ -204,14 +205,14 @@ impl Inks<'_> {
             .flatten()
             .find(|o| o.buffer != main);
         let second = match other {
-            Some(o) => Some(owner(o.buffer)),
+            Some(o) => Some(owner(self.map, o.buffer)),
             None if owned.several => Some(self.palette.text),
             // A page is the least that is drawn: its buffer need not fill it.
             None if owned.bytes < mapped && mapped > 4096 => Some(self.palette.poll),
             None => None,
         };
         Cell {
-            main: owner(main),
+            main: owner(self.map, main),
             second,
             unknown: false,
             open: false,

@@ -121,7 +121,9 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
                 let Some(buffer) = doc.recording.facts.buffers.get(*b as usize) else {
                     continue;
                 };
-                if row.x + 260.0 > rect.right() || !row.item(&text::middle(&buffer.name, 18), plain(ink::owner(*b))) {
+                if row.x + 250.0 > rect.right()
+                    || !row.item(&text::middle(&buffer.name, 18), plain(ink::owner(inks.map, *b)))
+                {
                     break;
                 }
                 written += 1;

@@ -145,12 +145,14 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Key,
                 view.atlas.placed = None;
             }
             if view.atlas.shape == Shape::Square {
+                ui.add_space(8.0);
                 let r = widgets::link(ui, "Map of 48 bits", "48 bits");
                 if r.on_hover_text("the whole address space").clicked() {
                     view.atlas.square = camera::Square::default();
                     view.atlas.zooming = Some((-40.0, Pos2::ZERO));
                 }
             }
+            ui.add_space(8.0);
             let n = doc.recording.memory.snapshots.len();
             let mut told = match n {
                 0 | 1 => "one snapshot of memory".to_owned(),
