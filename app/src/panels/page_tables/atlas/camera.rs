@@ -354,7 +354,7 @@ mod tests {
             assert!(s.page() * SIDE < 600.0);
         }
         s.fit(VIEW, &(0x4000_0000..0x4000_4000));
-        assert_eq!(s.page_under(VIEW, s.spot(VIEW, 0x4000_2000)), Some(0x4000_2));
+        assert_eq!(s.page_under(VIEW, s.spot(VIEW, 0x4000_2000)), Some(0x4_0002));
         assert!((s.page() * 2.0 - 600.0 * 0.94).abs() < 600.0, "{}", s.page());
     }
 

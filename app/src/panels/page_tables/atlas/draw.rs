@@ -311,7 +311,7 @@ mod tests {
             va: GpuVa(0x4000_0000 + (i << 13)),
             pa: PhysAddr(i << 12),
             pages: 1,
-            rights: if i % 3 == 0 { Rights::RX } else { Rights::RW },
+            rights: if i.is_multiple_of(3) { Rights::RX } else { Rights::RW },
             attributes: 0,
             shared: 0,
         };
