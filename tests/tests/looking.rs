@@ -322,17 +322,12 @@ fn what_a_history_lost_is_counted_by_the_timeline_beside_it() {
 
 #[test]
 fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
-    let sample = root().join("sample-traces/digits.kine");
+    let sample = root().join("sample-traces/vecadd.kine");
     let file = sample.to_str().unwrap();
     let buffers = of("info", &sample)["buffers"].clone();
-    let image = buffers
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|b| b["name"] == "image")
-        .unwrap();
+    let a = buffers.as_array().unwrap().iter().find(|b| b["name"] == "a").unwrap();
     let number = |v: &Value| u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
-    let (va, bytes) = (number(&image["va"]), image["bytes"].as_u64().unwrap());
+    let (va, bytes) = (number(&a["va"]), a["bytes"].as_u64().unwrap());
     let search = |pattern: &str| {
         let ended = run(["memory", file, "--search", pattern, "--json"]);
         (
@@ -346,7 +341,7 @@ fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
                 .collect::<Vec<u64>>(),
         )
     };
-    let (code, hits) = search("->image");
+    let (code, hits) = search("->a");
     assert!(
         code == Some(0) && !hits.is_empty(),
         "a shader is told where its input is"
