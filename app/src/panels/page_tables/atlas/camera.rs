@@ -211,6 +211,13 @@ impl Layout {
     }
 }
 
+/// The zoom at which the longest island fills one row.
+fn farthest(map: &AddressMap, bars: Rect) -> f64 {
+    let lengths = map.islands.iter().map(|i| i.range.end - i.range.start);
+    let pages = lengths.max().unwrap_or(4096) / 4096;
+    (f64::from(bars.width().max(16.0)) / pages.max(1) as f64).log2()
+}
+
 impl Strips {
     /// Comes closer by a power of two, or goes away; the row under the point stays at its height.
     pub fn zoom(&mut self, map: &AddressMap, bars: Rect, about: Pos2, by: f64) {
@@ -220,15 +227,7 @@ impl Strips {
         let under = before
             .at(map, x, self.top + y)
             .or_else(|| before.at(map, 0.0, self.top + y));
-        let longest = map
-            .islands
-            .iter()
-            .map(|i| i.range.end - i.range.start)
-            .max()
-            .unwrap_or(4096);
-        let least = (f64::from(bars.width().max(16.0)) / (longest / 4096).max(1) as f64)
-            .log2()
-            .min(CLOSEST);
+        let least = farthest(map, bars).min(CLOSEST);
         self.zoom = (self.zoom + by).clamp(least, CLOSEST);
         let now = Layout::new(map, self.zoom, bars.width());
         if let Some((island, row, _)) = under.and_then(|va| now.row(map, va)) {
@@ -245,15 +244,7 @@ impl Strips {
 
     /// Shows all that is mapped: as close as all rows fit, or else from the begin on with every island in one row.
     pub fn fit(&mut self, map: &AddressMap, bars: Rect) {
-        let longest = map
-            .islands
-            .iter()
-            .map(|i| i.range.end - i.range.start)
-            .max()
-            .unwrap_or(4096);
-        let least = (f64::from(bars.width().max(16.0)) / (longest / 4096).max(1) as f64)
-            .log2()
-            .min(4.0);
+        let least = farthest(map, bars).min(4.0);
         let (mut low, mut high) = (least, 4.0f64.max(least));
         for _ in 0..24 {
             let middle = (low + high) / 2.0;

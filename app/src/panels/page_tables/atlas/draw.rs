@@ -323,20 +323,24 @@ mod tests {
         }
     }
 
+    fn by_rights(map: &AddressMap) -> Inks<'_> {
+        Inks {
+            map,
+            by: Colour::Rights,
+            entropy: None,
+            palette: Palette::of(ThemeChoice::Dark),
+            mark: None,
+            events: (0, 0),
+        }
+    }
+
     #[test]
     fn what_is_drawn_is_bounded_by_the_points_and_not_by_the_mappings() {
         let view = Rect::from_min_size(pos2(0.0, 0.0), vec2(800.0, 600.0));
         let most = (800.0 / LEAST * 600.0 / LEAST) as usize;
         for runs in [1000, 1 << 20] {
             let map = alternating(runs);
-            let inks = Inks {
-                map: &map,
-                by: Colour::Rights,
-                entropy: None,
-                palette: Palette::of(ThemeChoice::Dark),
-                mark: None,
-                events: (0, 0),
-            };
+            let inks = by_rights(&map);
             let mut camera = Square::default();
             camera.fit(view, &map.extent());
             for _ in 0..12 {
@@ -371,14 +375,7 @@ mod tests {
     #[test]
     fn a_cell_of_several_kinds_says_so() {
         let map = alternating(16);
-        let inks = Inks {
-            map: &map,
-            by: Colour::Rights,
-            entropy: None,
-            palette: Palette::of(ThemeChoice::Dark),
-            mark: None,
-            events: (0, 0),
-        };
+        let inks = by_rights(&map);
         let one = inks.cell(&(0x4000_0000..0x4000_1000)).unwrap();
         assert_eq!((one.second, one.main), (None, ink::rights(inks.palette, 5)));
         let several = inks.cell(&(0x4000_0000..0x4000_8000)).unwrap();
