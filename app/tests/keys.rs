@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
+#[path = "keys/own.rs"]
+mod own;
 
 use common::Window;
 use egui::{Key, Modifiers};

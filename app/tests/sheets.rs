@@ -166,6 +166,18 @@ fn help(theme: ThemeChoice) -> Window {
     after(theme, "help")
 }
 
+/// The sheet of keys, one row with another key and one that asks whether it may take a key away.
+fn keys(theme: ThemeChoice) -> Window {
+    use kinescope::window::shortcut::key;
+    let mut w = after(theme, "keys");
+    w.types("next\n");
+    w.press(key(egui::Key::F4).unwrap());
+    w.stroke(egui::Modifiers::NONE, egui::Key::ArrowDown, None);
+    w.types("\n");
+    w.press(key(egui::Key::K).unwrap());
+    w
+}
+
 fn about(theme: ThemeChoice) -> Window {
     after(theme, "about")
 }
@@ -212,6 +224,8 @@ pictures! {
     help_dark help Dark
     help_light help Light
     about_dark about Dark
+    keys_dark keys Dark
+    keys_light keys Light
     problems_dark problems Dark
     problems_light problems Light
     path_field_dark path_field Dark

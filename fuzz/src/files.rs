@@ -4,6 +4,7 @@ use crate::in_folder;
 use kinescope_files::buffers::npy;
 use kinescope_files::changes::{Changes, Recorded};
 use kinescope_files::journal::{self, Of};
+use kinescope_files::keys::KeysFile;
 use kinescope_files::link::Link;
 use kinescope_files::values;
 use kinescope_files::workspace::Workspace;
@@ -73,6 +74,20 @@ pub fn workspace(data: &[u8]) -> bool {
         return false;
     };
     assert_eq!(Workspace::parse(&read.text(), &known).as_ref(), Ok(&read));
+    true
+}
+
+/// Keys of commands: what reads can be written, and reads back as the same.
+pub fn keys(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return false;
+    };
+    let Ok(mut read) = KeysFile::parse(text) else {
+        return false;
+    };
+    // What was left out is not written.
+    read.problems.clear();
+    assert_eq!(KeysFile::parse(&read.text()).as_ref(), Ok(&read));
     true
 }
 

@@ -52,6 +52,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("hardware", hardware::hardware),
     ("job_chain", machine::job_chain),
     ("journal", files::journal),
+    ("keys", files::keys),
     ("link", files::link),
     ("key_store", messages::key_store),
     ("map_genxml", maps::map_genxml),

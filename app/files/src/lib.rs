@@ -10,6 +10,7 @@ pub mod changes;
 pub mod contents;
 pub mod edited;
 pub mod journal;
+pub mod keys;
 pub mod link;
 pub mod output;
 pub mod place;

@@ -1,11 +1,19 @@
 //! Help, and the log for others.
 
 use crate::log;
-use crate::window::App;
+use crate::window::{App, KeysSheet};
 use egui::Context;
 
 pub fn help(app: &mut App, _: &Context) {
     app.help = !app.help;
+}
+
+pub fn keys(app: &mut App, _: &Context) {
+    app.keys_sheet = match app.keys_sheet {
+        Some(_) => None,
+        None => Some(KeysSheet::default()),
+    };
+    app.help = false;
 }
 
 pub fn copy_log(_: &mut App, ctx: &Context) {

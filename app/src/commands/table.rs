@@ -146,7 +146,8 @@ table! {
     "copy-shader",      "Copy the code",                       Shader, None,                has_code,           shader::copy;
     "show-clause-bytes","Bytes of the clause",                 Shader, None,                has_code,           shader::bytes;
 
-    "help",             "All keys",                            Help,   shift(Questionmark), always,             help::help;
+    "help",             "All keys",                            Help,   key(Questionmark),   always,             help::help;
+    "keys",             "Change keys…",                        Help,   None,                always,             help::keys;
     "copy-log",         "Copy log",                            Help,   None,                always,             help::copy_log;
     "about",            "About Kinescope",                     Help,   None,                always,             help::about;
 }

@@ -222,6 +222,22 @@ impl Asks {
         self.command("show-shader");
     }
 
+    /// Keys of commands as a person reads them now.
+    pub fn set_keys(&mut self, keys: impl Fn(&str) -> String) {
+        for item in &mut self.items {
+            item.keys = keys(item.id);
+        }
+    }
+
+    /// Words about a command with its keys behind them: what a tooltip says.
+    #[must_use]
+    pub fn told(&self, id: &str, words: &str) -> String {
+        match self.items.iter().find(|i| i.id == id).map_or("", |i| i.keys.as_str()) {
+            "" => words.to_owned(),
+            keys => format!("{words} ({keys})"),
+        }
+    }
+
     /// A command of the table as an item of a menu.
     pub fn menu_item(&mut self, ui: &mut Ui, id: &'static str) {
         let Some(item) = self.items.iter().find(|i| i.id == id) else {

@@ -69,8 +69,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     match meant(doc) {
         Some(event) => note(doc, asks, &mut page, event),
         None => {
-            let what = "No note stands at this event. Choose one, or press M for a new one.";
-            if widgets::empty(&mut page, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
+            let what = asks.told(
+                "add-note",
+                "No note stands at this event. Choose one, or make a new one",
+            );
+            if widgets::empty(&mut page, icons::PENCIL_SIMPLE, &what, Some("Note at this event")) {
                 asks.command("add-note");
             }
         }

@@ -4,6 +4,8 @@
 use super::command::Command;
 use super::crash;
 use super::keep::Keeper;
+use super::keymap::Keymap;
+use super::keys_sheet::KeysSheet;
 use super::layout::{self, Sides, Torn};
 use super::leaving::Question;
 use super::links::Afterwards;
@@ -69,6 +71,10 @@ pub struct App {
     pub help: bool,
     /// Whether the sheet about the program is open.
     pub about: bool,
+    /// The sheet on which keys are changed, when it is open.
+    pub keys_sheet: Option<KeysSheet>,
+    /// Which key runs which command.
+    pub keys: Keymap,
     /// Whether the outline is shown.
     pub outline: bool,
     /// Whether the inspector is shown.
@@ -113,12 +119,13 @@ impl App {
         let settings = Settings::load(setup.settings);
         let theme = setup.theme.unwrap_or_else(|| settings.theme());
         theme::install(ctx, theme);
+        let keys = Keymap::load(setup.commands, settings.folder());
         let item = |c: &Command<Self>| Item {
             id: c.id,
             title: c.full_title(),
-            keys: c.keys(),
+            keys: keys.text(c.id),
         };
-        Self {
+        let mut app = Self {
             doc: None,
             views: Views::default(),
             tasks: Tasks::default(),
@@ -129,6 +136,7 @@ impl App {
             typed: None,
             help: false,
             about: false,
+            keys_sheet: None,
             outline: true,
             inspector: true,
             sides: Sides::default(),
@@ -150,7 +158,10 @@ impl App {
             chooser: setup.chooser,
             failed: None,
             commands: setup.commands,
-        }
+            keys,
+        };
+        app.tell_of_keys();
+        app
     }
 
     /// The theme that holds.

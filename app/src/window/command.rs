@@ -61,7 +61,7 @@ pub struct Command<A: 'static> {
     pub title: &'static str,
     /// Menu that it is in.
     pub menu: Menu,
-    /// Its key.
+    /// The key that it has until the person gives it another.
     pub shortcut: Option<Shortcut>,
     /// Whether it may run now.
     pub enabled: fn(&A) -> bool,
@@ -77,11 +77,5 @@ impl<A> Command<A> {
             Menu::Panels => format!("Show {}", self.title),
             _ => self.title.to_owned(),
         }
-    }
-
-    /// Its keys as a person reads them; empty: it has none.
-    #[must_use]
-    pub fn keys(&self) -> String {
-        self.shortcut.map(Shortcut::text).unwrap_or_default()
     }
 }

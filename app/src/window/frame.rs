@@ -5,7 +5,7 @@ use super::app::App;
 use super::leaving::Leave;
 use super::shortcut::key;
 use super::tasks::{Done, Ended};
-use super::{contents, palette, shell, typed};
+use super::{contents, keys_sheet, palette, shell, typed};
 use crate::document::comparison::With;
 use crate::panels;
 use crate::panels::desk::Ask;
@@ -121,10 +121,13 @@ fn keys(app: &mut App, ctx: &Context) {
     if app.palette.is_some() || app.typed.is_some() {
         return;
     }
+    if keys_sheet::hear(app, ctx) {
+        return;
+    }
     // What lies over everything else: a question leaves no key to what is behind it, a sheet none without Ctrl or Alt
     // but the one that it came with.
     let asked = app.confirm.is_some() || app.question.is_some();
-    let covered = app.help || app.about;
+    let covered = app.help || app.about || app.keys_sheet.is_some();
     let typing = ctx.text_edit_focused();
     let mut untouched = field::untouched(ctx);
     let (mut run, mut close) = (Vec::new(), false);
@@ -138,14 +141,13 @@ fn keys(app: &mut App, ctx: &Context) {
             if asked && shortcut_on_button(event) {
                 return false;
             }
-            let pressed = app.commands.iter().find(|c| {
-                let Some(s) = c.shortcut.filter(|s| s.is(event)) else {
-                    return false;
-                };
+            let pressed = app.keys.pressed(event).and_then(|(at, s)| {
+                let c = app.commands.get(at)?;
                 let behind = !close && (asked || (covered && s.plain() && c.id != "help"));
                 // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
-                let theirs = typing && (s.plain() || (matches!(s.key, Key::Z) && !untouched));
-                !behind && !theirs && (c.enabled)(app)
+                let undoes = s.ctrl && matches!(s.key, Key::Z | Key::Y);
+                let theirs = typing && (s.writes() || (undoes && !untouched));
+                (!behind && !theirs && (c.enabled)(app)).then_some(c)
             });
             untouched &= !field::writes(event);
             run.extend(pressed.map(|c| c.id));

@@ -169,7 +169,7 @@ fn put_aside(path: &Path) -> String {
 }
 
 /// Writes a file whole or not at all.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let new = PathBuf::from(name);

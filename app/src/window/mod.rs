@@ -8,6 +8,8 @@ mod contents;
 pub mod crash;
 mod frame;
 pub mod keep;
+pub mod keymap;
+mod keys_sheet;
 pub mod layout;
 pub mod leaving;
 mod links;
@@ -35,6 +37,7 @@ mod typed;
 mod welcome;
 
 pub use app::{App, Setup};
+pub use keys_sheet::{KeysSheet, Listening};
 pub use links::{Afterwards, Goal};
 pub use notebook::{Form, NotebookError, Written, write as write_notebook};
 pub use offscreen::{Camera, NoAdapter};

@@ -14,10 +14,11 @@ fn strip(ui: &mut Ui, id: &str, add: impl FnOnce(&mut Ui)) {
     });
 }
 
+/// `{palette}` and `{help}` stand for the keys of these commands.
 const HINTS: [&str; 3] = [
     "The wheel zooms the timeline about the pointer; drag across it to measure.",
     "Everything named is a link: click an event, an address, a job, and every panel follows.",
-    "Ctrl P goes anywhere and does anything; ? shows every key.",
+    "{palette} goes anywhere and does anything; {help} shows every key.",
 ];
 
 /// Draws the strips that there is reason for.
@@ -92,6 +93,12 @@ fn hint(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let at = app.settings.hints_read as usize;
     let Some(words) = HINTS.get(at) else { return };
+    let key = |id: &str, without: &str| match app.keys.text(id) {
+        keys if keys.is_empty() => without.to_owned(),
+        keys => keys,
+    };
+    let words = words.replace("{palette}", &key("palette", "The field at the top"));
+    let words = words.replace("{help}", &key("help", "All keys, in the menu Help,"));
     if app.doc.is_none() || app.settings.folder().is_none() {
         return;
     }

@@ -92,7 +92,13 @@ impl App {
                     app.find_out(&again);
                 } else {
                     doc.finding_out = None;
-                    let left = format!("{} was stopped: F5 reads the recording again", stage.title());
+                    let left = match app.keys.text("reload").as_str() {
+                        "" => format!(
+                            "{} was stopped: Read again, in the menu File, makes up for it",
+                            stage.title()
+                        ),
+                        key => format!("{} was stopped: {key} reads the recording again", stage.title()),
+                    };
                     log::push(Level::Warning, left);
                 }
             })

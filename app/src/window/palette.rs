@@ -72,7 +72,7 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     for c in app.commands.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
         let title = c.full_title();
         if let Some(rank) = fits(&title, wanted) {
-            out.push((rank + 5, title, c.keys(), Entry::Command(c.id)));
+            out.push((rank + 5, title, app.keys.text(c.id), Entry::Command(c.id)));
         }
     }
     if wanted.is_empty() || wanted.len() > 1 {

@@ -6,7 +6,7 @@ use crate::theme::{self, body, mono, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
-fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
+pub(super) fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
     if !*open {
         return;
     }
@@ -28,6 +28,7 @@ impl App {
         if self.question.take().is_none() && self.confirm.take().is_none() {
             self.help = false;
             self.about = false;
+            self.keys_sheet = None;
         }
     }
 }
@@ -50,9 +51,11 @@ const IN_PANELS: &[(Menu, &str, &str)] = &[
 /// The sheet of keys.
 pub(super) fn help(app: &mut App, ctx: &Context) {
     let mut open = app.help;
+    let mut change = false;
     sheet(ctx, "Shortcuts", &mut open, 820.0, |ui| {
         let p = palette(ui);
-        egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        let height = (ui.available_height() - 34.0).max(80.0);
+        egui::ScrollArea::vertical().auto_shrink(false).max_height(height).show(ui, |ui| {
             ui.spacing_mut().item_spacing.x = 32.0;
             ui.columns(3, |columns| {
                 let all = COLUMNS.iter().enumerate();
@@ -60,8 +63,9 @@ pub(super) fn help(app: &mut App, ctx: &Context) {
                     let Some(ui) = columns.get_mut(i) else { continue };
                     ui.spacing_mut().item_spacing.y = 1.0;
                     widgets::section(ui, menu.title());
-                    let commands = app.commands.iter().filter(|c| c.menu == menu && c.shortcut.is_some());
-                    let commands = commands.map(|c| (c.keys(), c.title));
+                    let commands = app.commands.iter().filter(|c| c.menu == menu);
+                    let commands = commands.map(|c| (app.keys.text(c.id), c.title));
+                    let commands = commands.filter(|c| !c.0.is_empty());
                     let within = IN_PANELS.iter().filter(|k| k.0 == menu);
                     for (keys, title) in commands.chain(within.map(|k| (k.1.to_owned(), k.2))) {
                         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), theme::ROW), Sense::hover());
@@ -73,10 +77,19 @@ pub(super) fn help(app: &mut App, ctx: &Context) {
                 }
             });
             ui.add_space(8.0);
-            ui.label(RichText::new("Wheel: zoom the timeline about the pointer. Shift and wheel: move. Drag: measure. Everything else is in the palette, Ctrl P.").font(small()).color(p.quiet));
+            let wheel = "Wheel: zoom the timeline about the pointer. Shift and wheel: move. Drag: measure. Everything else is in the palette";
+            let words = match app.keys.text("palette").as_str() {
+                "" => format!("{wheel}."),
+                keys => format!("{wheel}, {keys}."),
+            };
+            ui.label(RichText::new(words).font(small()).color(p.quiet));
         });
+        change = ui.button("Change keys…").clicked();
     });
     app.help = open;
+    if change {
+        app.asks.command("keys");
+    }
 }
 
 /// The sheet about the program.

@@ -1,13 +1,13 @@
 //! How the window is divided: bars, sides, dock, windows of their own.
 
 use super::app::App;
-use super::layout;
 use super::notices::{hovering, notices};
 use super::questions::question;
 use super::sheets::{about, confirm, help};
 use super::status::status;
 use super::top::top;
 use super::welcome::welcome;
+use super::{keys_sheet, layout};
 use crate::panels;
 use crate::panels::desk::Desk;
 use crate::theme::palette;
@@ -47,6 +47,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     let ctx = ui.ctx().clone();
     help(app, &ctx);
     about(app, &ctx);
+    keys_sheet::draw(app, &ctx);
     confirm(app, &ctx);
     question(app, &ctx);
     hovering(app, &ctx);

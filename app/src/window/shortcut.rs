@@ -1,9 +1,10 @@
 //! Keys of commands.
 
 use egui::{Event, Key, Modifiers};
+use kinescope_files::keys::Chord;
 
 /// A key with modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shortcut {
     /// With Ctrl (Cmd on macOS).
     pub ctrl: bool,
@@ -30,48 +31,107 @@ impl Shortcut {
     /// The shortcut as a person reads it.
     #[must_use]
     pub fn text(self) -> String {
+        self.named(match self.key {
+            Key::ArrowLeft => "←",
+            Key::ArrowRight => "→",
+            Key::ArrowUp => "↑",
+            Key::ArrowDown => "↓",
+            k => sign(k).unwrap_or(k.name()),
+        })
+    }
+
+    fn named(self, key: &str) -> String {
         let mut out = String::new();
         for (on, word) in [(self.ctrl, "Ctrl "), (self.shift, "Shift "), (self.alt, "Alt ")] {
             if on {
                 out += word;
             }
         }
-        let key = match self.key {
-            Key::ArrowLeft => "←",
-            Key::ArrowRight => "→",
-            Key::Period => ".",
-            Key::Comma => ",",
-            Key::OpenBracket => "[",
-            Key::CloseBracket => "]",
-            Key::Questionmark => "?",
-            k => k.name(),
-        };
         out + key
+    }
+
+    /// The shortcut as a file writes it.
+    #[must_use]
+    pub fn chord(self) -> Chord {
+        Chord {
+            ctrl: self.ctrl,
+            shift: self.shift,
+            alt: self.alt,
+            key: sign(self.key).unwrap_or(self.key.name()).to_owned(),
+        }
+    }
+
+    /// The shortcut that a file names; `None`: there is no such key.
+    #[must_use]
+    pub fn from_chord(chord: &Chord) -> Option<Self> {
+        let shortcut = Self {
+            ctrl: chord.ctrl,
+            shift: chord.shift,
+            alt: chord.alt,
+            key: match chord.key.as_str() {
+                "←" => Key::ArrowLeft,
+                "→" => Key::ArrowRight,
+                "↑" => Key::ArrowUp,
+                "↓" => Key::ArrowDown,
+                name => Key::from_name(name).or_else(|| Key::from_name(&capital(name)))?,
+            },
+        };
+        Some(shortcut.canonical())
+    }
+
+    /// The shortcut that a key and its modifiers are.
+    #[must_use]
+    pub fn pressed(key: Key, modifiers: Modifiers) -> Self {
+        let shortcut = Self {
+            ctrl: modifiers.ctrl || modifiers.command || modifiers.mac_cmd,
+            shift: modifiers.shift,
+            alt: modifiers.alt,
+            key,
+        };
+        shortcut.canonical()
+    }
+
+    /// The one of several ways to the same sign: a question mark needs Shift on some keyboards and arrives as a key of
+    /// its own on others, and a plus is an equals sign with or without Shift.
+    fn canonical(mut self) -> Self {
+        self.key = match self.key {
+            Key::Slash if self.shift => Key::Questionmark,
+            Key::Equals if self.shift || self.ctrl => Key::Plus,
+            k => k,
+        };
+        if matches!(
+            self.key,
+            Key::Questionmark
+                | Key::Plus
+                | Key::Colon
+                | Key::Pipe
+                | Key::Exclamationmark
+                | Key::OpenCurlyBracket
+                | Key::CloseCurlyBracket
+        ) {
+            self.shift = false;
+        }
+        self
     }
 
     /// Whether an event is the press of this shortcut, with these modifiers and no others. They are the event's own: the
     /// keys may be up again by the end of the frame.
     #[must_use]
     pub fn is(self, event: &Event) -> bool {
-        let Event::Key {
-            key,
-            pressed: true,
-            modifiers,
-            ..
-        } = event
-        else {
-            return false;
-        };
-        let exactly = |s: Self| *key == s.key && modifiers.matches_exact(s.modifiers());
-        match self.key {
-            // A question mark needs Shift on some keyboards and arrives as a key of its own on others.
-            Key::Questionmark => {
-                let mark = *key == Key::Questionmark || (*key == Key::Slash && modifiers.shift);
-                mark && !modifiers.alt && !modifiers.command && !modifiers.ctrl
-            }
-            // What was undone is done again with Ctrl Y in as many programs as with Ctrl Shift Z.
-            Key::Z if self.ctrl && self.shift => exactly(self) || ctrl(Key::Y).is_some_and(exactly),
-            _ => exactly(self),
+        Self::of(event).is_some_and(|s| s == self.canonical())
+    }
+
+    /// The shortcut whose press an event is.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::Key {
+                key,
+                pressed: true,
+                modifiers,
+                ..
+            } => Some(Self::pressed(*key, *modifiers)),
+            _ => None,
         }
     }
 
@@ -80,6 +140,100 @@ impl Shortcut {
     pub fn plain(self) -> bool {
         !self.ctrl && !self.alt
     }
+
+    /// Whether a field in which a person writes has a use of its own for it: letters, and the ways along and over what
+    /// is written.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        self.plain()
+            || (self.ctrl
+                && matches!(
+                    self.key,
+                    Key::A
+                        | Key::ArrowLeft
+                        | Key::ArrowRight
+                        | Key::ArrowUp
+                        | Key::ArrowDown
+                        | Key::Home
+                        | Key::End
+                        | Key::Backspace
+                        | Key::Delete
+                ))
+    }
+
+    /// Why no command may have it; `None`: one may.
+    #[must_use]
+    pub fn taken(self) -> Option<&'static str> {
+        if is_modifier(self.key) {
+            return Some("holds other keys and is none by itself");
+        }
+        match self.key {
+            Key::Copy | Key::Cut | Key::Paste => Some("is for the clipboard"),
+            Key::C | Key::X | Key::V if self.ctrl && !self.shift && !self.alt => Some("is for the clipboard"),
+            Key::Escape if self.plain() => Some("stops and closes things"),
+            Key::Tab => Some("goes from field to field"),
+            Key::Enter | Key::Space | Key::Backspace | Key::Delete if self.plain() => {
+                Some("is for buttons, lists and fields")
+            }
+            Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight | Key::PageUp | Key::PageDown
+                if self.plain() =>
+            {
+                Some("goes along lists and fields")
+            }
+            Key::CapsLock | Key::NumLock | Key::ScrollLock | Key::Power | Key::Sleep => Some("is for the machine"),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a key only holds others.
+#[must_use]
+pub fn is_modifier(key: Key) -> bool {
+    matches!(
+        key,
+        Key::ShiftLeft
+            | Key::ShiftRight
+            | Key::ControlLeft
+            | Key::ControlRight
+            | Key::AltLeft
+            | Key::AltRight
+            | Key::SuperLeft
+            | Key::SuperRight
+            | Key::Fn
+    )
+}
+
+/// What stands on a key whose name is a word.
+fn sign(key: Key) -> Option<&'static str> {
+    Some(match key {
+        Key::Period => ".",
+        Key::Comma => ",",
+        Key::OpenBracket => "[",
+        Key::CloseBracket => "]",
+        Key::OpenCurlyBracket => "{",
+        Key::CloseCurlyBracket => "}",
+        Key::Questionmark => "?",
+        Key::Exclamationmark => "!",
+        Key::Plus => "+",
+        Key::Minus => "-",
+        Key::Equals => "=",
+        Key::Colon => ":",
+        Key::Semicolon => ";",
+        Key::Slash => "/",
+        Key::Backslash => "\\",
+        Key::Pipe => "|",
+        Key::Backtick => "`",
+        Key::Quote => "'",
+        _ => return None,
+    })
+}
+
+/// A word with a capital.
+fn capital(word: &str) -> String {
+    let mut all = word.chars();
+    all.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(all.flat_map(char::to_lowercase)).collect()
+    })
 }
 
 /// A key alone.
@@ -130,4 +284,56 @@ pub const fn shift(key: Key) -> Option<Shortcut> {
         alt: false,
         key,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_back_from_the_file_and_from_the_keyboard() {
+        for k in Key::ALL {
+            for ctrl in [false, true] {
+                let s = Shortcut::pressed(*k, if ctrl { Modifiers::COMMAND } else { Modifiers::NONE });
+                let written = s.chord().to_string();
+                let back = Chord::parse(&written).and_then(|c| Shortcut::from_chord(&c));
+                assert_eq!(back, Some(s), "{written}");
+            }
+        }
+        let of = |t: &str| Shortcut::from_chord(&Chord::parse(t).unwrap()).map(Shortcut::text);
+        assert_eq!(of("ctrl+shift+left").as_deref(), Some("Ctrl Shift ←"));
+        assert_eq!(of("Alt PageUp").as_deref(), Some("Alt PageUp"));
+        assert_eq!(of("Alt ↑").as_deref(), Some("Alt ↑"));
+        assert_eq!(of("Shift /").as_deref(), Some("?"));
+        assert_eq!((of("Ctrl Foo"), of("Ctrl")), (None, None));
+    }
+
+    #[test]
+    fn a_plus_and_a_question_mark_are_one_key_on_every_keyboard() {
+        let ctrl_plus = ctrl(Key::Plus).unwrap();
+        for (key, shift) in [
+            (Key::Plus, false),
+            (Key::Plus, true),
+            (Key::Equals, false),
+            (Key::Equals, true),
+        ] {
+            let modifiers = Modifiers {
+                shift,
+                ..Modifiers::COMMAND
+            };
+            assert_eq!(Shortcut::pressed(key, modifiers), ctrl_plus, "{key:?}");
+        }
+        for (key, shift) in [
+            (Key::Questionmark, false),
+            (Key::Questionmark, true),
+            (Key::Slash, true),
+        ] {
+            let modifiers = Modifiers {
+                shift,
+                ..Modifiers::NONE
+            };
+            assert_eq!(Shortcut::pressed(key, modifiers).text(), "?");
+        }
+        assert_eq!(Shortcut::pressed(Key::Equals, Modifiers::NONE).text(), "=");
+    }
 }

@@ -40,24 +40,26 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
         kept(app, ui);
         running(app, ui);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let keys: &[(&[&str], &str, &str)] = &[
-                (&["?"], "all keys", "help"),
-                (&[",", "."], "step", ""),
-                (&["W A S D"], "move", ""),
-            ];
+            let cap = |id: &str| app.keys.of(id).first().map(|s| s.text());
+            let caps = |ids: &[&str]| ids.iter().filter_map(|id| cap(id)).collect::<Vec<_>>();
+            let mut shown = vec![(caps(&["help"]), "all keys", "help")];
             // Without a recording there is nothing to step through.
-            let shown = if app.doc.is_some() { keys.len() } else { 1 };
-            let folded: &[(&[&str], &str, &str)] = if app.sides.folded && app.tasks.running().is_empty() {
-                &[(&["Ctrl Shift B"], "inspector", "toggle-inspector")]
-            } else {
-                &[]
-            };
-            for (keys, word, id) in keys.iter().take(shown).chain(folded) {
-                let r = ui.add(egui::Label::new(RichText::new(*word).color(p.quiet)).sense(Sense::click()));
+            if app.doc.is_some() {
+                shown.push((caps(&["previous-event", "next-event"]), "step", ""));
+                let moves = caps(&["zoom-in", "pan-left", "zoom-out", "pan-right"]);
+                // Letters stand together as they do on a keyboard.
+                let together = moves.iter().all(|m| m.chars().count() == 1);
+                shown.push((if together { vec![moves.join(" ")] } else { moves }, "move", ""));
+            }
+            if app.sides.folded && app.tasks.running().is_empty() {
+                shown.push((caps(&["toggle-inspector"]), "inspector", "toggle-inspector"));
+            }
+            for (keys, word, id) in shown {
+                let r = ui.add(egui::Label::new(RichText::new(word).color(p.quiet)).sense(Sense::click()));
                 if !id.is_empty() && r.clicked() {
                     app.asks.command(id);
                 }
-                for k in *keys {
+                for k in &keys {
                     widgets::key_cap(ui, k);
                 }
             }

@@ -62,7 +62,14 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         egui::StrokeKind::Inside,
     );
     let inner = at.shrink2(vec2(8.0, 0.0));
-    let used = widgets::paint_text(ui, inner, Align2::RIGHT_CENTER, "Ctrl P", small(), p.quiet);
+    let used = widgets::paint_text(
+        ui,
+        inner,
+        Align2::RIGHT_CENTER,
+        &app.keys.text("palette"),
+        small(),
+        p.quiet,
+    );
     let words = Rect::from_min_max(inner.min, pos2(inner.right() - used - 6.0, inner.bottom()));
     widgets::paint_text(
         ui,
@@ -103,7 +110,7 @@ fn board(app: &mut App, ui: &mut Ui) {
     let running = doc.replay.running.is_some();
     let words = format!("{} Replay", icons::PLAY);
     if widgets::primary_button(ui, &words, "Replay", !running)
-        .on_hover_text("Ctrl Enter")
+        .on_hover_text(app.asks.told("replay", "Run the replay"))
         .clicked()
     {
         app.asks.command("replay");
@@ -176,7 +183,7 @@ fn menu(app: &mut App, ui: &mut Ui) {
                 ui.set_min_width(250.0);
                 let quiet = palette(ui).quiet;
                 for c in app.commands.iter().filter(|c| c.menu == menu) {
-                    let b = egui::Button::new(c.title).shortcut_text(RichText::new(c.keys()).color(quiet));
+                    let b = egui::Button::new(c.title).shortcut_text(RichText::new(app.keys.text(c.id)).color(quiet));
                     if ui.add_enabled((c.enabled)(app), b).clicked() {
                         run = Some(c.id);
                         ui.close();

@@ -809,6 +809,10 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(w.app().help && w.has("Ctrl P: Go to, find, do"));
     }),
+    ("keys", |w, id| {
+        ran(w, id);
+        assert!(w.app().keys_sheet.is_some() && w.has("Search keys"));
+    }),
     ("copy-log", |w, id| {
         kinescope::log::push(kinescope::log::Level::Info, "a line for the clipboard");
         let ctx = w.harness.ctx.clone();

@@ -77,6 +77,19 @@ pub fn add(add: Add<'_>) {
     add("ppm", "two-by-two", b"P6\n2 2\n255\n0123456789ab".to_vec());
     add("ppm", "comments", b"P6 # a\n#b\n1\t1 255 123 and more".to_vec());
     add("workspace", "whole", WORKSPACE.into());
+    for (name, text) in [
+        ("one", "next-event = \"Ctrl Shift N\"\n"),
+        (
+            "several",
+            "undo = [\"Ctrl Z\", \"ctrl+u\"]\nredo = []\n\"no command\" = \"Alt +\"\n",
+        ),
+        (
+            "wrong",
+            "open = 7\nfit = [\"F\", 2]\nhelp = \"\"\nquit = [\"Ctrl \\u0007\", \"'\"]\n",
+        ),
+    ] {
+        add("keys", name, text.into());
+    }
     for (name, link) in [
         (
             "register",

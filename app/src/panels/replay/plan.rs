@@ -296,7 +296,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         };
         let words = format!("{} {word}", icons::PLAY);
         if widgets::primary_button(ui, &words, label, true)
-            .on_hover_text("Ctrl Enter")
+            .on_hover_text(asks.told("replay", "Run the replay"))
             .clicked()
         {
             asks.command("replay");

@@ -80,7 +80,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         let address = listing.address(line.clause());
         if let (Line::Clause { clause, .. }, Some(a)) = (line, address) {
             let breaks = view.thread.stops.clauses.contains(&a);
-            if margin(ui, rect, &listing.label(*clause), breaks) {
+            if margin(ui, asks, rect, &listing.label(*clause), breaks) {
                 did.stop = Some(a);
             }
         }
@@ -123,7 +123,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
 }
 
 /// The margin before a clause: a click there sets a break or takes it away; `true`: it was clicked.
-fn margin(ui: &mut Ui, rect: Rect, label: &str, breaks: bool) -> bool {
+fn margin(ui: &mut Ui, asks: &Asks, rect: Rect, label: &str, breaks: bool) -> bool {
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
     let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::click());
@@ -135,7 +135,7 @@ fn margin(ui: &mut Ui, rect: Rect, label: &str, breaks: bool) -> bool {
         ui.painter().circle_stroke(dot, 3.5, Stroke::new(1.0, p.error));
     }
     r.on_hover_cursor(egui::CursorIcon::PointingHand)
-        .on_hover_text("break here (F9)")
+        .on_hover_text(asks.told("toggle-break", "break here"))
         .clicked()
 }
 

@@ -126,7 +126,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
                 ui.label(told.font(small()));
             }
             steps(view, run, ui);
-            stops(view, run, ui);
+            stops(view, run, asks, ui);
         }
         None if view.thread.wrong.is_none() => {
             let told = match &view.thread.running {
@@ -351,7 +351,7 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
 }
 
 /// Where going on stops: an address of memory, a lane; clauses are marked beside the code.
-fn stops(view: &mut View, run: &Run, ui: &mut Ui) {
+fn stops(view: &mut View, run: &Run, asks: &Asks, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(24.0);
@@ -377,7 +377,7 @@ fn stops(view: &mut View, run: &Run, ui: &mut Ui) {
             (told, p.quiet)
         };
         ui.label(RichText::new(told).font(small()).color(ink))
-            .on_hover_text("click in the margin of a clause to break there (F9)");
+            .on_hover_text(asks.told("toggle-break", "click in the margin of a clause to break there"));
     });
     let Some(step) = run.followed.steps.get(view.thread.step) else {
         return;

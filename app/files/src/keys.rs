@@ -1,0 +1,244 @@
+//! The keys that a person gave to commands of the window: `keys.toml` of the settings folder. What a key is called and
+//! which commands there are is for the window to say; here is the form of the file.
+
+use std::fmt;
+
+/// Longest file that is read, bytes.
+pub const MOST_BYTES: usize = 64 << 10;
+/// Most keys of one command.
+pub const MOST_KEYS: usize = 4;
+/// Longest name of a key, bytes.
+const MOST_NAME: usize = 24;
+/// Most lines that are told of a file.
+const MOST_PROBLEMS: usize = 40;
+
+/// A key with modifiers, as it is written: `Ctrl Shift P`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chord {
+    /// With Ctrl (Cmd on macOS).
+    pub ctrl: bool,
+    /// With Shift.
+    pub shift: bool,
+    /// With Alt.
+    pub alt: bool,
+    /// Name of the key, as it was written.
+    pub key: String,
+}
+
+impl Chord {
+    /// Reads `Ctrl Shift P`; `ctrl+shift+p` means the same. `None`: there is no key in it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut chord = Self {
+            ctrl: false,
+            shift: false,
+            alt: false,
+            key: String::new(),
+        };
+        let mut rest = text.trim();
+        while let Some((word, behind)) = modifier(rest) {
+            match word {
+                "ctrl" | "cmd" => chord.ctrl = true,
+                "shift" => chord.shift = true,
+                _ => chord.alt = true,
+            }
+            rest = behind;
+        }
+        let sound = !rest.is_empty()
+            && rest.len() <= MOST_NAME
+            && !rest.contains(|c: char| c.is_control() || c.is_whitespace())
+            && (rest == "+" || !rest.starts_with('+'));
+        chord.key = rest.to_owned();
+        sound.then_some(chord)
+    }
+}
+
+/// The modifier that a text begins with, and what is behind it and what parts it from that. A `+` behind which nothing
+/// is left is the key itself.
+fn modifier(text: &str) -> Option<(&'static str, &str)> {
+    for word in ["ctrl", "cmd", "shift", "alt"] {
+        let Some((head, behind)) = text.split_at_checked(word.len()) else {
+            continue;
+        };
+        let rest = behind.trim_start();
+        if !head.eq_ignore_ascii_case(word) || (rest.len() == behind.len() && !rest.starts_with('+')) {
+            continue;
+        }
+        let parted = rest.strip_prefix('+').map(str::trim_start).filter(|r| !r.is_empty());
+        return Some((word, parted.unwrap_or(rest)));
+    }
+    None
+}
+
+impl fmt::Display for Chord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (on, word) in [(self.ctrl, "Ctrl "), (self.shift, "Shift "), (self.alt, "Alt ")] {
+            if on {
+                f.write_str(word)?;
+            }
+        }
+        f.write_str(&self.key)
+    }
+}
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeysFile {
+    /// Commands by their ids, sorted, and the keys of each; none: it has no key.
+    pub commands: Vec<(String, Vec<Chord>)>,
+    /// What was left out, a line each.
+    pub problems: Vec<String>,
+}
+
+/// Why nothing of a file can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeysError {
+    /// It is too long.
+    #[error("{0} bytes are more than a file of keys may have")]
+    TooLong(usize),
+    /// It is not TOML.
+    #[error("{0}")]
+    Form(String),
+}
+
+/// A text of a file as a line of a message shows it.
+fn shown(text: &str) -> String {
+    let short: String = text.chars().take(40).collect();
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("{:?}", short + dots)
+}
+
+impl KeysFile {
+    /// Reads a file. What of it cannot be used is a problem; the rest holds.
+    ///
+    /// # Errors
+    /// When the file is longer than [`MOST_BYTES`] or no TOML.
+    pub fn parse(text: &str) -> Result<Self, KeysError> {
+        if text.len() > MOST_BYTES {
+            return Err(KeysError::TooLong(text.len()));
+        }
+        let table: toml::Table = toml::from_str(text).map_err(|e| KeysError::Form(e.to_string()))?;
+        let mut out = Self::default();
+        for (id, value) in table {
+            let keys = match value {
+                toml::Value::String(s) => vec![s],
+                toml::Value::Array(all) if all.iter().all(toml::Value::is_str) => {
+                    all.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+                }
+                _ => {
+                    out.problem(format!(
+                        "{}: its keys are a text such as \"Ctrl K\" or a list of texts",
+                        shown(&id)
+                    ));
+                    continue;
+                }
+            };
+            let keys: Vec<String> = keys.into_iter().filter(|k| !k.trim().is_empty()).collect();
+            if keys.len() > MOST_KEYS {
+                out.problem(format!(
+                    "{}: {} keys are too many for one command; the first {MOST_KEYS} are taken",
+                    shown(&id),
+                    keys.len()
+                ));
+            }
+            let (mut chords, wanted) = (Vec::new(), keys.len().min(MOST_KEYS));
+            for key in keys.iter().take(MOST_KEYS) {
+                match Chord::parse(key) {
+                    Some(c) if !chords.contains(&c) => chords.push(c),
+                    Some(_) => {}
+                    None => out.problem(format!("{}: there is no key {}", shown(&id), shown(key))),
+                }
+            }
+            // A command of whose keys none can be read keeps its own.
+            if wanted == 0 || !chords.is_empty() {
+                out.commands.push((id, chords));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Adds a line of what was left out.
+    pub fn problem(&mut self, line: String) {
+        match self.problems.len() {
+            n if n < MOST_PROBLEMS => self.problems.push(line),
+            MOST_PROBLEMS => self.problems.push("and more of the kind".into()),
+            _ => {}
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut table = toml::Table::new();
+        for (id, keys) in &self.commands {
+            let mut keys = keys.iter().map(|k| toml::Value::String(k.to_string()));
+            let value = match (keys.next(), keys.len()) {
+                (Some(one), 0) => one,
+                (first, _) => toml::Value::Array(first.into_iter().chain(keys).collect()),
+            };
+            table.insert(id.clone(), value);
+        }
+        let lines = toml::to_string(&table).unwrap_or_default();
+        format!(
+            "# Keys of commands that are not the program's own: \"Ctrl Shift P\", several as a list, none as [].\n{lines}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_people_write_them() {
+        let of = |t: &str| Chord::parse(t).map(|c| c.to_string());
+        assert_eq!(of("Ctrl Shift P").as_deref(), Some("Ctrl Shift P"));
+        assert_eq!(of(" ctrl+shift + p").as_deref(), Some("Ctrl Shift p"));
+        assert_eq!(of("alt  Left").as_deref(), Some("Alt Left"));
+        for plus in ["Ctrl +", "ctrl++", "Ctrl+ +"] {
+            assert_eq!(of(plus).as_deref(), Some("Ctrl +"), "{plus}");
+        }
+        assert_eq!(
+            of("Ctrl"),
+            Some("Ctrl".into()),
+            "the window says that it knows no such key"
+        );
+        assert_eq!(of("CtrlP"), Some("CtrlP".into()));
+        assert_eq!((of(""), of("Ctrl "), of("a\nb")), (None, Some("Ctrl".into()), None));
+        assert_eq!((of(&"x".repeat(25)), of("ctrl + + x"), of("a b")), (None, None, None));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_and_the_rest_holds() {
+        let text = "fit = \"F2\"\nundo = [\"Ctrl Z\", \"Ctrl U\"]\nredo = []\nopen = 7\nhelp = [1]\nquit = \"\\u0007\"\n\
+                    back = [\"1\", \"2\", \"3\", \"4\", \"5\"]\nplan = \"\"";
+        let read = KeysFile::parse(text).unwrap();
+        let of = |id: &str| {
+            let found = read.commands.iter().find(|c| c.0 == id);
+            found.map(|c| c.1.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(of("fit"), Some(vec!["F2".into()]));
+        assert_eq!(of("undo"), Some(vec!["Ctrl Z".into(), "Ctrl U".into()]));
+        assert_eq!((of("redo"), of("plan")), (Some(vec![]), Some(vec![])));
+        assert_eq!((of("open"), of("help"), of("quit")), (None, None, None));
+        assert_eq!(of("back").map(|k| k.len()), Some(MOST_KEYS));
+        assert_eq!(read.problems.len(), 4, "{:?}", read.problems);
+        assert!(matches!(KeysFile::parse("= no"), Err(KeysError::Form(_))));
+        let long = "#".repeat(MOST_BYTES + 1);
+        assert_eq!(KeysFile::parse(&long), Err(KeysError::TooLong(MOST_BYTES + 1)));
+    }
+
+    #[test]
+    fn a_file_of_nothing_but_problems_is_told_in_few_lines() {
+        let text: String = (0..500).map(|n| format!("c{n} = {n}\n")).collect();
+        let read = KeysFile::parse(&text).unwrap();
+        assert_eq!((read.commands.len(), read.problems.len()), (0, MOST_PROBLEMS + 1));
+    }
+
+    #[test]
+    fn what_is_written_reads_back_as_the_same() {
+        let read = KeysFile::parse("a = \"Ctrl +\"\nb = []\nc = [\"'\", \"\\\"\"]\n\"d e\" = \"]\"").unwrap();
+        assert_eq!(read.commands.len(), 4);
+        assert_eq!(KeysFile::parse(&read.text()).as_ref(), Ok(&read), "{}", read.text());
+    }
+}

@@ -1,0 +1,427 @@
+//! Which key runs which command: the program's own keys, and what the person made of them in `keys.toml`.
+
+use super::command::Command;
+use super::keep::write_whole;
+use super::shortcut::{Shortcut, ctrl, ctrl_shift};
+use egui::{Event, Key};
+use kinescope_files::keys::{KeysFile, MOST_BYTES, MOST_KEYS};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Name of the file in the folder of settings.
+pub const FILE: &str = "keys.toml";
+
+/// Keys of every command. A key runs one command at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keymap {
+    commands: Vec<Keys>,
+    /// Every key and the place of its command, in the order of the table: what a press is looked up in.
+    by_key: Vec<(Shortcut, usize)>,
+    /// What of the person's file was left out, a line each.
+    pub problems: Vec<String>,
+    /// The file that cannot be used as a whole: it is put aside before another is written.
+    damaged: bool,
+}
+
+/// Keys of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Keys {
+    id: &'static str,
+    title: String,
+    first: Option<Shortcut>,
+    now: Vec<Shortcut>,
+}
+
+impl Keymap {
+    /// The program's own keys.
+    #[must_use]
+    pub fn own<A>(commands: &[Command<A>]) -> Self {
+        let keys = |c: &Command<A>| Keys {
+            id: c.id,
+            title: c.full_title(),
+            first: c.shortcut,
+            now: c.shortcut.into_iter().collect(),
+        };
+        let mut out = Self {
+            commands: commands.iter().map(keys).collect(),
+            ..Self::default()
+        };
+        out.look_up_anew();
+        out
+    }
+
+    /// The program's own keys, changed as the file of a folder says.
+    #[must_use]
+    pub fn load<A>(commands: &[Command<A>], folder: Option<&Path>) -> Self {
+        let mut out = Self::own(commands);
+        let Some(path) = folder.map(|f| f.join(FILE)) else {
+            return out;
+        };
+        let mut text = String::new();
+        let read = std::fs::File::open(&path).and_then(|f| f.take(MOST_BYTES as u64 + 1).read_to_string(&mut text));
+        let file = match read {
+            Ok(_) => KeysFile::parse(&text).map_err(|e| e.to_string()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return out,
+            Err(e) => Err(e.to_string()),
+        };
+        match file {
+            Ok(file) => out.take(file),
+            Err(why) => {
+                out.problems.push(format!("none of it is used: {}", why.trim_end()));
+                out.damaged = true;
+            }
+        }
+        out
+    }
+
+    /// Takes up what a file says.
+    fn take(&mut self, file: KeysFile) {
+        self.problems = file.problems;
+        let mut given: Vec<Option<Vec<Shortcut>>> = vec![None; self.commands.len()];
+        for (id, chords) in file.commands {
+            let Some(at) = self.place(&id) else {
+                self.problems.push(format!("{id:?} is no command of this version"));
+                continue;
+            };
+            let first = self.commands.get(at).and_then(|c| c.first);
+            let mut keys = Vec::new();
+            for chord in &chords {
+                match Shortcut::from_chord(chord) {
+                    None => self.problems.push(format!("{id}: there is no key \"{chord}\"")),
+                    Some(s) => match s.taken().filter(|_| first != Some(s)) {
+                        Some(why) => self.problems.push(format!("{id}: {} {why}", s.text())),
+                        None if keys.contains(&s) => {}
+                        None => keys.push(s),
+                    },
+                }
+            }
+            if (chords.is_empty() || !keys.is_empty())
+                && let Some(to) = given.get_mut(at)
+            {
+                *to = Some(keys);
+            }
+        }
+        // A key that two commands have is the first one's in the table; what the file says goes before what the program
+        // says.
+        let mut owners: Vec<(Shortcut, usize)> = Vec::new();
+        for (at, keys) in given.iter_mut().enumerate() {
+            for s in keys.iter_mut().flat_map(|k| std::mem::take(k)).collect::<Vec<_>>() {
+                match owners.iter().find(|o| o.0 == s).map(|o| o.1) {
+                    Some(other) => {
+                        let (a, b) = (self.title(other), self.title(at));
+                        self.problems
+                            .push(format!("{} stands twice: {a} has it, {b} has not", s.text()));
+                    }
+                    None => {
+                        owners.push((s, at));
+                        if let Some(k) = keys {
+                            k.push(s);
+                        }
+                    }
+                }
+            }
+        }
+        for (at, keys) in given.into_iter().enumerate() {
+            let own = self.commands.get(at).and_then(|c| c.first).into_iter().collect();
+            let keys = keys.unwrap_or_else(|| {
+                let mut own: Vec<Shortcut> = own;
+                if let Some((s, other)) = own.first().and_then(|s| owners.iter().find(|o| o.0 == *s)).copied() {
+                    let (a, b) = (self.title(other), self.title(at));
+                    self.problems
+                        .push(format!("{} is {a} now, so that {b} has no key", s.text()));
+                    own.clear();
+                }
+                own
+            });
+            if let Some(c) = self.commands.get_mut(at) {
+                c.now = keys;
+            }
+        }
+        self.look_up_anew();
+    }
+
+    fn look_up_anew(&mut self) {
+        let all = self.commands.iter().enumerate();
+        self.by_key = all.flat_map(|(at, c)| c.now.iter().map(move |s| (*s, at))).collect();
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        self.commands.iter().position(|c| c.id == id)
+    }
+
+    fn title(&self, at: usize) -> String {
+        self.commands
+            .get(at)
+            .map_or_else(String::new, |c| format!("\"{}\"", c.title))
+    }
+
+    /// Place in the table of the command that an event is the key of, and the key.
+    #[must_use]
+    pub fn pressed(&self, event: &Event) -> Option<(usize, Shortcut)> {
+        let pressed = Shortcut::of(event)?;
+        let of = |s: Shortcut| self.by_key.iter().find(|k| k.0 == s).map(|k| (k.1, s));
+        of(pressed).or_else(|| {
+            // What was undone is done again with Ctrl Y in as many programs as with Ctrl Shift Z.
+            let same = ctrl(Key::Y) == Some(pressed);
+            let (at, s) = ctrl_shift(Key::Z).filter(|_| same).and_then(of)?;
+            (self.commands.get(at)?.first == Some(s)).then_some((at, pressed))
+        })
+    }
+
+    /// Keys of a command.
+    #[must_use]
+    pub fn of(&self, id: &str) -> &[Shortcut] {
+        let c = self.commands.iter().find(|c| c.id == id);
+        c.map_or(&[], |c| c.now.as_slice())
+    }
+
+    /// Keys of a command as a person reads them; empty: it has none.
+    #[must_use]
+    pub fn text(&self, id: &str) -> String {
+        let all: Vec<String> = self.of(id).iter().map(|s| s.text()).collect();
+        all.join(", ")
+    }
+
+    /// The program's own key of a command.
+    #[must_use]
+    pub fn first(&self, id: &str) -> Option<Shortcut> {
+        self.commands.iter().find(|c| c.id == id).and_then(|c| c.first)
+    }
+
+    /// Id and title of the command that has a key.
+    #[must_use]
+    pub fn owner(&self, key: Shortcut) -> Option<(&'static str, &str)> {
+        let at = self.by_key.iter().find(|k| k.0 == key)?.1;
+        self.commands.get(at).map(|c| (c.id, c.title.as_str()))
+    }
+
+    /// Whether a command's keys are not the program's own.
+    #[must_use]
+    pub fn changed(&self, id: &str) -> bool {
+        let c = self.commands.iter().find(|c| c.id == id);
+        c.is_some_and(|c| c.now.as_slice() != c.first.as_slice())
+    }
+
+    /// How many commands have keys that are not the program's own.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.commands.iter().filter(|c| self.changed(c.id)).count()
+    }
+
+    /// Gives a command these keys and no others, [`MOST_KEYS`] at most; they are taken from whichever has them.
+    pub fn set(&mut self, id: &str, keys: &[Shortcut]) {
+        let Some(at) = self.place(id) else { return };
+        for (n, c) in self.commands.iter_mut().enumerate() {
+            if n == at {
+                c.now = keys.iter().copied().take(MOST_KEYS).collect();
+            } else {
+                c.now.retain(|s| !keys.contains(s));
+            }
+        }
+        self.look_up_anew();
+    }
+
+    /// Gives a command another key beside those that it has. `false`: it has as many as may be.
+    pub fn add(&mut self, id: &str, key: Shortcut) -> bool {
+        let mut keys = self.of(id).to_vec();
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+        let fits = keys.len() <= MOST_KEYS;
+        if fits {
+            self.set(id, &keys);
+        }
+        fits
+    }
+
+    /// Gives a command the program's own key, and takes that from whichever has it.
+    pub fn reset(&mut self, id: &str) {
+        let first = self.first(id);
+        self.set(id, first.as_slice());
+    }
+
+    /// Gives every command the program's own key.
+    pub fn reset_all(&mut self) {
+        for c in &mut self.commands {
+            c.now = c.first.into_iter().collect();
+        }
+        self.look_up_anew();
+    }
+
+    /// What differs from the program's own keys, as the file holds it.
+    #[must_use]
+    pub fn file(&self) -> KeysFile {
+        let changed = self.commands.iter().filter(|c| self.changed(c.id));
+        let mut commands: Vec<_> = changed
+            .map(|c| (c.id.to_owned(), c.now.iter().map(|s| s.chord()).collect()))
+            .collect();
+        commands.sort();
+        KeysFile {
+            commands,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Keeps what differs in a folder. A file that could not be read is put aside first, and where that is, is told.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn save(&mut self, folder: &Path) -> std::io::Result<Option<PathBuf>> {
+        let path = folder.join(FILE);
+        std::fs::create_dir_all(folder)?;
+        let aside = self.damaged.then(|| folder.join("keys.toml.damaged"));
+        if let Some(to) = &aside {
+            std::fs::rename(&path, to)?;
+        }
+        write_whole(&path, &self.file().text())?;
+        self.damaged = false;
+        self.problems.clear();
+        Ok(aside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::command::Menu;
+    use crate::window::shortcut::{alt, key, shift};
+    use egui::Modifiers;
+
+    fn table() -> Vec<Command<()>> {
+        let row = |id, shortcut| Command {
+            id,
+            title: id,
+            menu: Menu::Go,
+            shortcut,
+            enabled: |()| true,
+            run: |(), _| {},
+        };
+        vec![
+            row("one", key(Key::A)),
+            row("two", ctrl(Key::B)),
+            row("three", None),
+            row("redo", ctrl_shift(Key::Z)),
+            row("stop", key(Key::Escape)),
+        ]
+    }
+
+    fn loaded(text: &str) -> (Keymap, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), text).unwrap();
+        (Keymap::load(&table(), Some(folder.path())), folder)
+    }
+
+    fn press(key: Key, modifiers: Modifiers) -> Event {
+        Event::Key {
+            key,
+            physical_key: None,
+            pressed: true,
+            repeat: false,
+            modifiers,
+        }
+    }
+
+    #[test]
+    fn without_a_file_the_keys_are_the_programs_own() {
+        let map = Keymap::load(&table(), Some(Path::new("/nowhere/at/all")));
+        assert_eq!((map.text("one").as_str(), map.text("three").as_str()), ("A", ""));
+        assert_eq!((map.changes(), map.problems.len()), (0, 0));
+        assert_eq!(map, Keymap::load(&table(), None));
+    }
+
+    #[test]
+    fn only_what_differs_is_kept_and_comes_back() {
+        let (mut map, folder) = loaded("");
+        map.set("one", key(Key::N).as_slice());
+        assert!(map.add("one", alt(Key::ArrowUp).unwrap()));
+        map.set("two", &[]);
+        map.save(folder.path()).unwrap();
+        let text = std::fs::read_to_string(folder.path().join(FILE)).unwrap();
+        assert!(text.ends_with("one = [\"N\", \"Alt Up\"]\ntwo = []\n"), "{text}");
+        let back = Keymap::load(&table(), Some(folder.path()));
+        assert_eq!((back.text("one").as_str(), back.text("two").as_str()), ("N, Alt ↑", ""));
+        assert_eq!((back.changes(), back.problems.len()), (2, 0));
+        map.reset_all();
+        map.save(folder.path()).unwrap();
+        assert_eq!(Keymap::load(&table(), Some(folder.path())), Keymap::own(&table()));
+    }
+
+    #[test]
+    fn a_key_runs_one_command_and_leaves_the_one_that_had_it() {
+        let mut map = Keymap::own(&table());
+        let a = key(Key::A).unwrap();
+        assert_eq!(map.owner(a), Some(("one", "one")));
+        map.set("three", &[a]);
+        assert_eq!((map.owner(a), map.text("one").as_str()), (Some(("three", "three")), ""));
+        assert_eq!(map.pressed(&press(Key::A, Modifiers::NONE)), Some((2, a)));
+        map.reset("one");
+        assert_eq!((map.text("one").as_str(), map.text("three").as_str()), ("A", ""));
+        for (n, k) in [Key::F1, Key::F2, Key::F3, Key::F4, Key::F5].into_iter().enumerate() {
+            assert_eq!(map.add("three", key(k).unwrap()), n < MOST_KEYS);
+        }
+        assert_eq!(map.of("three").len(), MOST_KEYS);
+    }
+
+    #[test]
+    fn stale_and_hostile_entries_are_told_and_left_out() {
+        let (map, _f) = loaded(
+            "one = \"Ctrl Foo\"\ntwo = [\"Ctrl K\", \"F40\"]\ngone = \"G\"\nthree = [\"Ctrl C\", \"Tab\", \"Enter\", \"Escape\"]\nstop = \"Escape\"",
+        );
+        assert_eq!(map.text("one"), "A", "it keeps its own");
+        assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("Ctrl K", ""));
+        assert_eq!(map.text("stop"), "Escape");
+        let told = map.problems.join("\n");
+        for part in [
+            "one: there is no key \"Ctrl Foo\"",
+            "two: there is no key \"F40\"",
+            "\"gone\" is no command of this version",
+            "three: Ctrl C is for the clipboard",
+            "three: Tab goes from field to field",
+            "three: Enter is for buttons, lists and fields",
+            "three: Escape stops and closes things",
+        ] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        assert_eq!(map.problems.len(), 7, "{told}");
+    }
+
+    #[test]
+    fn of_two_commands_with_one_key_it_is_said_which_has_it() {
+        let (map, _f) = loaded("two = \"F2\"\nthree = [\"F2\", \"A\"]");
+        assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("F2", "A"));
+        assert_eq!(map.text("one"), "");
+        let told = map.problems.join("\n");
+        assert!(
+            told.contains("F2 stands twice: \"two\" has it, \"three\" has not"),
+            "{told}"
+        );
+        assert!(
+            told.contains("A is \"three\" now, so that \"one\" has no key"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_put_aside_before_it_is_written_over() {
+        let (mut map, folder) = loaded("this is = = not it");
+        assert!(map.problems[0].starts_with("none of it is used"), "{:?}", map.problems);
+        assert_eq!(map.changes(), 0);
+        map.set("one", shift(Key::F9).as_slice());
+        let aside = map.save(folder.path()).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), "this is = = not it");
+        assert_eq!(Keymap::load(&table(), Some(folder.path())).text("one"), "Shift F9");
+        assert_eq!(map.save(folder.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn ctrl_y_is_redo_until_it_is_something_else() {
+        let mut map = Keymap::own(&table());
+        let y = press(Key::Y, Modifiers::COMMAND);
+        assert_eq!(map.pressed(&y).map(|p| p.0), Some(3));
+        map.set("one", ctrl(Key::Y).as_slice());
+        assert_eq!(map.pressed(&y).map(|p| p.0), Some(0));
+        map.reset("one");
+        map.set("redo", &[]);
+        assert_eq!(map.pressed(&y), None);
+    }
+}

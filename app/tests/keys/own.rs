@@ -1,0 +1,295 @@
+//! Keys that a person gives to commands: on the sheet, by keyboard alone and by pointer, and in their file.
+
+use crate::common::Window;
+use egui::{Event, Key, Modifiers};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::commands::COMMANDS;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::shortcut::{alt, ctrl, ctrl_shift, key};
+use kinescope::window::{App, Chosen, Setup};
+use std::sync::Arc;
+
+fn window() -> Window {
+    let mut w = Window::open();
+    w.app().settings.hints_read = 9;
+    w.settle();
+    w
+}
+
+/// Opens the sheet and searches.
+fn searched(w: &mut Window, wanted: &str) {
+    w.run("keys");
+    w.types(wanted);
+}
+
+fn file(w: &Window) -> String {
+    std::fs::read_to_string(w.folder.path().join("settings/keys.toml")).unwrap_or_default()
+}
+
+fn told(w: &mut Window) -> String {
+    w.app().keys_sheet.as_ref().unwrap().told.clone()
+}
+
+/// A window whose person left this file of keys.
+fn with_file(text: &str) -> Window {
+    let mut w = window();
+    let settings = w.folder.path().join("settings");
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("keys.toml"), text).unwrap();
+    let ctx = w.harness.ctx.clone();
+    let setup = Setup {
+        settings: Some(settings),
+        theme: Some(ThemeChoice::Dark),
+        board: None,
+        chooser: Arc::new(|_| Chosen::Nothing),
+        commands: COMMANDS,
+    };
+    let path = w.doc().path.clone();
+    w.app().close();
+    *w.app() = App::new(&ctx, setup);
+    w.settle();
+    w.start(&path);
+    w
+}
+
+#[test]
+fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
+    let mut w = window();
+    searched(&mut w, "next event");
+    assert!(w.has("Next event: ."));
+    assert_eq!(w.types("\n"), [""; 0]);
+    assert!(w.has_part("Press the key for Next event"));
+    assert_eq!(
+        w.press(ctrl(Key::K).unwrap()),
+        [""; 0],
+        "the key is heard and not obeyed"
+    );
+    assert!(w.has("Next event: Ctrl K, changed"));
+    assert_eq!(file(&w).lines().last(), Some("next-event = \"Ctrl K\""));
+    w.types("\x1b");
+    assert!(w.app().keys_sheet.is_none());
+    assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
+    assert_eq!(w.types("."), [""; 0], "its old key is no key any more");
+    w.run("palette");
+    let entries = kinescope::window::entries(w.app(), "next event");
+    assert!(
+        entries.iter().any(|e| e.0 == "Next event" && e.1 == "Ctrl K"),
+        "{entries:?}"
+    );
+    w.types("\x1b");
+    w.run("help");
+    assert!(w.has("Ctrl K: Next event") && !w.has(".: Next event"));
+}
+
+#[test]
+fn keys_come_back_with_the_next_run() {
+    let mut w = with_file("next-event = [\"Ctrl K\", \"Alt N\"]\nprevious-event = []\n");
+    assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
+    let at = w.doc().moment();
+    assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
+    assert_eq!(w.press(alt(Key::N).unwrap()), ["next-event"]);
+    assert_eq!(w.doc().moment(), at + 2);
+    assert_eq!(w.types(",."), [""; 0]);
+}
+
+#[test]
+fn what_of_a_file_cannot_be_used_is_told_on_start_and_the_rest_holds() {
+    let mut w = with_file("next-event = \"Ctrl K\"\nfly = \"F4\"\nfit = \"Ctrl Foo\"\nhelp = \"K\"\n");
+    let (_, details) = w.app().notice.clone().expect("it is told");
+    for part in [
+        "keys.toml",
+        "\"fly\" is no command",
+        "fit: there is no key \"Ctrl Foo\"",
+        "K is \"All keys\" now, so that \"Previous job\" has no key",
+    ] {
+        assert!(details.contains(part), "{part}: {details}");
+    }
+    assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
+    assert_eq!(w.types("f"), ["fit"], "its own key is still there");
+    w.click("Dismiss");
+    w.run("keys");
+    assert!(w.has_part("keys.toml: \"fly\" is no command"), "the sheet says so too");
+}
+
+#[test]
+fn a_key_of_another_command_moves_only_when_pressed_again() {
+    let mut w = window();
+    searched(&mut w, "whole recording");
+    w.types("\n");
+    w.press(key(Key::F6).unwrap());
+    assert_eq!(told(&mut w), "! F6 is Next difference now. Press F6 again to move it.");
+    assert!(
+        w.has("Show the whole recording: F") && file(&w).is_empty(),
+        "nothing changed yet"
+    );
+    // Another key is another question.
+    w.press(key(Key::J).unwrap());
+    assert!(told(&mut w).starts_with("! J is Next job now"));
+    w.press(key(Key::F6).unwrap());
+    assert!(told(&mut w).starts_with("! F6 is Next difference now"));
+    w.press(key(Key::F6).unwrap());
+    assert_eq!(
+        told(&mut w),
+        "F6 is Show the whole recording now, and no longer Next difference."
+    );
+    assert!(
+        file(&w).ends_with("fit = \"F6\"\nnext-difference = []\n"),
+        "{}",
+        file(&w)
+    );
+    w.types("\x1b");
+    assert_eq!(w.press(key(Key::F6).unwrap()), ["fit"]);
+}
+
+#[test]
+fn a_command_has_a_second_key_no_key_and_its_own_again() {
+    let mut w = window();
+    searched(&mut w, "next job");
+    // Shift Enter: one more.
+    w.stroke(Modifiers::SHIFT, Key::Enter, None);
+    w.settle();
+    w.press(ctrl_shift(Key::J).unwrap());
+    assert!(w.has("Next job: J, Ctrl Shift J, changed"));
+    w.types("\n");
+    w.stroke(Modifiers::NONE, Key::Backspace, None);
+    w.settle();
+    assert!(w.has("Next job: no key, changed"));
+    assert_eq!(file(&w).lines().last(), Some("next-job = []"));
+    w.types("\n");
+    w.stroke(Modifiers::NONE, Key::Delete, None);
+    w.settle();
+    assert!(w.has("Next job: J"));
+    assert_eq!(file(&w).lines().count(), 1, "only what differs is kept: {}", file(&w));
+    assert_eq!(w.app().keys.changes(), 0);
+}
+
+#[test]
+fn its_own_key_is_not_taken_back_from_another_without_a_word() {
+    let mut w = with_file("next-job = \"F2\"\nfit = \"J\"\n");
+    assert!(w.app().notice.is_none());
+    searched(&mut w, "next job");
+    w.types("\n");
+    w.stroke(Modifiers::NONE, Key::Delete, None);
+    w.settle();
+    assert_eq!(
+        told(&mut w),
+        "! J is Show the whole recording now. Press Delete again to move it."
+    );
+    w.stroke(Modifiers::NONE, Key::Delete, None);
+    w.settle();
+    assert!(w.has("Next job: J"));
+    assert_eq!(w.app().keys.text("fit"), "");
+}
+
+#[test]
+fn escape_leaves_the_key_as_it_is_and_some_keys_are_nobodys() {
+    let mut w = window();
+    searched(&mut w, "next job");
+    w.types("\n");
+    w.types("\t");
+    assert_eq!(told(&mut w), "! Tab goes from field to field: press another key.");
+    w.harness.input_mut().events.push(Event::Copy);
+    w.settle();
+    assert_eq!(told(&mut w), "! Ctrl C is for the clipboard: press another key.");
+    w.stroke(Modifiers::SHIFT, Key::ShiftLeft, None);
+    w.types("\x1b");
+    assert!(w.app().keys_sheet.as_ref().is_some_and(|s| s.listening.is_none()));
+    assert!(w.has("Next job: J") && file(&w).is_empty());
+    assert_eq!(
+        w.app().keys_sheet.as_ref().unwrap().search,
+        "next job",
+        "nothing was typed"
+    );
+    // The one command whose own key Escape is keeps it.
+    w.types("\x1b");
+    searched(&mut w, "stop what");
+    w.types("\n");
+    w.press(key(Key::F3).unwrap());
+    w.types("\n");
+    w.stroke(Modifiers::NONE, Key::Delete, None);
+    w.settle();
+    assert!(w.has("Stop what is running: Escape"));
+}
+
+#[test]
+fn the_pointer_does_what_the_keyboard_does_and_all_go_back_at_once() {
+    let mut w = window();
+    searched(&mut w, "next event");
+    w.click("Next event: .");
+    w.press(key(Key::F3).unwrap());
+    assert!(w.has("Next event: F3, changed"));
+    w.click("One more key for Next event");
+    w.press(key(Key::F4).unwrap());
+    assert!(w.has("Next event: F3, F4, changed"));
+    w.click("No key for Next event");
+    assert!(w.has("Next event: no key, changed"));
+    w.click("Next event as at first: .");
+    assert!(w.has("Next event: ."));
+    w.click("Another key for Next event");
+    w.press(key(Key::F3).unwrap());
+    w.click("All as at first");
+    assert!(told(&mut w).contains("1 command has other keys than at first"));
+    assert_eq!(w.app().keys.changes(), 1, "not yet");
+    w.click("Yes, all of them");
+    assert_eq!(w.app().keys.changes(), 0);
+    assert!(w.has("Next event: ."));
+}
+
+#[test]
+fn arrows_choose_a_row_and_the_list_follows() {
+    let mut w = window();
+    w.run("keys");
+    for _ in 0..60 {
+        w.stroke(Modifiers::NONE, Key::ArrowDown, None);
+    }
+    w.settle();
+    let chosen = w.app().keys_sheet.as_ref().unwrap().chosen;
+    assert_eq!(chosen, Some(by_menu()[60]));
+    let title = w.app().command(chosen.unwrap()).unwrap().full_title();
+    assert!(w.has_part(&format!("{title}: ")), "{title} is in view");
+    w.stroke(Modifiers::NONE, Key::PageUp, None);
+    w.settle();
+    assert_eq!(w.app().keys_sheet.as_ref().unwrap().chosen, Some(by_menu()[48]));
+}
+
+/// Ids as the sheet lists them.
+fn by_menu() -> Vec<&'static str> {
+    let menus = kinescope::window::command::Menu::ALL;
+    let of = |m| COMMANDS.iter().filter(move |c| c.menu == m).map(|c| c.id);
+    menus.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_key_typed_in_a_field_goes_to_the_field_whatever_the_person_made_of_it() {
+    let mut w = with_file("fit = [\"Q\", \"Ctrl A\", \"Shift X\"]\nzoom-in = \"Ctrl Left\"\n");
+    assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
+    assert_eq!(w.types("q"), ["fit"]);
+    w.run("filter");
+    assert_eq!(w.types("qX"), [""; 0]);
+    assert_eq!(w.views().events.filter, "qX");
+    assert_eq!(w.press(ctrl(Key::ArrowLeft).unwrap()), [""; 0]);
+    assert_eq!(w.press(ctrl(Key::A).unwrap()), [""; 0]);
+    w.types("z");
+    assert_eq!(w.views().events.filter, "z", "all of it was selected and written over");
+}
+
+#[test]
+fn the_sheet_leaves_no_key_to_what_is_behind_it() {
+    let mut w = window();
+    let at = w.doc().moment();
+    w.run("keys");
+    assert_eq!(w.types(".,jk"), [""; 0]);
+    assert_eq!(w.doc().moment(), at);
+    assert!(w.has("no command of that name"));
+    assert_eq!(w.types("\x1b"), [""; 0]);
+    assert_eq!(w.types("."), ["next-event"]);
+}
+
+#[test]
+fn the_sheet_of_all_keys_leads_to_it() {
+    let mut w = window();
+    w.run("help");
+    w.harness.get_by_label("Change keys…").click();
+    w.settle();
+    assert!(w.app().keys_sheet.is_some() && !w.app().help);
+}
