@@ -172,7 +172,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("theme")
                 .long("theme")
-                .value_parser(["dark", "light"])
+                .value_parser(ThemeChoice::ALL.map(ThemeChoice::name))
                 .help("Colours of the window"),
         )
         .arg(
@@ -244,11 +244,8 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(event) = matches.get_one::<u64>("at") {
         goal.get_or_insert_default().scene.event = *event;
     }
-    let theme = match matches.get_one::<String>("theme").map(String::as_str) {
-        Some("light") => Some(ThemeChoice::Light),
-        Some(_) => Some(ThemeChoice::Dark),
-        None => None,
-    };
+    let theme = matches.get_one::<String>("theme");
+    let theme = theme.and_then(|name| ThemeChoice::from_name(name));
     if let Some(file) = file
         && !file.exists()
     {

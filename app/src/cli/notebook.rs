@@ -33,7 +33,7 @@ struct Arguments {
     #[arg(long, requires = "to")]
     without_pictures: bool,
     /// Colours of the pictures
-    #[arg(long, value_parser = ["dark", "light"], default_value = "light", requires = "to")]
+    #[arg(long, value_parser = ThemeChoice::ALL.map(ThemeChoice::name), default_value = "light", requires = "to")]
     theme: String,
 }
 
@@ -90,11 +90,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let about = notebook::about(&doc);
     let written = match &arguments.to {
         Some(to) => {
-            let theme = if arguments.theme == "dark" {
-                ThemeChoice::Dark
-            } else {
-                ThemeChoice::Light
-            };
+            let theme = ThemeChoice::from_name(&arguments.theme).unwrap_or(ThemeChoice::Light);
             let shot = Shot {
                 size: super::DEFAULT_SIZE,
                 scale: 1.0,

@@ -98,7 +98,11 @@ table! {
     "axis-order",       "Timeline by order",                   View,   key(Num1),           has_events,         view::axis_order;
     "axis-compressed",  "Timeline with gaps pressed",          View,   key(Num2),           has_events,         view::axis_compressed;
     "axis-time",        "Timeline by true time",               View,   key(Num3),           has_events,         view::axis_time;
-    "toggle-theme",     "Light or dark",                       View,   ctrl(T),             always,             view::toggle_theme;
+    "toggle-theme",     "Dark, light or high contrast",        View,   ctrl(T),             always,             view::toggle_theme;
+    "high-contrast",    "High contrast on or off",             View,   None,                always,             view::high_contrast;
+    "larger",           "Everything larger",                   View,   ctrl(Plus),          can_grow,           view::larger;
+    "smaller",          "Everything smaller",                  View,   ctrl(Minus),         can_shrink,         view::smaller;
+    "first-size",       "Everything as large as at first",     View,   None,                is_scaled,          view::first_size;
     "toggle-outline",   "Outline on or off",                   View,   ctrl(B),             always,             view::toggle_outline;
     "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
     "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;

@@ -49,11 +49,28 @@ pub fn axis_time(app: &mut App, _: &Context) {
 }
 
 pub fn toggle_theme(app: &mut App, ctx: &Context) {
-    let next = match app.theme() {
-        ThemeChoice::Dark => ThemeChoice::Light,
-        ThemeChoice::Light => ThemeChoice::Dark,
+    app.choose_theme(ctx, app.theme().next());
+}
+
+/// High contrast, or what there was before it: dark.
+pub fn high_contrast(app: &mut App, ctx: &Context) {
+    let to = match app.theme() {
+        ThemeChoice::Contrast => ThemeChoice::Dark,
+        _ => ThemeChoice::Contrast,
     };
-    app.choose_theme(ctx, next);
+    app.choose_theme(ctx, to);
+}
+
+pub fn larger(app: &mut App, ctx: &Context) {
+    app.rescale(ctx, Some(10));
+}
+
+pub fn smaller(app: &mut App, ctx: &Context) {
+    app.rescale(ctx, Some(-10));
+}
+
+pub fn first_size(app: &mut App, ctx: &Context) {
+    app.rescale(ctx, None);
 }
 
 pub fn toggle_outline(app: &mut App, _: &Context) {

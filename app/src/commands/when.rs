@@ -4,10 +4,22 @@ use super::{doc, view};
 use crate::document::sample;
 use crate::document::trail::Deeds;
 use crate::panels::{jobs, notebook};
-use crate::window::App;
+use crate::window::{App, SCALES};
 
 pub fn always(_: &App) -> bool {
     true
+}
+
+pub fn can_grow(app: &App) -> bool {
+    app.settings.scale() < *SCALES.end()
+}
+
+pub fn can_shrink(app: &App) -> bool {
+    app.settings.scale() > *SCALES.start()
+}
+
+pub fn is_scaled(app: &App) -> bool {
+    app.settings.scale() != 100
 }
 
 pub fn has_doc(app: &App) -> bool {

@@ -27,6 +27,54 @@ pub enum ThemeChoice {
     Dark,
     /// Dark marks on a light ground.
     Light,
+    /// Bright marks on black: words at 7 to 1 and more, edges around what is selected.
+    Contrast,
+}
+
+impl ThemeChoice {
+    /// Every theme, in the order in which one key goes through them.
+    pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Contrast];
+
+    /// Its name in settings and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::Contrast => "contrast",
+        }
+    }
+
+    /// The theme of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.name() == name)
+    }
+
+    /// The theme after this one; behind the last is the first.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Dark => Self::Light,
+            Self::Light => Self::Contrast,
+            Self::Contrast => Self::Dark,
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Dark => include_str!("../../../assets/themes/dark.toml"),
+            Self::Light => include_str!("../../../assets/themes/light.toml"),
+            Self::Contrast => include_str!("../../../assets/themes/contrast.toml"),
+        }
+    }
+
+    /// The theme that these visuals were made for, told by the ground of panels, of which every theme has its own.
+    fn holding(visuals: &Visuals) -> Self {
+        let has = |t: &Self| Palette::of(*t).panel == visuals.panel_fill;
+        let by_light = if visuals.dark_mode { Self::Dark } else { Self::Light };
+        Self::ALL.into_iter().find(has).unwrap_or(by_light)
+    }
 }
 
 /// A theme's colours. Each means one thing.
@@ -72,6 +120,8 @@ pub struct Palette {
     pub warning: Color32,
     /// Edited by the person.
     pub edited: Color32,
+    /// Whether what is selected has an edge too.
+    pub outlined: bool,
     /// Lines of a plot, in the order in which they are given out.
     pub lines: [Color32; 6],
 }
@@ -99,6 +149,7 @@ struct PaletteFile {
     only_b: String,
     warning: String,
     edited: String,
+    outlined: bool,
     lines: [String; 6],
 }
 
@@ -133,6 +184,7 @@ impl Palette {
             only_b: colour("only_b", &file.only_b)?,
             warning: colour("warning", &file.warning)?,
             edited: colour("edited", &file.edited)?,
+            outlined: file.outlined,
             lines: {
                 let mut all = [Color32::TRANSPARENT; 6];
                 for (to, text) in all.iter_mut().zip(&file.lines) {
@@ -170,6 +222,7 @@ impl Palette {
             only_b: Color32::BLUE,
             warning: Color32::YELLOW,
             edited: Color32::PURPLE,
+            outlined: false,
             lines: [ink; 6],
         }
     }
@@ -177,16 +230,20 @@ impl Palette {
     /// The colours of a theme.
     #[must_use]
     pub fn of(theme: ThemeChoice) -> &'static Self {
-        static DARK: OnceLock<Palette> = OnceLock::new();
-        static LIGHT: OnceLock<Palette> = OnceLock::new();
-        match theme {
-            ThemeChoice::Dark => DARK.get_or_init(|| {
-                Self::parse(include_str!("../../../assets/themes/dark.toml")).unwrap_or_else(|_| Self::fallback(true))
-            }),
-            ThemeChoice::Light => LIGHT.get_or_init(|| {
-                Self::parse(include_str!("../../../assets/themes/light.toml")).unwrap_or_else(|_| Self::fallback(false))
-            }),
-        }
+        static ALL: [OnceLock<Palette>; 3] = [const { OnceLock::new() }; 3];
+        let [dark, light, contrast] = &ALL;
+        let place = match theme {
+            ThemeChoice::Dark => dark,
+            ThemeChoice::Light => light,
+            ThemeChoice::Contrast => contrast,
+        };
+        place.get_or_init(|| Self::parse(theme.file()).unwrap_or_else(|_| Self::fallback(theme != ThemeChoice::Light)))
+    }
+
+    /// The colours that these visuals were made with.
+    #[must_use]
+    pub fn holding(visuals: &Visuals) -> &'static Self {
+        Self::of(ThemeChoice::holding(visuals))
     }
 }
 
@@ -198,11 +255,7 @@ const DISABLED: f32 = 0.85;
 /// The colours that hold in this part of the window.
 #[must_use]
 pub fn palette(ui: &egui::Ui) -> &'static Palette {
-    Palette::of(if ui.visuals().dark_mode {
-        ThemeChoice::Dark
-    } else {
-        ThemeChoice::Light
-    })
+    Palette::holding(ui.visuals())
 }
 
 /// Words.
@@ -235,29 +288,25 @@ pub fn mono_small() -> FontId {
     FontId::new(10.5, FontFamily::Monospace)
 }
 
-/// Gives a context the fonts and both themes, and chooses one.
+/// Gives a context the fonts and a theme.
 pub fn install(ctx: &egui::Context, theme: ThemeChoice) {
     ctx.set_fonts(fonts::definitions());
-    for (choice, which) in [
-        (ThemeChoice::Dark, egui::Theme::Dark),
-        (ThemeChoice::Light, egui::Theme::Light),
-    ] {
-        ctx.set_style_of(which, style(choice));
-    }
     choose(ctx, theme);
 }
 
-/// Chooses between the themes that [`install`] gave.
+/// Chooses a theme. The toolkit knows two, dark and light, so that the theme of high contrast is its dark one.
 pub fn choose(ctx: &egui::Context, theme: ThemeChoice) {
-    ctx.set_theme(match theme {
-        ThemeChoice::Dark => egui::Theme::Dark,
+    let which = match theme {
+        ThemeChoice::Dark | ThemeChoice::Contrast => egui::Theme::Dark,
         ThemeChoice::Light => egui::Theme::Light,
-    });
+    };
+    ctx.set_style_of(which, style(theme));
+    ctx.set_theme(which);
 }
 
 fn style(theme: ThemeChoice) -> egui::Style {
     let p = Palette::of(theme);
-    let dark = theme == ThemeChoice::Dark;
+    let dark = theme != ThemeChoice::Light;
     let mut s = egui::Style {
         visuals: if dark { Visuals::dark() } else { Visuals::light() },
         ..Default::default()
@@ -351,130 +400,4 @@ pub fn contrast(a: Color32, b: Color32) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A colour as it looks through `part` over a ground.
-    fn over(c: Color32, part: f32, ground: Color32) -> Color32 {
-        let m = |a: u8, b: u8| (f32::from(a) * part + f32::from(b) * (1.0 - part)).round() as u8;
-        Color32::from_rgb(m(c.r(), ground.r()), m(c.g(), ground.g()), m(c.b(), ground.b()))
-    }
-
-    /// Every pair of colours in use: what it is, the mark, its ground, the least contrast.
-    fn pairs(p: &Palette) -> Vec<(String, Color32, Color32, f32)> {
-        const TEXT: f32 = 4.5;
-        const MARK: f32 = 3.0;
-        let grounds = [("panel", p.panel), ("raised", p.raised), ("selection", p.selection)];
-        let words = [
-            ("text", p.text),
-            ("quiet", p.quiet),
-            ("read", p.read),
-            ("write", p.write),
-            ("interrupt", p.interrupt),
-            ("job", p.job),
-            ("error", p.error),
-            ("only in the first", p.only_a),
-            ("only in the second", p.only_b),
-            ("warning", p.warning),
-            ("edited", p.edited),
-        ];
-        let mut out = vec![
-            (
-                "words on a job".to_owned(),
-                p.on_accent,
-                over(p.job, SOFT, p.panel),
-                TEXT,
-            ),
-            ("words on the main button".to_owned(), p.on_accent, p.accent, TEXT),
-            ("the moment's number".to_owned(), p.panel, p.text, TEXT),
-            ("a bit that is set".to_owned(), p.background, p.write, TEXT),
-            ("a bit that is set, read".to_owned(), p.background, p.read, TEXT),
-            ("text under the pointer".to_owned(), p.text, p.hover, TEXT),
-            ("quiet under the pointer".to_owned(), p.quiet, p.hover, TEXT),
-            ("edge of a phase, hatch".to_owned(), p.poll, p.panel, MARK),
-            ("edge of a phase inside".to_owned(), p.poll, p.raised, MARK),
-            ("pages not recorded".to_owned(), p.poll, p.background, MARK),
-        ];
-        for (ground, at) in grounds {
-            for (name, ink) in words {
-                out.push((format!("{name} on {ground}"), ink, at, TEXT));
-            }
-            out.push((format!("poll on {ground}"), p.poll, at, MARK));
-        }
-        for (name, ink) in [("text", p.text), ("quiet", p.quiet)] {
-            let faded = over(ink, DISABLED, p.panel);
-            out.push((format!("{name}, which cannot be used"), faded, p.panel, TEXT));
-        }
-        for (n, ink) in p.lines.into_iter().enumerate() {
-            out.push((format!("line {n} of a plot"), ink, p.panel, MARK));
-            out.push((format!("line {n} of a plot, selected"), ink, p.selection, MARK));
-        }
-        for (name, ink) in words {
-            out.push((format!("soft {name}"), over(ink, SOFT, p.panel), p.panel, MARK));
-            out.push((format!("{name} in the map of pages"), ink, p.background, MARK));
-        }
-        out
-    }
-
-    #[test]
-    fn every_pair_of_colours_in_use_is_told_apart() {
-        for file in [
-            include_str!("../../../assets/themes/dark.toml"),
-            include_str!("../../../assets/themes/light.toml"),
-        ] {
-            let p = Palette::parse(file).unwrap();
-            for (what, ink, ground, least) in pairs(&p) {
-                let c = contrast(ink, ground);
-                assert!(c >= least, "{what}: {c:.2} to 1, {ink:?} on {ground:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn pairs_stay_apart_for_the_common_colour_vision_deficiencies() {
-        // Linear-light projections of Viénot, Brettel and Mollon (1999) for protanopia and deuteranopia.
-        let see = |c: Color32, kind: usize| {
-            let lin = |v: u8| (f32::from(v) / 255.0).powf(2.2);
-            let (r, g, b) = (lin(c.r()), lin(c.g()), lin(c.b()));
-            match kind {
-                0 => [
-                    0.1124 * r + 0.8876 * g,
-                    0.1124 * r + 0.8876 * g,
-                    0.004 * r - 0.004 * g + b,
-                ],
-                _ => [
-                    0.2928 * r + 0.7072 * g,
-                    0.2928 * r + 0.7072 * g,
-                    -0.0223 * r + 0.0223 * g + b,
-                ],
-            }
-            .map(|v| v.max(0.0).powf(1.0 / 2.2))
-        };
-        for theme in [ThemeChoice::Dark, ThemeChoice::Light] {
-            let p = Palette::of(theme);
-            let lines = |i: usize| p.lines.iter().skip(i + 1).map(move |b| (p.lines[i], *b));
-            let lines: Vec<_> = (0..p.lines.len()).flat_map(lines).collect();
-            assert_eq!(lines.len(), 15);
-            for kind in 0..2 {
-                for (a, b) in lines.iter().copied().chain([
-                    (p.read, p.write),
-                    (p.write, p.interrupt),
-                    (p.job, p.interrupt),
-                    (p.edited, p.write),
-                    (p.only_a, p.only_b),
-                    (p.error, p.only_b),
-                ]) {
-                    let (x, y) = (see(a, kind), see(b, kind));
-                    let d: f32 = x.iter().zip(y).map(|(u, v)| (u - v) * (u - v)).sum::<f32>().sqrt();
-                    assert!(d > 0.12, "{theme:?} {kind} {a:?} {b:?}: {d}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_colour_that_is_none_is_told() {
-        let e = Palette::parse("background = \"blue\"").unwrap_err();
-        assert!(e.contains("background"), "{e}");
-    }
-}
+mod tests;

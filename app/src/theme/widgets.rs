@@ -145,6 +145,16 @@ pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Par
     response
 }
 
+/// Paints the ground of what is selected.
+pub fn select(ui: &Ui, rect: Rect) {
+    let p = palette(ui);
+    ui.painter().rect_filled(rect, 0.0, p.selection);
+    if p.outlined {
+        let edge = Stroke::new(1.0, p.line);
+        ui.painter().rect_stroke(rect, 0.0, edge, egui::StrokeKind::Inside);
+    }
+}
+
 /// A key and its value.
 pub fn key_value(ui: &mut Ui, key: &str, value: Part) -> Response {
     let p = palette(ui);

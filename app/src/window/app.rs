@@ -12,7 +12,7 @@ use super::links::Afterwards;
 use super::own_maps::OwnMapsWatch;
 use super::panel_picture::Wanted;
 use super::pick::{Chooser, Chosen, Pick, Typed};
-use super::settings::Settings;
+use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
 use crate::document::Document;
 use crate::document::boards::Boards;
@@ -119,6 +119,9 @@ impl App {
         let settings = Settings::load(setup.settings);
         let theme = setup.theme.unwrap_or_else(|| settings.theme());
         theme::install(ctx, theme);
+        // The toolkit's own keys for this would be remembered nowhere, and Ctrl 0 is another command's.
+        ctx.options_mut(|o| o.zoom_with_keyboard = false);
+        ctx.set_zoom_factor(settings.scale() as f32 / 100.0);
         let keys = Keymap::load(setup.commands, settings.folder());
         let item = |c: &Command<Self>| Item {
             id: c.id,
@@ -174,8 +177,20 @@ impl App {
     pub fn choose_theme(&mut self, ctx: &Context, theme: ThemeChoice) {
         self.theme = theme;
         theme::choose(ctx, theme);
-        self.settings.light = theme == ThemeChoice::Light;
+        self.settings.choose(theme);
         self.settings.save();
+    }
+
+    /// Makes everything larger by so many percent, or smaller, and remembers it; `None`: as at first.
+    pub fn rescale(&mut self, ctx: &Context, by: Option<i32>) {
+        let (least, most) = (*SCALES.start(), *SCALES.end());
+        let to = by.map_or(100, |by| {
+            self.settings.scale().saturating_add_signed(by).clamp(least, most)
+        });
+        self.settings.scale = if to == 100 { 0 } else { to };
+        self.settings.save();
+        ctx.set_zoom_factor(to as f32 / 100.0);
+        self.info(format!("everything at {to} % of its size"));
     }
 
     /// Tells the person that something was done.

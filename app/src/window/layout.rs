@@ -4,7 +4,7 @@
 use crate::document::workspace::Dock;
 use crate::panels;
 use crate::panels::desk::Desk;
-use crate::theme::{Palette, ThemeChoice, palette};
+use crate::theme::{Palette, palette};
 use egui::{Color32, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{
     Behavior, Container, LinearDir, SimplificationOptions, TabState, Tile, TileId, Tiles, Tree, UiResponse,
@@ -265,11 +265,7 @@ pub struct Draw<'a> {
 }
 
 fn colours(v: &Visuals) -> &'static Palette {
-    Palette::of(if v.dark_mode {
-        ThemeChoice::Dark
-    } else {
-        ThemeChoice::Light
-    })
+    Palette::holding(v)
 }
 
 impl Behavior<Pane> for Draw<'_> {

@@ -44,7 +44,7 @@ pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
 pub use panel_picture::{Form as PictureForm, NO_FORM};
 pub use pick::{Chooser, Chosen, Pick, Typed};
-pub use settings::Settings;
+pub use settings::{SCALES, Settings};
 pub use studio::{Shot, Studio};
 
 use crate::document::sample;

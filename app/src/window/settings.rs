@@ -4,6 +4,8 @@ use crate::theme::ThemeChoice;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// How small and how large everything can be, percent.
+pub const SCALES: std::ops::RangeInclusive<u32> = 50..=300;
 /// Most recent files kept.
 const MOST_RECENT: usize = 12;
 
@@ -11,8 +13,12 @@ const MOST_RECENT: usize = 12;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Whether the light theme was chosen.
+    /// Whether the light theme was chosen: what programs before there was a third theme read and wrote.
     pub light: bool,
+    /// Name of the theme that was chosen; empty: the file is of a program that knew two.
+    pub theme_name: String,
+    /// How large everything is, percent; 0: as at first.
+    pub scale: u32,
     /// Hints that were read and do not come back.
     pub hints_read: u32,
     /// Recordings opened before, latest first.
@@ -60,10 +66,26 @@ impl Settings {
     /// Theme that was chosen.
     #[must_use]
     pub fn theme(&self) -> ThemeChoice {
-        if self.light {
+        let by_light = if self.light {
             ThemeChoice::Light
         } else {
             ThemeChoice::Dark
+        };
+        ThemeChoice::from_name(&self.theme_name).unwrap_or(by_light)
+    }
+
+    /// Chooses a theme.
+    pub fn choose(&mut self, theme: ThemeChoice) {
+        self.light = theme == ThemeChoice::Light;
+        theme.name().clone_into(&mut self.theme_name);
+    }
+
+    /// How large everything is, percent, within [`SCALES`].
+    #[must_use]
+    pub fn scale(&self) -> u32 {
+        match self.scale {
+            0 => 100,
+            s => s.clamp(*SCALES.start(), *SCALES.end()),
         }
     }
 
@@ -118,18 +140,44 @@ mod tests {
     fn settings_come_back_and_recent_files_are_unique() {
         let dir = tempfile::tempdir().unwrap();
         let mut s = Settings::load(Some(dir.path().into()));
-        s.light = true;
+        s.choose(ThemeChoice::Contrast);
+        s.scale = 130;
         s.opened(Path::new("/a"));
         s.opened(Path::new("/b"));
         s.opened(Path::new("/a"));
         let back = Settings::load(Some(dir.path().into()));
         assert_eq!(back.recent, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!(back.theme(), ThemeChoice::Light);
+        assert_eq!((back.theme(), back.scale()), (ThemeChoice::Contrast, 130));
         assert!(
             back.workspace_path(Path::new("/a"))
                 .is_some_and(|p| p.starts_with(dir.path()))
         );
         assert!(Settings::load(None).workspace_path(Path::new("/a")).is_none());
+    }
+
+    #[test]
+    fn settings_of_before_and_of_later_still_read() {
+        let of = |text: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("settings.toml"), text).unwrap();
+            Settings::load(Some(dir.path().into()))
+        };
+        let before = of("light = true\nhints_read = 3\nrecent = [\"/a\"]\n");
+        assert_eq!(
+            (before.theme(), before.scale(), before.hints_read),
+            (ThemeChoice::Light, 100, 3)
+        );
+        assert_eq!(of("light = false\n").theme(), ThemeChoice::Dark);
+        let later = of("light = true\ntheme_name = \"sepia\"\nscale = 100000\nhints_read = 2\n");
+        assert_eq!(
+            (later.theme(), later.scale(), later.hints_read),
+            (ThemeChoice::Light, 300, 2)
+        );
+        let mut chosen = Settings::default();
+        for theme in ThemeChoice::ALL {
+            chosen.choose(theme);
+            assert_eq!((chosen.theme(), chosen.light), (theme, theme == ThemeChoice::Light));
+        }
     }
 
     #[test]

@@ -600,7 +600,36 @@ const CHECKS: &[(&str, Check)] = &[
     ("toggle-theme", |w, id| {
         ran(w, id);
         assert_eq!(w.app().theme(), ThemeChoice::Light);
-        assert!(w.app().settings.light);
+        ran(w, id);
+        assert_eq!(w.app().theme(), ThemeChoice::Contrast);
+        assert_eq!(w.app().settings.theme(), ThemeChoice::Contrast);
+        ran(w, id);
+        assert_eq!(w.app().theme(), ThemeChoice::Dark);
+    }),
+    ("high-contrast", |w, id| {
+        ran(w, id);
+        assert_eq!(w.app().theme(), ThemeChoice::Contrast);
+        ran(w, id);
+        assert_eq!(w.app().theme(), ThemeChoice::Dark);
+    }),
+    ("larger", |w, id| {
+        ran(w, id);
+        assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (110, 1.1));
+        w.app().settings.scale = 300;
+        assert!(!w.run(id), "larger than this is not asked for");
+    }),
+    ("smaller", |w, id| {
+        ran(w, id);
+        assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (90, 0.9));
+        w.app().settings.scale = 50;
+        assert!(!w.run(id), "smaller than this is not asked for");
+    }),
+    ("first-size", |w, id| {
+        assert!(!w.run(id), "it is as large as at first");
+        ran(w, "larger");
+        ran(w, id);
+        assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (100, 1.0));
+        assert_eq!(w.app().settings.scale, 0, "nothing is kept of it");
     }),
     ("toggle-outline", |w, id| {
         let n = w.harness.query_all_by_label("Address spaces").count();

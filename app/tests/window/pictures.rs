@@ -75,6 +75,7 @@ macro_rules! pictures {
 pictures! {
     events_dark "show-events" Dark
     events_light "show-events" Light
+    events_contrast "show-events" Contrast
     page_tables_dark "show-page-tables" Dark
     page_tables_light "show-page-tables" Light
     jobs_dark "show-jobs" Dark
@@ -87,4 +88,5 @@ pictures! {
     memory_light "show-memory" Light
     register_dark "show-register" Dark
     register_light "show-register" Light
+    register_contrast "show-register" Contrast
 }

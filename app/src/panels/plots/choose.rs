@@ -106,7 +106,7 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
         let r = ui.interact(rect, ui.scope_id().with(("offer", &name)), Sense::click());
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("Plot {name}")));
         if on {
-            ui.painter().rect_filled(rect, 0.0, p.selection);
+            crate::theme::widgets::select(ui, rect);
         } else if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }

@@ -53,7 +53,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
     let selected = *doc.selection() == Selection::Register(line.register);
     r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("Line {name} {told}")));
     if selected {
-        ui.painter().rect_filled(rect, 0.0, p.selection);
+        crate::theme::widgets::select(ui, rect);
     } else if r.hovered() || r.has_focus() {
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }

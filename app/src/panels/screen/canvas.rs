@@ -305,7 +305,7 @@ fn texture(view: &mut View, ui: &Ui, screen: &Screen, size: Vec2, zoom: f32) {
     let most = ui.input(|i| i.max_texture_side).max(1) as f32;
     let zoom = zoom.min(1.0).min(most / size.x.max(size.y));
     let target = [size.x, size.y].map(|s| ((s * zoom).round() as usize).max(1));
-    let key = (view.what, number, ui.visuals().dark_mode, target);
+    let key = (view.what, number, p.background, target);
     if view.texture.as_ref().is_some_and(|(k, _)| *k == key) {
         return;
     }

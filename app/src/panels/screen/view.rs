@@ -60,8 +60,8 @@ pub(super) struct Made {
     pub number: u64,
 }
 
-/// What a texture was made of: which picture, its number, whether it is for the dark theme, its pixels.
-pub(super) type TextureKey = (What, u64, bool, [usize; 2]);
+/// What a texture was made of: which picture, its number, the ground of the theme that it is for, its pixels.
+pub(super) type TextureKey = (What, u64, egui::Color32, [usize; 2]);
 
 /// A comparison of two pictures, and what it was made of.
 #[derive(Clone)]

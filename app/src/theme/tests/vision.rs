@@ -1,0 +1,161 @@
+//! Colours that are told from each other are told apart by people with any of the common colour-vision deficiencies.
+//!
+//! What a person without one kind of cones sees is simulated with the matrices of G. Machado, M. Oliveira and L.
+//! Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1.0, on linear
+//! light; how far two colours are apart is their distance in OKLab (B. Ottosson, 2020).
+
+use super::*;
+
+/// A matrix of rows that makes what is seen of linear red, green and blue.
+type Sight = [[f64; 3]; 3];
+
+const SIGHTS: [(&str, Sight); 4] = [
+    ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    (
+        "protanopia",
+        [
+            [0.152_286, 1.052_583, -0.204_868],
+            [0.114_503, 0.786_281, 0.099_216],
+            [-0.003_882, -0.048_116, 1.051_998],
+        ],
+    ),
+    (
+        "deuteranopia",
+        [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ],
+    ),
+    (
+        "tritanopia",
+        [
+            [1.255_528, -0.076_749, -0.178_779],
+            [-0.078_411, 0.930_809, 0.147_602],
+            [0.004_733, 0.691_367, 0.303_900],
+        ],
+    ),
+];
+
+/// The least distance: four times what is just noticeable on large fields side by side, 0.02 in OKLab (CSS Color 4
+/// takes that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M. Stone,
+/// D. Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
+const LEAST: f64 = 0.08;
+
+fn seen(c: Color32, sight: &Sight) -> [f64; 3] {
+    let linear = |v: u8| {
+        let v = f64::from(v) / 255.0;
+        if v <= 0.040_45 {
+            v / 12.92
+        } else {
+            ((v + 0.055) / 1.055).powf(2.4)
+        }
+    };
+    let light = [linear(c.r()), linear(c.g()), linear(c.b())];
+    sight.map(|row| row.iter().zip(light).map(|(m, v)| m * v).sum::<f64>().clamp(0.0, 1.0))
+}
+
+fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
+    let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
+    let m = (0.211_903_498_2 * r + 0.680_699_545_1 * g + 0.107_396_956_6 * b).cbrt();
+    let s = (0.088_302_461_9 * r + 0.281_718_837_6 * g + 0.629_978_700_5 * b).cbrt();
+    [
+        0.210_454_255_3 * l + 0.793_617_785_0 * m - 0.004_072_046_8 * s,
+        1.977_998_495_1 * l - 2.428_592_205_0 * m + 0.450_593_709_9 * s,
+        0.025_904_037_1 * l + 0.782_771_766_2 * m - 0.808_675_766_0 * s,
+    ]
+}
+
+fn apart(a: Color32, b: Color32, sight: &Sight) -> f64 {
+    let (a, b) = (oklab(seen(a, sight)), oklab(seen(b, sight)));
+    a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
+}
+
+/// Colours that a reader tells from each other, by what they tell. None of them is the only sign: reads are hollow and
+/// writes filled, an interrupt is as high as its lane and a job a block; a page that may be written and run is crossed,
+/// and rights stand as letters; − + ≠ ↗ tell what became of an event, and ▲ ! · how grave a finding is.
+fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
+    vec![
+        (
+            "events",
+            vec![
+                ("read", p.read),
+                ("write", p.write),
+                ("interrupt", p.interrupt),
+                ("job", p.job),
+            ],
+        ),
+        (
+            "rights",
+            vec![
+                ("read", p.read),
+                ("write", p.write),
+                ("run", p.interrupt),
+                ("write and run", p.error),
+            ],
+        ),
+        (
+            "differences",
+            vec![
+                ("removed", p.only_a),
+                ("added", p.only_b),
+                ("changed", p.error),
+                ("moved", p.text),
+            ],
+        ),
+        (
+            "findings",
+            vec![("error", p.error), ("warning", p.warning), ("note", p.quiet)],
+        ),
+        ("edits of writes", vec![("edited", p.edited), ("write", p.write)]),
+        ("edits of reads", vec![("edited", p.edited), ("read", p.read)]),
+        (
+            "lines of a plot",
+            ["first", "second", "third", "fourth", "fifth", "sixth"]
+                .into_iter()
+                .zip(p.lines)
+                .collect(),
+        ),
+    ]
+}
+
+#[test]
+fn colours_that_are_told_from_each_other_stay_apart_for_every_kind_of_sight() {
+    let mut near = Vec::new();
+    for theme in ThemeChoice::ALL {
+        for (what, colours) in groups(Palette::of(theme)) {
+            for (n, (a, x)) in colours.iter().enumerate() {
+                for (b, y) in colours.iter().skip(n + 1) {
+                    for (sight, matrix) in &SIGHTS {
+                        let d = apart(*x, *y, matrix);
+                        if d < LEAST {
+                            near.push(format!("{theme:?}, {what}: {a} and {b}, {sight}: {d:.3}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(near.is_empty(), "{}", near.join("\n"));
+}
+
+#[test]
+fn the_simulation_takes_from_each_what_it_does_not_see() {
+    let [all, prot, deut, trit] = SIGHTS.map(|s| s.1);
+    // Grey stays grey, and white white.
+    for sight in [prot, deut, trit] {
+        for grey in [Color32::WHITE, Color32::from_gray(90)] {
+            assert!(apart(grey, grey, &sight) == 0.0);
+            let (plain, through) = (oklab(seen(grey, &all)), oklab(seen(grey, &sight)));
+            let off: f64 = plain.iter().zip(through).map(|(a, b)| (a - b).abs()).sum();
+            assert!(off < 1e-3, "{off}");
+        }
+    }
+    // A red and a green of one lightness are lost to two kinds, a blue and a green to the third.
+    let (red, green) = (Color32::from_rgb(190, 110, 60), Color32::from_rgb(125, 140, 60));
+    assert!(apart(red, green, &all) > 0.1);
+    assert!(apart(red, green, &deut) < 0.5 * apart(red, green, &all));
+    let (blue, teal) = (Color32::from_rgb(70, 130, 200), Color32::from_rgb(50, 145, 130));
+    assert!(apart(blue, teal, &all) > 0.1);
+    assert!(apart(blue, teal, &trit) < 0.5 * apart(blue, teal, &all));
+}
