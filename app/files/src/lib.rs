@@ -12,6 +12,7 @@ pub mod edited;
 pub mod journal;
 pub mod keys;
 pub mod link;
+pub mod numbers;
 pub mod output;
 pub mod place;
 pub mod values;

@@ -1,5 +1,6 @@
 //! The workspace of a recording: what was shown where, as data, in TOML, beside the recording.
 
+use crate::numbers::Numbers;
 use crate::place::{AxisKind, Selection};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,9 @@ pub struct Workspace {
     /// Axis of the timeline.
     #[serde(default)]
     pub axis: AxisKind,
+    /// How values are written.
+    #[serde(default)]
+    pub numbers: Numbers,
     /// Part of the axis that the timeline shows.
     #[serde(default)]
     pub view: Option<[f64; 2]>,
@@ -212,6 +216,7 @@ mod tests {
             filter: "job = 29".into(),
             board: "software:mali-g71".into(),
             axis: AxisKind::Compressed,
+            numbers: Numbers::Float,
             view: Some([0.5, 100.0]),
             keep_gaps: true,
             outline: Side {

@@ -98,6 +98,7 @@ table! {
     "axis-order",       "Timeline by order",                   View,   key(Num1),           has_events,         view::axis_order;
     "axis-compressed",  "Timeline with gaps pressed",          View,   key(Num2),           has_events,         view::axis_compressed;
     "axis-time",        "Timeline by true time",               View,   key(Num3),           has_events,         view::axis_time;
+    "numbers",          "Values in hex, decimal, float, binary", View, key(H),              has_doc,            view::numbers;
     "toggle-theme",     "Dark, light or high contrast",        View,   ctrl(T),             always,             view::toggle_theme;
     "high-contrast",    "High contrast on or off",             View,   None,                always,             view::high_contrast;
     "larger",           "Everything larger",                   View,   ctrl(Plus),          can_grow,           view::larger;

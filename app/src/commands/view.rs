@@ -1,6 +1,6 @@
 //! What is shown: the timeline's view, themes, sides, panels.
 
-use super::at_desk;
+use super::{at_desk, with};
 use crate::document::axis::AxisKind;
 use crate::theme::ThemeChoice;
 use crate::window::layout::Torn;
@@ -46,6 +46,11 @@ pub fn axis_compressed(app: &mut App, _: &Context) {
 
 pub fn axis_time(app: &mut App, _: &Context) {
     at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Time));
+}
+
+/// Writes values in the next of their forms, everywhere.
+pub fn numbers(app: &mut App, _: &Context) {
+    with(app, |d| d.numbers = d.numbers.next());
 }
 
 pub fn toggle_theme(app: &mut App, ctx: &Context) {

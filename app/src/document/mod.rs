@@ -38,6 +38,8 @@ pub mod writers;
 
 pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
 
+pub use kinescope_files::numbers::Numbers;
+
 use changes::{Change, Changes, Note, Piece, Plotted, SavedFilter};
 use contents::Contents;
 use facts::{Facts, Part};
@@ -74,6 +76,8 @@ pub struct Document {
     pub notice: Option<String>,
     /// Moves with every jump, so that panels bring the moment into view.
     pub jumps: u64,
+    /// How values are written; addresses and offsets are hex in any case.
+    pub numbers: Numbers,
     /// State of replays.
     pub replay: replay::State,
     /// The second recording beside it, if there is one.
@@ -187,6 +191,7 @@ impl Document {
             journal,
             offered: None,
             notice: None,
+            numbers: Numbers::default(),
             jumps: 0,
             replay: replay::State::of(recording.facts.identity.gpu_id),
             comparing: comparison::State::default(),

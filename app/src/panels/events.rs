@@ -393,7 +393,7 @@ fn draw_row(
             if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &name, mono(), shown) {
                 cut = Some(name);
             }
-            let value = text::hex(a.value, a.width);
+            let value = doc.numbers.text(a.value, a.width);
             paint_middle(ui, c.value.of(rect), Align2::RIGHT_CENTER, &value, mono(), p.text);
         }
         None => {

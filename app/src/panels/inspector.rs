@@ -303,8 +303,13 @@ fn divergence(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     if widgets::key_link(ui, "at", &format!("event {}", text::count(d.event))).clicked() {
         doc.go(d.event);
     }
-    widgets::key_value(ui, "recorded", Part::mono(format!("{:#x}", d.expected)));
-    widgets::key_value(ui, "got", Part::mono(format!("{:#x}", d.got)).colour(p.error));
+    let access = usize::try_from(d.event)
+        .ok()
+        .and_then(|at| doc.recording.events.access(at));
+    let told = |v: u64| access.map_or_else(|| doc.numbers.bare(v), |a| doc.numbers.text(v, a.width));
+    let (recorded, got) = (told(d.expected), told(d.got));
+    widgets::key_value(ui, "recorded", Part::mono(recorded));
+    widgets::key_value(ui, "got", Part::mono(got).colour(p.error));
     widgets::key_value(ui, "differing bits", Part::mono(format!("{:#x}", d.expected ^ d.got)));
     widgets::key_value(ui, "class", Part::words(&d.class));
     if let Some(j) = d.job

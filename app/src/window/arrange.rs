@@ -82,6 +82,7 @@ impl App {
         self.views.timeline.range = w.view.map(|v| (v[0], v[1]));
         self.views.events.filter.clone_from(&w.filter);
         doc.replay.keep_gaps = w.keep_gaps;
+        doc.numbers = w.numbers;
         if self.board.is_none() && !w.board.is_empty() {
             doc.replay.choose(&w.board);
         }
@@ -122,6 +123,7 @@ impl App {
             board: doc.replay.board().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
             axis: self.views.timeline.axis,
+            numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),
             outline: side(self.outline, self.sides.outline),
             inspector: side(self.inspector || self.sides.folded, self.sides.inspector),

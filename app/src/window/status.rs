@@ -44,7 +44,8 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
             let caps = |ids: &[&str]| ids.iter().filter_map(|id| cap(id)).collect::<Vec<_>>();
             let mut shown = vec![(caps(&["help"]), "all keys", "help")];
             // Without a recording there is nothing to step through.
-            if app.doc.is_some() {
+            if let Some(doc) = &app.doc {
+                shown.push((caps(&["numbers"]), doc.numbers.name(), "numbers"));
                 shown.push((caps(&["previous-event", "next-event"]), "step", ""));
                 let moves = caps(&["zoom-in", "pan-left", "zoom-out", "pan-right"]);
                 // Letters stand together as they do on a keyboard.
@@ -56,8 +57,14 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
             }
             for (keys, word, id) in shown {
                 let r = ui.add(egui::Label::new(RichText::new(word).color(p.quiet)).sense(Sense::click()));
+                if id == "numbers" {
+                    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Values in {word}")));
+                }
                 if !id.is_empty() && r.clicked() {
                     app.asks.command(id);
+                }
+                if id == "numbers" {
+                    r.on_hover_text("values are written so; a click goes to the next of hex, decimal, float, binary");
                 }
                 for k in &keys {
                     widgets::key_cap(ui, k);

@@ -597,6 +597,11 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert_eq!(w.views().timeline.axis, AxisKind::Time);
     }),
+    ("numbers", |w, id| {
+        ran(w, id);
+        assert_eq!(w.doc().numbers.name(), "decimal");
+        assert!(w.has("Values in decimal"));
+    }),
     ("toggle-theme", |w, id| {
         ran(w, id);
         assert_eq!(w.app().theme(), ThemeChoice::Light);

@@ -6,6 +6,7 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod notes;
+mod numbers;
 mod pictures;
 mod unasked;
 

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use crate::document::facts::Facts;
-use crate::document::{Document, words};
+use crate::document::{Document, Numbers, words};
 use trace_core::recording::{Access, Recording};
 use trace_core::registers::Register;
 
@@ -27,13 +27,13 @@ impl FieldPair {
 
 /// An event of one side on a line: what it accesses, and the value.
 #[must_use]
-pub fn line(recording: &Recording, facts: &Facts, event: u64) -> (String, String) {
+pub fn line(recording: &Recording, facts: &Facts, numbers: Numbers, event: u64) -> (String, String) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     match recording.events.access(at) {
         Some(a) => {
             let verb = if a.write { "W" } else { "R" };
             let name = facts.access_name(recording, &a);
-            (format!("{verb} {name}"), crate::theme::text::hex(a.value, a.width))
+            (format!("{verb} {name}"), numbers.text(a.value, a.width))
         }
         None => {
             let words = words::line_of(recording, facts, event);
@@ -51,7 +51,7 @@ pub fn pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> 
     let access = |r: &Recording, e: Option<u64>| -> Option<Access> { r.events.access(usize::try_from(e?).ok()?) };
     let x = access(&doc.recording, a);
     let y = access(&c.other.recording, b);
-    let text = |a: Option<Access>| a.map_or_else(String::new, |a| crate::theme::text::hex(a.value, a.width));
+    let text = |a: Option<Access>| a.map_or_else(String::new, |a| doc.numbers.text(a.value, a.width));
     let mut out = vec![FieldPair {
         name: "value".into(),
         a: text(x),

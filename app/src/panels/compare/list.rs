@@ -356,8 +356,8 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
     let step = c.steps.at(row.step)?;
     let (sign, word, ink) = told(p, step.what);
     let (what, value) = match (step.a, step.b) {
-        (Some(a), _) => fields::line(&doc.recording, &doc.facts, a),
-        (None, Some(b)) => fields::line(&c.other.recording, &c.other.facts, b),
+        (Some(a), _) => fields::line(&doc.recording, &doc.facts, doc.numbers, a),
+        (None, Some(b)) => fields::line(&c.other.recording, &c.other.facts, doc.numbers, b),
         (None, None) => return None,
     };
     let value = if step.a.is_some() && step.b.is_some() {
@@ -372,7 +372,9 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
         match (fields.is_empty(), pairs.first()) {
             (true, Some(whole)) if whole.differs() => format!("{} → {}", or(&whole.a), or(&whole.b)),
             (true, _) => {
-                let there = step.b.map(|b| fields::line(&c.other.recording, &c.other.facts, b).1);
+                let there = step
+                    .b
+                    .map(|b| fields::line(&c.other.recording, &c.other.facts, doc.numbers, b).1);
                 format!("{value} → {}", there.unwrap_or_default())
             }
             _ => fields.join(", "),

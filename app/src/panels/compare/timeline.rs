@@ -219,8 +219,8 @@ fn here(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> String {
     let line = |e: Option<u64>, which: Which| match e {
         Some(e) => {
             let (what, value) = match which {
-                Which::A => fields::line(&doc.recording, &doc.facts, e),
-                Which::B => fields::line(&c.other.recording, &c.other.facts, e),
+                Which::A => fields::line(&doc.recording, &doc.facts, doc.numbers, e),
+                Which::B => fields::line(&c.other.recording, &c.other.facts, doc.numbers, e),
             };
             format!("{} {what} {value}", text::count(e))
         }

@@ -1,8 +1,7 @@
 //! What a plotted line is called, and how its values are written.
 
 use crate::document::changes::Plotted;
-use crate::document::{Document, lookup};
-use crate::theme::text;
+use crate::document::{Document, Numbers, lookup};
 use egui::Color32;
 use trace_core::registers::{Field, FieldKind};
 
@@ -22,16 +21,18 @@ pub(super) fn field<'a>(doc: &Document, line: &Plotted) -> Option<&'a Field> {
         .field(line.field.as_deref()?)
 }
 
-/// A value by itself: of a register as hex with all its digits, or in decimal.
+/// A value by itself, as values are written now; the panel's own choice of decimal holds where that is hex.
 pub(super) fn value(doc: &Document, line: &Plotted, value: u64, decimal: bool) -> String {
-    if line.field.is_none() && !decimal {
-        let width = lookup::register_of(&doc.recording, line.register).map_or(4, |r| r.width);
-        return text::hex(value, width);
-    }
-    if decimal {
-        text::count(value)
-    } else {
-        format!("{value:#x}")
+    let numbers = match doc.numbers {
+        Numbers::Hex if decimal => Numbers::Decimal,
+        other => other,
+    };
+    match line.field {
+        None => {
+            let width = lookup::register_of(&doc.recording, line.register).map_or(4, |r| r.width);
+            numbers.text(value, width)
+        }
+        Some(_) => numbers.bare(value),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
-use crate::document::{Document, lookup, words};
+use crate::document::{Document, Numbers, lookup, words};
 use crate::panels::desk::Asks;
 use crate::panels::jobs;
 use crate::theme::widgets::{self, Part};
@@ -66,12 +66,15 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
         for f in &decoded.fields {
             let range = bit_range(f.field.lo, f.field.hi);
             let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
-            let was = changed.map(|b| f.field.text(b));
+            // What the map names, addresses and flags are told as it tells them.
+            let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != Numbers::Hex;
+            let told = |v: u64| if number { doc.numbers.bare(v) } else { f.field.text(v) };
+            let was = changed.map(told);
             field_row(
                 ui,
                 &range,
                 &f.field.name,
-                &f.text,
+                &if number { told(f.value) } else { f.text.clone() },
                 was.as_deref(),
                 &field_help(f.field, f.value),
             );
@@ -80,12 +83,12 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
             let was = before.map(|b| b & mask).filter(|b| *b != value);
             let help = format!("bits {mask:#x} are not named by the register map");
-            let was = was.map(|b| format!("{b:#x}"));
+            let was = was.map(|b| doc.numbers.bare(b));
             field_row(
                 ui,
                 &mask_ranges(mask),
                 "not named",
-                &format!("{value:#x}"),
+                &doc.numbers.bare(value),
                 was.as_deref(),
                 &help,
             );
@@ -93,14 +96,14 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     }
     if let Some(b) = before.filter(|b| *b != held) {
         ui.add_space(2.0);
-        let hex = text::hex(b, width);
-        ui.label(RichText::new(format!("was {hex}")).font(mono()).color(p.quiet));
+        let was = doc.numbers.text(b, width);
+        ui.label(RichText::new(format!("was {was}")).font(mono()).color(p.quiet));
     }
     widgets::section(ui, if access.write { "This write" } else { "This read" });
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go_with(event, Selection::Register(register));
     }
-    let value = widgets::key_value(ui, "value", Part::mono(text::hex(access.value, access.width)));
+    let value = widgets::key_value(ui, "value", Part::mono(doc.numbers.text(access.value, access.width)));
     let forms = [
         ("as hex", format!("{:#x}", access.value)),
         ("as decimal", access.value.to_string()),

@@ -252,7 +252,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         ui.painter().text(
             pos2(rect.left() + 84.0, y),
             Align2::LEFT_CENTER,
-            text::hex(a.value, a.width),
+            widgets::cut_middle(ui, 88.0, &doc.numbers.text(a.value, a.width), &mono()),
             mono(),
             p.text,
         );

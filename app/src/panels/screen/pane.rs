@@ -122,7 +122,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
         paint_text(ui, event, Align2::RIGHT_CENTER, &text::count(s.event), mono(), ink);
         let at = text::seconds(doc.ns(s.event));
         paint_text(ui, time, Align2::RIGHT_CENTER, &at, mono(), p.quiet);
-        let told = s.value.map_or("not known".to_owned(), |v| text::hex(v, s.width));
+        let told = s.value.map_or("not known".to_owned(), |v| doc.numbers.text(v, s.width));
         widgets::paint_middle(ui, value, Align2::RIGHT_CENTER, &told, mono(), ink);
         if let Some(c) = color(s, look) {
             swatch(ui, Rect::from_center_size(colour.center(), vec2(20.0, 12.0)), c);

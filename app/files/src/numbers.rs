@@ -1,0 +1,154 @@
+//! How values are written: in which of four forms a person reads the values of registers and memory. Addresses and
+//! offsets are hex in every form.
+
+use serde::{Deserialize, Serialize};
+
+/// The space between groups of digits.
+const THIN: char = '\u{2009}';
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Numbers {
+    /// All hex digits, `0x00000041`.
+    #[default]
+    Hex,
+    /// A whole number without a sign, digits in groups of three.
+    Decimal,
+    /// The bits as a number of IEEE 754, for values of two, four and eight bytes; others stay hex.
+    Float,
+    /// All bits, in groups of eight.
+    Binary,
+}
+
+impl Numbers {
+    /// Every form, in the order in which one key goes through them.
+    pub const ALL: [Self; 4] = [Self::Hex, Self::Decimal, Self::Float, Self::Binary];
+
+    /// The form after this one; behind the last is the first.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Hex => Self::Decimal,
+            Self::Decimal => Self::Float,
+            Self::Float => Self::Binary,
+            Self::Binary => Self::Hex,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hex => "hex",
+            Self::Decimal => "decimal",
+            Self::Float => "float",
+            Self::Binary => "binary",
+        }
+    }
+
+    /// A value of `width` bytes; one of another width than 1, 2, 4 or 8 is written as one of four, and whole where it
+    /// does not fit.
+    #[must_use]
+    pub fn text(self, value: u64, width: u8) -> String {
+        let bytes = match width {
+            1 | 2 | 8 => width,
+            _ => 4,
+        };
+        let fits = bytes == 8 || value >> (u32::from(bytes) * 8) == 0;
+        match self {
+            Self::Decimal => grouped(&value.to_string(), 3),
+            Self::Binary => {
+                let bits = usize::from(bytes) * 8;
+                format!("0b{}", grouped(&format!("{value:0bits$b}"), 8))
+            }
+            Self::Float if fits && bytes > 1 => float(value, bytes),
+            Self::Hex | Self::Float => {
+                let digits = usize::from(bytes) * 2 + 2;
+                format!("{value:#0digits$x}")
+            }
+        }
+    }
+
+    /// A value of which it is not known how wide it is, a field's for one: no zeros lead it, and it has no bits of a
+    /// float.
+    #[must_use]
+    pub fn bare(self, value: u64) -> String {
+        match self {
+            Self::Hex | Self::Float => format!("{value:#x}"),
+            Self::Decimal => grouped(&value.to_string(), 3),
+            Self::Binary => format!("0b{}", grouped(&format!("{value:b}"), 8)),
+        }
+    }
+}
+
+/// The bits of a number of IEEE 754 as the shortest decimal that reads back as the same.
+fn float(bits: u64, bytes: u8) -> String {
+    match bytes {
+        2 => {
+            // Every half is a single, and of a single's shortest decimal a half needs five digits at most.
+            let v = trace_core::recording::ElementType::F16;
+            crate::values::element_text(v, &(bits as u16).to_le_bytes())
+        }
+        8 => format!("{:?}", f64::from_bits(bits)),
+        _ => format!("{:?}", f32::from_bits(bits as u32)),
+    }
+}
+
+/// Digits in groups, counted from the right.
+fn grouped(digits: &str, by: usize) -> String {
+    let mut out = String::with_capacity(digits.len() * 2);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(by) {
+            out.push(THIN);
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_written_in_each_form() {
+        let all = |v, w| Numbers::ALL.map(|n| n.text(v, w).replace(THIN, " "));
+        assert_eq!(
+            all(0x3f80_0000, 4),
+            [
+                "0x3f800000",
+                "1 065 353 216",
+                "1.0",
+                "0b00111111 10000000 00000000 00000000"
+            ]
+        );
+        assert_eq!(all(0x41, 1), ["0x41", "65", "0x41", "0b01000001"], "a byte is no float");
+        assert_eq!(all(0x3c00, 2)[..3], ["0x3c00", "15 360", "1"]);
+        assert_eq!(all(0x4009_21fb_5444_2d18, 8)[2], "3.141592653589793");
+        assert_eq!(all(0xffff_ffff, 4)[2], "NaN");
+        assert_eq!(all(1, 4)[2], "1e-45");
+        // What does not fit its width is still told whole.
+        assert_eq!(
+            all(0x1_0000_0000, 4)[..3],
+            ["0x100000000", "4 294 967 296", "0x100000000"]
+        );
+        assert_eq!(all(7, 3)[0], "0x00000007");
+    }
+
+    #[test]
+    fn a_field_has_no_leading_zeros() {
+        let all = Numbers::ALL.map(|n| n.bare(0x1ff).replace(THIN, " "));
+        assert_eq!(all, ["0x1ff", "511", "0x1ff", "0b1 11111111"]);
+    }
+
+    #[test]
+    fn one_key_goes_through_all_and_round() {
+        let mut at = Numbers::default();
+        for n in Numbers::ALL {
+            assert_eq!(at, n);
+            at = at.next();
+        }
+        assert_eq!(at, Numbers::Hex);
+    }
+}

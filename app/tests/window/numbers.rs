@@ -1,0 +1,57 @@
+//! One key writes values in another form wherever they are seen, and the form comes back with the recording.
+
+use crate::common::{Window, writes};
+use kinescope::document::Numbers;
+use kinescope::document::moment::Selection;
+
+/// The window at a write of a register whose value is more than one digit.
+fn at_a_write(w: &mut Window) -> u64 {
+    let doc = w.doc();
+    let wide = |doc: &kinescope::document::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
+    let registers: Vec<u32> = doc.facts.registers.keys().copied().collect();
+    let (register, event) = registers
+        .into_iter()
+        .find_map(|r| Some((r, writes(doc, r).into_iter().find(|e| wide(doc, *e))?)))
+        .unwrap();
+    doc.go_with(event, Selection::Register(register));
+    w.settle();
+    w.doc().recording.events.access(event as usize).unwrap().value
+}
+
+#[test]
+fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() {
+    let mut w = Window::open();
+    let value = at_a_write(&mut w);
+    assert!(w.has("Values in hex"));
+    for form in [Numbers::Hex, Numbers::Decimal, Numbers::Float, Numbers::Binary] {
+        assert_eq!(w.doc().numbers, form);
+        assert!(w.has(&format!("Values in {}", form.name())));
+        let told = format!("value {}", form.text(value, 4));
+        assert!(w.has(&told), "{told}");
+        assert_eq!(w.types("h"), ["numbers"]);
+    }
+    assert_eq!(w.doc().numbers, Numbers::Hex, "round");
+    w.click("Values in hex");
+    assert_eq!(w.doc().numbers, Numbers::Decimal, "a click does it too");
+}
+
+#[test]
+fn the_form_comes_back_with_its_recording() {
+    let mut w = Window::open();
+    w.types("hh");
+    let path = w.doc().path.clone();
+    w.run("close");
+    w.start(&path);
+    assert_eq!(w.doc().numbers, Numbers::Float);
+    assert!(w.has("Values in float"));
+}
+
+#[test]
+fn addresses_stay_hex() {
+    let mut w = Window::open();
+    w.types("h");
+    let va = w.doc().facts.spaces[0].mappings[0].va;
+    w.doc().select(Selection::Memory { space: 0, va, bytes: 4 });
+    w.settle();
+    assert!(w.has_part(&format!("{va:#x}")));
+}
