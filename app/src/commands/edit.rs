@@ -2,8 +2,9 @@
 
 use super::{at_desk, doc, with};
 use crate::document::changes::{Plotted, SavedFilter};
+use crate::document::copies::{self, Form};
 use crate::document::moment::Selection;
-use crate::document::{Document, lookup, words};
+use crate::document::{Document, words};
 use crate::log;
 use crate::panels;
 use crate::panels::desk::Desk;
@@ -88,36 +89,26 @@ pub fn plot_register(app: &mut App, _: &Context) {
     }
 }
 
-pub fn copy_selection(app: &mut App, ctx: &Context) {
-    let Some(d) = doc(app) else { return };
-    let line = match d.selection() {
-        Selection::Register(r) => d.facts.register_name(*r),
-        Selection::Job(j) => {
-            let head = d.facts.jobs.get(*j as usize).map_or(0, |x| x.head_va);
-            format!("job {j} at {head:#x}")
-        }
-        Selection::Buffer(b) => b.clone(),
-        Selection::Memory { space, va, bytes } => {
-            let n = usize::try_from(*bytes).unwrap_or(0).min(1 << 16);
-            let read = lookup::read(&d.recording, *space, *va, d.moment(), n);
-            let hex: Vec<String> = read
-                .iter()
-                .map(|b| b.map_or("??".into(), |b| format!("{b:02x}")))
-                .collect();
-            format!("{va:#x}: {}", hex.join(" "))
-        }
-        Selection::Finding(i) => d
-            .facts
-            .findings
-            .get(*i as usize)
-            .map(|f| format!("{}: {}", f.place, f.message))
-            .unwrap_or_default(),
-        Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => {
-            format!("{}\t{}", d.moment(), words::line(d, d.moment()))
-        }
+/// Copies what is selected in a form.
+fn copy(app: &App, ctx: &Context, form: Form) {
+    let Some(what) = doc(app).and_then(|d| copies::selected(d, form)) else {
+        return;
     };
-    log::push(log::Level::Info, format!("copied {}", text::middle(&line, 60)));
-    ctx.copy_text(line);
+    let line = what.lines().find(|l| !l.starts_with("/*")).unwrap_or_default();
+    log::push(log::Level::Info, format!("copied {}", text::middle(line, 60)));
+    ctx.copy_text(what);
+}
+
+pub fn copy_selection(app: &mut App, ctx: &Context) {
+    copy(app, ctx, Form::Text);
+}
+
+pub fn copy_as_c(app: &mut App, ctx: &Context) {
+    copy(app, ctx, Form::C);
+}
+
+pub fn copy_as_json(app: &mut App, ctx: &Context) {
+    copy(app, ctx, Form::Json);
 }
 
 pub fn restore_edits(app: &mut App, _: &Context) {

@@ -53,6 +53,8 @@ table! {
     "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
     "plot-register",    "Plot the register, or take it out",   Edit,   key(V),              has_register,       edit::plot_register;
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
+    "copy-as-c",        "Copy what is selected as C",          Edit,   None,                has_c,              edit::copy_as_c;
+    "copy-as-json",     "Copy what is selected as JSON",       Edit,   None,                has_doc,            edit::copy_as_json;
     "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
     "forget-edits",     "Forget the changes left behind…",     Edit,   None,                has_offer,          edit::forget_edits;

@@ -1,8 +1,8 @@
 //! When a command may run.
 
 use super::{doc, view};
-use crate::document::sample;
 use crate::document::trail::Deeds;
+use crate::document::{copies, sample};
 use crate::panels::{jobs, notebook};
 use crate::window::{App, SCALES};
 
@@ -24,6 +24,10 @@ pub fn is_scaled(app: &App) -> bool {
 
 pub fn has_doc(app: &App) -> bool {
     app.doc.is_some()
+}
+
+pub fn has_c(app: &App) -> bool {
+    doc(app).is_some_and(|d| copies::has(d, copies::Form::C))
 }
 
 pub fn has_events(app: &App) -> bool {

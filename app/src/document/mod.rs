@@ -9,6 +9,7 @@ pub mod code;
 pub mod compared;
 pub mod comparison;
 pub mod computed;
+pub mod copies;
 pub mod debug;
 pub mod derive;
 pub mod facts;

@@ -1,6 +1,7 @@
 //! Events: every event in order, decoded, with a filter.
 
 use super::jobs;
+use crate::document::copies::{self, Form};
 use crate::document::{Document, lanes, words};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_middle, paint_text};
@@ -466,6 +467,9 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     if !means.is_empty() {
         forms.push(("Copy what it means", means));
     }
+    for (label, form) in [("Copy event as C", Form::C), ("Copy event as JSON", Form::Json)] {
+        forms.extend(copies::event(doc, event, form).map(|copied| (label, copied)));
+    }
     for (label, form) in forms {
         if ui.button(label).clicked() {
             ui.ctx().copy_text(form);
@@ -478,6 +482,11 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
             view.filter = format!("offset = {:#x}", a.offset);
             doc.go(event);
         }
+    }
+    // The link is to the moment: time stands at the event that was meant.
+    if ui.button("Copy a link to this event").clicked() {
+        doc.go(event);
+        asks.command("copy-link");
     }
     asks.menu_item(ui, "add-note");
     asks.menu_item(ui, "pin-register");

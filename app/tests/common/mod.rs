@@ -326,6 +326,19 @@ impl Window {
         done
     }
 
+    /// Runs a command that copies, and gives what is on the clipboard then.
+    pub fn copied(&mut self, id: &str) -> String {
+        let ctx = self.harness.ctx.clone();
+        assert!(self.app().run(&ctx, id), "{id} may not run here");
+        self.harness.step();
+        let commands = &self.harness.output().platform_output.commands;
+        let text = commands.iter().find_map(|c| match c {
+            egui::OutputCommand::CopyText(t) => Some(t.clone()),
+            _ => None,
+        });
+        text.expect("something was copied")
+    }
+
     /// Whether a panel is in front.
     pub fn shows(&mut self, panel: &str) -> bool {
         layout::active(&self.app().dock).contains(&panel)

@@ -424,6 +424,30 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert!(kinescope::log::text().contains("copied"));
     }),
+    ("copy-as-c", |w, id| {
+        let busy = busiest(w.doc());
+        let last = w.doc().len() - 1;
+        w.doc().go_with(last, Selection::Register(busy));
+        let copied = w.copied(id);
+        let name = w.doc().facts.register_name(busy);
+        assert!(
+            copied.starts_with(&format!("#define {name} {busy:#x}u\n#define {name}_VALUE 0x")),
+            "{copied}"
+        );
+        w.doc().select(Selection::Finding(0));
+        assert!(!w.run(id), "a finding is nothing of C");
+    }),
+    ("copy-as-json", |w, id| {
+        let va = w.doc().facts.spaces[0].mappings[0].va;
+        w.doc().select(Selection::Memory { space: 0, va, bytes: 3 });
+        let copied: serde_json::Value = serde_json::from_str(&w.copied(id)).unwrap();
+        assert_eq!(copied["va"], format!("{va:#x}"));
+        assert_eq!(copied["bytes"].as_array().unwrap().len(), 3);
+        w.doc().go(5);
+        let copied: serde_json::Value = serde_json::from_str(&w.copied(id)).unwrap();
+        assert_eq!(copied["event"], 5);
+        assert!(copied["value"].as_str().unwrap().starts_with("0x"), "{copied}");
+    }),
     ("restore-edits", |w, id| {
         offer(w);
         ran(w, id);

@@ -1,6 +1,5 @@
 //! Memory: GPU memory by address, as hex and ASCII or as elements, at the moment.
 
-mod copy;
 mod fold;
 mod pane;
 mod rows;

@@ -1,10 +1,10 @@
 //! Memory line by line: sixteen bytes each, as hex and ASCII or as elements.
 
 use super::fold::{self, Line};
+use super::pane;
 use super::view::View;
-use super::{copy, pane};
 use crate::document::moment::Selection;
-use crate::document::{Document, lookup, values};
+use crate::document::{Document, copies, lookup, values};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, icons, mono, palette, small, text};
@@ -14,7 +14,7 @@ use trace_core::memory::ByteState;
 use trace_core::recording::ElementType;
 
 /// Most bytes that are copied at once.
-const MOST_COPY: u64 = 1 << 16;
+const MOST_COPY: u64 = copies::MOST_BYTES as u64;
 /// One past the last address.
 const END: u64 = 1 << 48;
 
@@ -243,7 +243,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
             .font(small())
             .color(palette(ui).quiet),
     );
-    for (what, text) in copy::forms(from, &known, view.element) {
+    for (what, text) in copies::bytes(from, &known, view.element) {
         if ui.button(format!("Copy {what}")).clicked() {
             ui.ctx().copy_text(text);
             ui.close();

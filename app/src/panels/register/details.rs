@@ -1,5 +1,6 @@
 //! A register bit by bit: its fields, what they were before, its accesses over the recording.
 
+use crate::document::copies::{self, Form};
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, Numbers, lookup, words};
@@ -32,7 +33,14 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     widgets::section(ui, "Register");
     let name = doc.facts.register_name(register);
     let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
-    widgets::copies(&r, &[("name", name), ("offset", format!("{register:#x}"))]);
+    widgets::copies_when_open(&r, || {
+        vec![
+            ("name", name.clone()),
+            ("offset", format!("{register:#x}")),
+            ("as C", copies::register(doc, register, Form::C)),
+            ("as JSON", copies::register(doc, register, Form::Json)),
+        ]
+    });
     let place = match def {
         Some(r) => format!(
             "{} · offset {register:#06x} · {}",
