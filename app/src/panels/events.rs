@@ -336,7 +336,7 @@ fn draw_row(
     let selected = doc.moment() == event;
     response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("event {event}")));
     if selected {
-        crate::theme::widgets::select(ui, rect);
+        widgets::select(ui, rect);
     } else if response.hovered() {
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }

@@ -151,7 +151,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         let selected = now == Some(j.index);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("job {}", j.index)));
         if selected {
-            crate::theme::widgets::select(ui, rect);
+            widgets::select(ui, rect);
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }

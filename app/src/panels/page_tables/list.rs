@@ -122,7 +122,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         let selected = shown == Some(row as usize) && at.is_some_and(|v| m.va <= v && v < m.end());
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("mapping {:#x}", m.va)));
         if selected {
-            crate::theme::widgets::select(ui, rect);
+            widgets::select(ui, rect);
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }

@@ -112,7 +112,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
         let selected = last == Some(row as usize);
         response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("store at event {}", s.event)));
         if selected {
-            crate::theme::widgets::select(ui, rect);
+            widgets::select(ui, rect);
         } else if response.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }

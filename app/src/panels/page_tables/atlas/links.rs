@@ -64,7 +64,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 let at = format!("{:#x}", q.run.va.0);
                 r.widget_info(|| WidgetInfo::selected(Role::Row, true, here, format!("place {} {at}", q.space)));
                 if here {
-                    crate::theme::widgets::select(ui, rect);
+                    widgets::select(ui, rect);
                 } else if r.hovered() {
                     ui.painter().rect_filled(rect, 0.0, p.raised);
                 }
