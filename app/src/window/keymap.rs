@@ -105,7 +105,7 @@ impl Keymap {
         // says.
         let mut owners: Vec<(Shortcut, usize)> = Vec::new();
         for (at, keys) in given.iter_mut().enumerate() {
-            for s in keys.iter_mut().flat_map(|k| std::mem::take(k)).collect::<Vec<_>>() {
+            for s in keys.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
                 match owners.iter().find(|o| o.0 == s).map(|o| o.1) {
                     Some(other) => {
                         let (a, b) = (self.title(other), self.title(at));
