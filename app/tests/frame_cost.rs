@@ -80,7 +80,7 @@ fn costs(events: u64) -> BTreeMap<String, u64> {
         .facts
         .registers
         .iter()
-        .max_by_key(|r| r.1.events.len())
+        .max_by_key(|r| r.1.accesses.len())
         .map(|r| *r.0)
         .unwrap();
     w.doc().pin(busy);

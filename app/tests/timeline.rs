@@ -654,7 +654,7 @@ fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
     let register = w.doc().facts.register_of(&access).expect("a register is polled");
     let name = w.doc().facts.register_name(register);
     let fact = w.doc().facts.registers[&register].clone();
-    let first = u64::from(fact.events[0]);
+    let first = fact.accesses.all().first().unwrap();
     w.doc().go_with(first, Selection::Register(register));
     w.settle();
     assert!(w.has(&format!("Trail of {name}")));
@@ -666,7 +666,7 @@ fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
     // Every access once, those of a poll as one.
     let facts = &w.doc().facts;
     let mut want: Vec<u64> = Vec::new();
-    for e in fact.events.iter().map(|e| u64::from(*e)) {
+    for e in fact.accesses.all().iter() {
         let same = want
             .last()
             .is_some_and(|b| facts.poll_at(*b).is_some_and(|p| e <= p.last));

@@ -11,7 +11,7 @@ use trace_core::check::{Finding, FindingKind};
 use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
-use trace_core::registers::{Covering, RecordedRegisters, register_space};
+use trace_core::registers::{RecordedRegisters, history, register_space};
 use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
 use trace_core::{check, timeline};
 
@@ -132,53 +132,20 @@ fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Ca
     }
 }
 
-/// Events that access each register.
+/// The accesses of each register, and its name.
 fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
-    /// Registers below this offset are found by their word.
-    const NEAR: usize = 0x1_0000;
-    const STEP: usize = 1 << 16;
     let map = map_of(recording);
-    let space = register_space(recording, map);
-    let fact = |offset: u32| {
+    let named = |(offset, accesses)| {
         let r = map.and_then(|m| m.at(offset));
-        RegisterFact {
+        let fact = RegisterFact {
             name: r.map_or_else(|| format!("{offset:#06x}"), |r| r.name.clone()),
             block: r.map_or_else(|| "unknown".into(), |r| r.block.clone()),
-            events: Vec::new(),
-            writes: Vec::new(),
-        }
+            accesses,
+        };
+        (offset, fact)
     };
-    let mut near: Vec<Option<RegisterFact>> = vec![None; NEAR];
-    let mut far: BTreeMap<u32, RegisterFact> = BTreeMap::new();
-    let n = recording.events.len().min(u32::MAX as usize);
-    progress.set_total(n as u64);
-    for from in (0..n).step_by(STEP) {
-        for (e, a) in recording.events.accesses(from..(from + STEP).min(n)) {
-            if a.space != space {
-                continue;
-            }
-            // Nearly every access touches one register, or one place that the map does not know.
-            let mut parts = map.map_or_else(Covering::default, |m| m.covering(a.offset, a.width));
-            let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
-            while let Some(at) = offset {
-                let of = match near.get_mut(at as usize) {
-                    Some(slot) => slot.get_or_insert_with(|| fact(at)),
-                    None => far.entry(at).or_insert_with(|| fact(at)),
-                };
-                of.events.push(e as u32);
-                if a.write {
-                    of.writes.push(e as u32);
-                }
-                offset = parts.next().map(|p| p.register.offset);
-            }
-        }
-        progress.advance(STEP as u64)?;
-    }
-    let near = near
-        .into_iter()
-        .zip(0u32..)
-        .filter_map(|(r, offset)| Some((offset, r?)));
-    Ok(near.chain(far).collect())
+    let sorted = history::by_register(recording, map, progress)?;
+    Ok(sorted.into_iter().map(named).collect())
 }
 
 fn timeline_part(t: Timeline) -> Part {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
 use trace_core::filter::{self, Derived, JobEnds};
 use trace_core::recording::{Access, BufferRole, ChainReport, InterruptLine, Recording};
-use trace_core::registers::{RecordedRegisters, RegisterMap, Role};
+use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
 /// Most events between a write that makes a job ready and its submit; other threads access registers in between.
@@ -63,10 +63,8 @@ pub struct RegisterFact {
     pub name: String,
     /// Its block.
     pub block: String,
-    /// Events that access it, in order.
-    pub events: Vec<u32>,
-    /// Those of them that write it.
-    pub writes: Vec<u32>,
+    /// Its accesses.
+    pub accesses: Accesses,
 }
 
 /// What is found out one after another, each in a piece of work of its own.

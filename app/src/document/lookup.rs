@@ -5,7 +5,8 @@ use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
 use trace_core::recording::{Access, Recording};
-use trace_core::registers::{Part, Register, RegisterMap};
+use trace_core::registers::history::{self, Held};
+use trace_core::registers::{Register, RegisterMap};
 
 /// The embedded register map of a recording's device, which jobs and page tables follow from.
 #[must_use]
@@ -25,40 +26,11 @@ pub fn register_of(recording: &Recording, offset: u32) -> Option<&'static Regist
     names_of(recording)?.at(offset)
 }
 
-/// What an access touches of the register at an offset.
-fn part_of(facts: &Facts, register: u32, access: &Access) -> Option<Part<'static>> {
-    let device = facts.device.filter(|d| d.space() == access.space)?;
-    let mut parts = device.map().covering(access.offset, access.width);
-    parts.find(|p| p.register.offset == register)
-}
-
-/// What a register holds after one of its accesses, `events[n]`: the value of the access, where it touches the whole
-/// register; else with the other bytes as accesses before it told them, and 0 where none did.
+/// What a register held at an event, and who told; `None` where nothing accessed it yet.
 #[must_use]
-pub fn value_after(recording: &Recording, facts: &Facts, register: u32, events: &[u32], n: usize) -> Option<u64> {
-    /// Accesses that are looked at for the bytes that are missing.
-    const FAR: usize = 64;
-    let last = recording.events.access(*events.get(n)? as usize)?;
-    let Some(part) = part_of(facts, register, &last) else {
-        return Some(last.value);
-    };
-    let (mut value, mut known) = (part.bits(last.value), part.mask());
-    if part.whole() {
-        return Some(value);
-    }
-    for e in events.get(n.saturating_sub(FAR)..n).unwrap_or_default().iter().rev() {
-        let Some(before) = recording.events.access(*e as usize) else {
-            continue;
-        };
-        if let Some(part) = part_of(facts, register, &before) {
-            value |= part.bits(before.value) & !known;
-            known |= part.mask();
-            if part.whole() {
-                break;
-            }
-        }
-    }
-    Some(value)
+pub fn held_at(recording: &Recording, facts: &Facts, register: u32, event: u64) -> Option<Held> {
+    let accesses = &facts.registers.get(&register)?.accesses;
+    history::held_at(recording, facts.device, register, accesses, event)
 }
 
 /// Bytes of the register at an offset; those of the access, where no map knows it.

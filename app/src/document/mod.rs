@@ -335,13 +335,17 @@ impl Document {
     #[must_use]
     pub fn neighbour(&self, forward: bool, writes: bool) -> Option<u64> {
         let fact = self.facts.registers.get(&self.register()?)?;
-        let events = if writes { &fact.writes } else { &fact.events };
-        let at = if forward {
-            events.partition_point(|e| u64::from(*e) <= self.moment)
+        let events = if writes {
+            fact.accesses.writes()
         } else {
-            events.partition_point(|e| u64::from(*e) < self.moment).checked_sub(1)?
+            fact.accesses.all()
         };
-        events.get(at).map(|e| u64::from(*e))
+        let at = if forward {
+            events.upto(self.moment)
+        } else {
+            events.before(self.moment).checked_sub(1)?
+        };
+        events.get(at)
     }
 
     /// What a buffer holds. `None`: there is no such buffer, or its address space is not in the recording.

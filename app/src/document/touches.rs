@@ -262,16 +262,12 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
     let Some(target) = (if physical { pa } else { Some(va) }) else {
         return;
     };
-    let of = |offset: u32| {
-        facts
-            .registers
-            .get(&offset)
-            .map(|f| f.events.as_slice())
-            .unwrap_or_default()
+    let of = |offset: u32, high: bool| {
+        let accesses = facts.registers.get(&offset).map(|f| f.accesses.all().iter());
+        accesses.into_iter().flatten().map(move |e| (e, high))
     };
     // Both halves in the order of events.
-    let mut events: Vec<(u32, bool)> = of(r.offset).iter().map(|e| (*e, false)).collect();
-    events.extend(of(high_offset).iter().map(|e| (*e, true)));
+    let mut events: Vec<(u64, bool)> = of(r.offset, false).chain(of(high_offset, true)).collect();
     events.sort_unstable();
     let (mut low, mut high) = (0, 0);
     let mut told: Option<u64> = None;
@@ -304,7 +300,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
             kind: "register",
             deed: Deed::Names,
             what: format!("{name} {verb} {value:#x}{what}"),
-            event: Some(u64::from(e)),
+            event: Some(e),
             go: Selection::Register(a.offset),
         });
     }

@@ -5,6 +5,7 @@ use super::moment::Selection;
 use super::touches::Touch;
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
+use trace_core::registers::Accessed;
 
 /// Accesses that are passed in search of a read, so that a frame stays short.
 const FAR: usize = 1 << 16;
@@ -156,29 +157,32 @@ impl Document {
     }
 
     fn along_register(&self, register: u32, forward: bool, deeds: Deeds) -> Option<u64> {
-        let fact = self.facts.registers.get(&register)?;
-        let list = match deeds {
-            Deeds::Writes => &fact.writes,
-            Deeds::All | Deeds::Reads => &fact.events,
-        };
-        let written = |e: u32| deeds == Deeds::Reads && fact.writes.binary_search(&e).is_ok();
+        let accesses = &self.facts.registers.get(&register)?.accesses;
         let poll = self.facts.poll_at(self.moment());
         let (first, last) = poll.map_or((self.moment(), self.moment()), |p| (p.first, p.last));
+        let read = |a: &Accessed| !a.write;
         if forward {
-            let at = list.partition_point(|e| u64::from(*e) <= last);
-            let mut rest = list.get(at..).unwrap_or_default().iter().take(FAR);
-            rest.find(|e| !written(**e)).map(|e| u64::from(*e))
-        } else {
-            let at = list.partition_point(|e| u64::from(*e) < first);
-            let mut rest = list.get(..at).unwrap_or_default().iter().rev().take(FAR);
-            let to = u64::from(*rest.find(|e| !written(**e))?);
-            // The first read of a poll stands for all.
-            Some(
-                self.facts
-                    .poll_at(to)
-                    .map_or(to, |p| p.first.max(list.first().map_or(0, |e| u64::from(*e)))),
-            )
+            return match deeds {
+                Deeds::Writes => accesses.writes().get(accesses.writes().upto(last)),
+                Deeds::All => accesses.all().get(accesses.all().upto(last)),
+                Deeds::Reads => {
+                    let mut behind = accesses.iter_from(accesses.all().upto(last)).take(FAR);
+                    behind.find(read).map(|a| a.event)
+                }
+            };
         }
+        let to = match deeds {
+            Deeds::Writes => accesses.writes().around(first)[0],
+            Deeds::All => accesses.all().around(first)[0],
+            Deeds::Reads => {
+                let n = accesses.all().before(first);
+                let before = accesses.iter_from(n.saturating_sub(FAR)).take(n.min(FAR));
+                before.filter(read).last().map(|a| a.event)
+            }
+        }?;
+        // The first read of a poll stands for all.
+        let begin = accesses.all().first().unwrap_or(0);
+        Some(self.facts.poll_at(to).map_or(to, |p| p.first.max(begin)))
     }
 
     /// Goes along the trail; what is followed stays selected. `false`: there is nothing that way.

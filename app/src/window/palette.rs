@@ -150,7 +150,7 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
         if let Some(rank) = fits(&r.name, wanted).filter(|r| *r < 100) {
             let told = format!(
                 "register, {}",
-                text::counted(r.events.len() as u64, "access", "accesses")
+                text::counted(r.accesses.len() as u64, "access", "accesses")
             );
             out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
         }

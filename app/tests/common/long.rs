@@ -48,8 +48,14 @@ pub fn quiet(n: u64, at: u64) -> Recording {
     recording(b)
 }
 
-/// `n` events of a driver that submits jobs, polls, and now and then does nothing for a while.
+/// `n` events of a driver that submits jobs, polls, and now and then does nothing for a while. It submits a job every
+/// fifteen events or so, which no real driver does: lists of jobs are as long as they can be.
 pub fn busy(n: u64) -> Recording {
+    driver(n, 0)
+}
+
+/// As [`busy`], with so many more reads of a status before each job.
+pub fn driver(n: u64, waits: u64) -> Recording {
     let of = |names: &[&str]| names.iter().map(|n| offset(n)).collect::<Vec<_>>();
     let power = of(&[
         "TILER_READY_LO",
@@ -80,6 +86,10 @@ pub fn busy(n: u64) -> Recording {
         job += 1;
         for o in &power {
             put(&mut b, access(false, *o, 1));
+        }
+        for left in (0..waits).rev() {
+            // A wait has an end of its own here and there, as where several flushes follow each other.
+            put(&mut b, access(false, status, u64::from(!left.is_multiple_of(60))));
         }
         if job.is_multiple_of(4) {
             put(&mut b, access(true, command, 5));

@@ -107,7 +107,7 @@ pub fn busy(folder: &Path) -> PathBuf {
 
 /// Events that write a register, in order.
 pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
-    let events = doc.facts.registers[&register].events.iter().map(|e| u64::from(*e));
+    let events = doc.facts.registers[&register].accesses.all().iter();
     events
         .filter(|e| doc.recording.events.access(*e as usize).is_some_and(|a| a.write))
         .collect()

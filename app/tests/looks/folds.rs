@@ -63,33 +63,34 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
     let mut w = Window::open();
     let facts = w.doc().facts.clone();
     let rows = |w: &Window| part(w, "access at event ");
-    let show = |w: &mut Window, offset: u32, event: u32| {
-        w.doc().go_with(u64::from(event), Selection::Register(offset));
+    let show = |w: &mut Window, offset: u32, event: u64| {
+        w.doc().go_with(event, Selection::Register(offset));
         w.run("show-register");
     };
     // One that is read alone.
     let read = facts
         .registers
         .iter()
-        .find(|(_, f)| f.writes.is_empty() && f.events.len() > 2);
+        .find(|(_, f)| f.accesses.writes().is_empty() && f.accesses.len() > 2);
     let (offset, fact) = read.expect("a register that is read again and again");
-    show(&mut w, *offset, fact.events[0]);
+    show(&mut w, *offset, fact.accesses.all().first().unwrap());
     assert!(rows(&w) > 1);
     w.click("List writes");
     assert!(rows(&w) == 0 && part(&w, "Nothing writes this register") == 1);
     w.click("List changes");
     assert_eq!(w.views().registers.which, Which::Changes);
-    let value = |w: &mut Window, e: u32| w.doc().recording.events.access(e as usize).unwrap().value;
-    for pair in fact.events.windows(2).take(5) {
+    let value = |w: &mut Window, e: u64| w.doc().recording.events.access(e as usize).unwrap().value;
+    let events: Vec<u64> = fact.accesses.all().iter().collect();
+    for pair in events.windows(2).take(5) {
         let changed = value(&mut w, pair[0]) != value(&mut w, pair[1]);
         assert_eq!(w.has(&format!("access at event {}", pair[1])), changed, "{pair:?}");
     }
     // One that is written alone.
-    let written = facts.registers.iter().find(|(_, f)| f.writes.len() > 1);
+    let written = facts.registers.iter().find(|(_, f)| f.accesses.writes().len() > 1);
     let (offset, fact) = written.expect("a register that is written again and again");
     w.click("List all");
-    show(&mut w, *offset, fact.writes[0]);
+    show(&mut w, *offset, fact.accesses.writes().first().unwrap());
     let all = rows(&w);
     w.click("List writes");
-    assert_eq!(rows(&w), all.min(fact.writes.len()));
+    assert_eq!(rows(&w), all.min(fact.accesses.writes().len()));
 }

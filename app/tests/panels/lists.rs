@@ -103,7 +103,7 @@ fn fields_are_named_with_their_values_and_the_rest_is_told() {
             .register_named("JS0_CONFIG_NEXT")
             .or(d.facts.register_named("JS1_CONFIG_NEXT"))
             .unwrap();
-        u64::from(d.facts.registers[&offset].events[0])
+        d.facts.registers[&offset].accesses.all().first().unwrap()
     };
     w.doc().go(event);
     w.settle();

@@ -9,6 +9,7 @@ use kinescope::panels::plots::{ByKind, Section};
 use std::collections::BTreeMap;
 use trace_core::filter::Query;
 use trace_core::progress::Progress;
+use trace_core::registers::AccessList;
 use trace_core::values::{Which, collect};
 use trace_query::By;
 
@@ -63,28 +64,30 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
                 doc.facts.device,
                 *register,
                 None,
-                &fact.events,
+                &fact.accesses,
                 Which::Both,
                 &Progress::new(),
             )
             .unwrap();
-            let expected: Vec<u64> = (0..fact.events.len())
-                .filter_map(|n| lookup::value_after(&doc.recording, &doc.facts, *register, &fact.events, n))
+            let events = |list: AccessList<'_>| list.iter().map(|e| e as u32).collect::<Vec<_>>();
+            let expected: Vec<u64> = (fact.accesses.all().iter())
+                .filter_map(|e| lookup::held_at(&doc.recording, &doc.facts, *register, e))
+                .map(|held| held.value)
                 .collect();
             assert_eq!(
                 (got.events(), got.values()),
-                (fact.events.as_slice(), expected.as_slice())
+                (events(fact.accesses.all()).as_slice(), expected.as_slice())
             );
             let writes = collect(
                 &doc.recording,
                 doc.facts.device,
                 *register,
                 None,
-                &fact.events,
+                &fact.accesses,
                 Which::Writes,
                 &Progress::new(),
             );
-            assert_eq!(writes.unwrap().events(), fact.writes);
+            assert_eq!(writes.unwrap().events(), events(fact.accesses.writes()));
             told += got.len();
         }
         assert!(told > 100, "{told}");
@@ -171,7 +174,12 @@ fn a_click_in_the_plot_moves_time_and_the_wheel_zooms() {
 fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
     let mut w = Window::named("vecadd.kine");
     let written = busiest(w.doc());
-    let read = w.doc().facts.registers.iter().find(|(_, f)| f.writes.is_empty());
+    let read = w
+        .doc()
+        .facts
+        .registers
+        .iter()
+        .find(|(_, f)| f.accesses.writes().is_empty());
     let read = *read.expect("a register is only read").0;
     for register in [written, read] {
         w.doc().plot(&whole(register));
@@ -183,9 +191,14 @@ fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
         for register in [written, read] {
             let fact = w.doc().facts.registers[&register].clone();
             let expected: Vec<u32> = match which {
-                Which::Both => fact.events,
-                Which::Writes => fact.writes,
-                Which::Reads => fact.events.into_iter().filter(|e| !fact.writes.contains(e)).collect(),
+                Which::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
+                Which::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
+                Which::Reads => fact
+                    .accesses
+                    .iter()
+                    .filter(|a| !a.write)
+                    .map(|a| a.event as u32)
+                    .collect(),
             };
             assert_eq!(w.views().plots.values_of(&whole(register)).unwrap().events(), expected);
         }
@@ -292,7 +305,7 @@ fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
     w.harness.step();
     w.views().plots.which = Which::Both;
     w.settle();
-    let all = w.doc().facts.registers[&busy].events.len();
+    let all = w.doc().facts.registers[&busy].accesses.len();
     assert_eq!(w.views().plots.values_of(&whole(busy)).unwrap().len(), all);
     assert!(
         w.views().plots.points() < 8000,

@@ -267,11 +267,10 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.doc().recording.events.access(event).is_some_and(|a| a.write));
     }),
     ("next-reader", |w, id| {
-        let read = |f: &RegisterFact, e: &u32| *e > 0 && f.writes.binary_search(e).is_err();
-        let reads = |f: &RegisterFact| f.events.iter().find(|e| read(f, e)).copied();
+        let reads = |f: &RegisterFact| f.accesses.iter().find(|a| a.event > 0 && !a.write).map(|a| a.event);
         let found = w.doc().facts.registers.iter().find_map(|(r, f)| Some((*r, reads(f)?)));
         let (register, first) = found.expect("a register is read");
-        w.doc().go_with(u64::from(first) - 1, Selection::Register(register));
+        w.doc().go_with(first - 1, Selection::Register(register));
         moves(w, id);
         let event = w.doc().moment() as usize;
         assert!(w.doc().recording.events.access(event).is_some_and(|a| !a.write));

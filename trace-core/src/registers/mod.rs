@@ -4,9 +4,11 @@
 //! are embedded; [`RegisterMap::parse`] reads others.
 
 mod access;
+mod accesses;
 mod bus;
 mod chosen;
 mod device;
+pub mod history;
 mod layout;
 mod map;
 mod parse;
@@ -19,6 +21,7 @@ mod tests;
 mod weight;
 
 pub use access::{Covering, Part};
+pub use accesses::{AccessList, Accessed, Accesses};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
 pub use chosen::{For, choose};
 pub use device::{device_name, recorded_name};

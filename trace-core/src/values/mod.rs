@@ -9,7 +9,7 @@ pub use pieces::Piece;
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
-use crate::registers::{Field, RecordedRegisters};
+use crate::registers::{Accesses, Field, RecordedRegisters};
 use pieces::Block;
 
 /// Accesses that are looked at between two looks at whether to stop.
@@ -110,8 +110,8 @@ impl Values {
     }
 }
 
-/// Gathers the values that a register had: what it held after each of its accesses that `which` takes. `events` are all
-/// the events that access it, rising. An access that touches a part of the register leaves the rest as accesses before
+/// Gathers the values that a register had: what it held after each of its accesses that `which` takes. `accesses` are all
+/// that it had. An access that touches a part of the register leaves the rest as accesses before
 /// it told it, reads and writes alike, and 0 where none did. Of a field those accesses count that touch a bit of it, and
 /// its values are its bits, shifted down to bit 0. Takes time by the number of events.
 ///
@@ -122,17 +122,19 @@ pub fn collect(
     device: Option<RecordedRegisters>,
     register: u32,
     field: Option<&Field>,
-    events: &[u32],
+    accesses: &Accesses,
     which: Which,
     progress: &Progress,
 ) -> Result<Values, Cancelled> {
-    progress.set_total(events.len() as u64);
+    progress.set_total(accesses.len() as u64);
     let bits = field.map_or(u64::MAX, |f| f.insert(0, u64::MAX));
     let (mut told_by, mut told) = (Vec::new(), Vec::new());
     let mut held = 0;
-    for chunk in events.chunks(CHUNK) {
-        for event in chunk {
-            let Some(access) = recording.events.access(*event as usize) else {
+    let mut walk = accesses.iter();
+    while walk.len() > 0 {
+        let chunk = walk.len().min(CHUNK);
+        for event in walk.by_ref().take(chunk).map(|a| a.event as usize) {
+            let Some(access) = recording.events.access(event) else {
                 continue;
             };
             let part = device.filter(|d| d.space() == access.space).and_then(|d| {
@@ -147,11 +149,11 @@ pub fn collect(
                 None => access.value,
             };
             if which.takes(access.write) && mask & bits != 0 {
-                told_by.push(*event);
+                told_by.push(event as u32);
                 told.push(field.map_or(held, |f| f.extract(held)));
             }
         }
-        progress.advance(chunk.len() as u64)?;
+        progress.advance(chunk as u64)?;
     }
     Ok(Values::new(told_by, told))
 }

@@ -3,7 +3,7 @@
 use super::{Values, Which, collect};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
-use crate::registers::{Field, RecordedRegisters};
+use crate::registers::{Accesses, Field, RecordedRegisters, history};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -84,11 +84,13 @@ fn naive(recording: &Recording, field: Option<&Field>, which: Which) -> Vec<(u32
     out
 }
 
-/// Events that touch the register.
-fn touching(recording: &Recording) -> Vec<u32> {
+/// The accesses that touch the register.
+fn touching(recording: &Recording) -> Accesses {
     let all = recording.events.accesses(0..recording.events.len());
     let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
-    all.filter(|(_, a)| touches(a)).map(|(e, _)| e as u32).collect()
+    all.filter(|(_, a)| touches(a))
+        .map(|(e, a)| (e as u64, a.write))
+        .collect()
 }
 
 /// What is seen of values, each by itself.
@@ -113,6 +115,23 @@ proptest! {
                 let got: Vec<_> = got.events().iter().copied().zip(got.values().iter().copied()).collect();
                 prop_assert_eq!(got, naive(&r, field, which));
             }
+        }
+    }
+
+    #[test]
+    fn what_a_register_held_at_an_event_is_the_last_value_told(list in accesses()) {
+        let r = recording(&list);
+        let device = RecordedRegisters::new(&r).unwrap();
+        let sorted = history::by_register(&r, Some(device.map()), &Progress::new()).unwrap();
+        let touching = touching(&r);
+        let of = sorted.get(&REGISTER).cloned().unwrap_or_default();
+        prop_assert_eq!(of.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());
+        let told = collect(&r, Some(device), REGISTER, None, &of, Which::Both, &Progress::new()).unwrap();
+        for event in 0..r.events.len() as u64 + 2 {
+            let held = history::held_at(&r, Some(device), REGISTER, &of, event);
+            prop_assert_eq!(held.map(|h| (h.event, h.value)), told.at(event));
+            prop_assert_eq!(held.map(|h| of.all().get(h.place)), held.map(|h| Some(h.event)));
+            prop_assert_eq!(held.map(|h| of.writes().holds(h.event)), held.map(|h| h.write));
         }
     }
 
@@ -186,6 +205,14 @@ fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
     assert_eq!((before, pieces.len()), (Some(9), 0));
     let stopped = Progress::new();
     stopped.cancel();
-    let told = collect(&Recording::default(), None, 0, None, &[1], Which::Both, &stopped);
+    let told = collect(
+        &Recording::default(),
+        None,
+        0,
+        None,
+        &[(1, false)].into_iter().collect(),
+        Which::Both,
+        &stopped,
+    );
     assert_eq!(told.err(), Some(Cancelled));
 }

@@ -111,7 +111,7 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         let inner = rect.shrink2(vec2(6.0, 0.0));
-        let accesses = doc.facts.registers.get(&line.register).map_or(0, |f| f.events.len());
+        let accesses = doc.facts.registers.get(&line.register).map_or(0, |f| f.accesses.len());
         let n = match &line.field {
             None => text::count(accesses as u64),
             Some(_) => "field".to_owned(),

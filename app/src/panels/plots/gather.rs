@@ -5,6 +5,7 @@ use super::view::{Key, View};
 use crate::document::Document;
 use crate::panels::desk::Asks;
 use std::sync::Arc;
+use trace_core::registers::Accesses;
 use trace_core::values;
 
 /// Asks for the values of every line that are not known and not asked for yet.
@@ -30,7 +31,8 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
         let title = format!("gathering the values of {}", name::of(doc, line));
         let progress = asks.work(title, move |progress| {
             let (line, which) = &mine;
-            let events = facts.registers.get(&line.register).map(|f| f.events.as_slice());
+            let none = Accesses::default();
+            let accesses = facts.registers.get(&line.register).map(|f| &f.accesses);
             let found = if missing {
                 Err("the register map has no such field".to_owned())
             } else {
@@ -39,7 +41,7 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
                     facts.device,
                     line.register,
                     field,
-                    events.unwrap_or_default(),
+                    accesses.unwrap_or(&none),
                     *which,
                     progress,
                 )

@@ -12,18 +12,14 @@ use egui::accesskit::Role as AccessRole;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::Access;
-use trace_core::registers::{Field, FieldKind, Half, Role};
+use trace_core::registers::{AccessList, Field, FieldKind, Half, Role};
 
 /// The access that decides what is shown, the event at the moment or the last access before it, and what the register
 /// holds after it.
 pub(super) fn access_now(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
-    let events = &doc.facts.registers.get(&register)?.events;
-    let n = events
-        .partition_point(|e| u64::from(*e) <= doc.moment())
-        .checked_sub(1)?;
-    let e = *events.get(n)?;
-    let value = lookup::value_after(&doc.recording, &doc.facts, register, events, n)?;
-    Some((u64::from(e), doc.recording.events.access(e as usize)?, value))
+    let held = lookup::held_at(&doc.recording, &doc.facts, register, doc.moment())?;
+    let access = doc.recording.events.access(usize::try_from(held.event).ok()?)?;
+    Some((held.event, access, held.value))
 }
 
 /// What is known of a register, as the inspector shows it too.
@@ -230,11 +226,10 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
     let Some(fact) = doc.facts.registers.get(&other) else {
         return;
     };
-    let n = fact.events.partition_point(|e| u64::from(*e) < event);
-    let near = fact.events.get(n).filter(|e| u64::from(**e) - event <= 2);
-    let before = n.checked_sub(1).and_then(|n| fact.events.get(n));
+    let [before, near] = fact.accesses.all().around(event);
+    let near = near.filter(|e| e - event <= 2);
     let Some(e) = near.or(before) else { return };
-    let Some(rest) = doc.recording.events.access(*e as usize).map(|a| a.value & 0xffff_ffff) else {
+    let Some(rest) = doc.recording.events.access(e as usize).map(|a| a.value & 0xffff_ffff) else {
         return;
     };
     let value = if low { rest << 32 | half } else { half << 32 | rest };
@@ -257,10 +252,8 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
 }
 
 pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
-    let events = &doc.facts.registers.get(&register)?.events;
-    let n = events.partition_point(|e| u64::from(*e) < event);
-    let n = n.checked_sub(1)?;
-    lookup::value_after(&doc.recording, &doc.facts, register, events, n)
+    let held = lookup::held_at(&doc.recording, &doc.facts, register, event.checked_sub(1)?)?;
+    Some(held.value)
 }
 
 pub(super) fn bit_range(lo: u32, hi: u32) -> String {
@@ -385,19 +378,18 @@ fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>>
         return Arc::default();
     };
     let id = ui.scope_id().with("strip of accesses");
-    let key = (register, pixels, fact.events.len(), doc.len());
+    let key = (register, pixels, fact.accesses.len(), doc.len());
     let kept: Option<KeptStrip> = ui.data(|d| d.get_temp(id));
     if let Some((_, strip)) = kept.filter(|k| k.0 == key) {
         return strip;
     }
     let total = doc.len().max(1);
-    let before = |list: &[u32], event: u64| list.partition_point(|e| u64::from(*e) < event);
-    let some = |list: &[u32], a: u64, b: u64| before(list, a) < before(list, b);
+    let some = |list: AccessList<'_>, a: u64, b: u64| list.before(a) < list.before(b);
     let strip: Arc<Vec<Strip>> = Arc::new(
         (0..pixels)
             .map(|i| match (i * total / pixels, (i + 1) * total / pixels) {
-                (a, b) if some(&fact.writes, a, b) => Strip::Writes,
-                (a, b) if some(&fact.events, a, b) => Strip::Reads,
+                (a, b) if some(fact.accesses.writes(), a, b) => Strip::Writes,
+                (a, b) if some(fact.accesses.all(), a, b) => Strip::Reads,
                 _ => Strip::Nothing,
             })
             .collect(),
@@ -411,7 +403,7 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let Some(fact) = doc.facts.registers.get(&register) else {
         return;
     };
-    let n = fact.events.len();
+    let n = fact.accesses.len();
     widgets::section(
         ui,
         &match n {
@@ -442,12 +434,8 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
     if let Some(at) = response.interact_pointer_pos().filter(|_| response.clicked()) {
         let event = (f64::from((at.x - rect.left()) / rect.width()) * total as f64) as u64;
-        let i = fact
-            .events
-            .partition_point(|e| u64::from(*e) < event)
-            .min(n.saturating_sub(1));
-        if let Some(e) = fact.events.get(i) {
-            let e = u64::from(*e);
+        let [before, at] = fact.accesses.all().around(event);
+        if let Some(e) = at.or(before) {
             doc.go_with(e, Selection::Register(register));
         }
     }

@@ -16,6 +16,7 @@ use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
+use trace_core::registers::{AccessList, Accesses, history};
 
 /// Draws the panel: the bits with their fields, the values over time, the accesses. What else is known of the register
 /// the inspector tells.
@@ -95,24 +96,26 @@ fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: 
     view.looking = Some(register);
     let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
     asks.work("looking for changes", move |progress| {
-        let mut out = Vec::new();
+        let mut out = Accesses::default();
         let mut last = None;
-        let events = facts.registers.get(&register).map(|f| f.events.as_slice());
         let mut stopped = false;
-        let events = events.unwrap_or_default();
-        for (i, part) in events.chunks(CHUNK).enumerate() {
-            stopped |= progress.check().is_err();
-            if stopped {
-                break;
-            }
-            for (n, e) in part.iter().enumerate() {
-                let now = lookup::value_after(&recording, &facts, register, events, i * CHUNK + n);
+        if let Some(fact) = facts.registers.get(&register) {
+            let accesses = &fact.accesses;
+            progress.set_total(accesses.len() as u64);
+            for (place, a) in accesses.iter().enumerate() {
+                if place.is_multiple_of(CHUNK) && progress.advance(CHUNK as u64).is_err() {
+                    stopped = true;
+                    break;
+                }
+                let at = (place, a.event);
+                let now = history::value_of(&recording, facts.device, register, accesses, at);
                 if last != Some(now) {
-                    out.push(*e);
+                    out.push(a.event, a.write);
                 }
                 last = Some(now);
             }
         }
+        out.shrink();
         Box::new(move |desk| {
             let view = &mut desk.views.registers;
             if view.looking == Some(register) {
@@ -168,7 +171,7 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &r.name, mono(), p.text);
-        let n = text::count(r.events.len() as u64);
+        let n = text::count(r.accesses.len() as u64);
         widgets::paint_text(
             ui,
             rect.shrink2(vec2(8.0, 0.0)),
@@ -178,7 +181,7 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             p.quiet,
         );
         if response.clicked() {
-            go = r.events.first().map(|e| (u64::from(*e), **offset));
+            go = r.accesses.all().first().map(|e| (e, **offset));
         }
     });
     view.all = rows;
@@ -194,10 +197,10 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         return;
     };
     let changes = view.changes.clone().filter(|c| c.0 == register).map(|c| c.1);
-    let events: &[u32] = match (view.which, &changes) {
-        (Which::All, _) => &fact.events,
-        (Which::Writes, _) => &fact.writes,
-        (Which::Changes, Some(list)) => list,
+    let events: AccessList<'_> = match (view.which, &changes) {
+        (Which::All, _) => fact.accesses.all(),
+        (Which::Writes, _) => fact.accesses.writes(),
+        (Which::Changes, Some(list)) => list.all(),
         (Which::Changes, None) => {
             look_for_changes(doc, view, asks, register);
             ui.label(RichText::new("looking for changes…").color(p.quiet));
@@ -209,9 +212,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         return;
     }
     let mut go = None;
-    let n = events
-        .partition_point(|e| u64::from(*e) <= doc.moment())
-        .saturating_sub(1) as u64;
+    let n = events.upto(doc.moment()).saturating_sub(1) as u64;
     let mut rows = view.list;
     let shown = Some((register, doc.jumps));
     if view.shown != shown {
@@ -220,7 +221,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
     }
     let len = events.len() as u64;
     rows.show(ui, "Accesses", len, |ui, row, rect| {
-        let Some(e) = events.get(row as usize).map(|e| u64::from(*e)) else {
+        let Some(e) = events.get(row as usize) else {
             return;
         };
         let Some(a) = doc.recording.events.access(e as usize) else {

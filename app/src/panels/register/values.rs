@@ -24,7 +24,7 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
         return Arc::default();
     };
     let id = ui.scope_id().with("values over time");
-    let key = (register, pixels, fact.events.len(), doc.len());
+    let key = (register, pixels, fact.accesses.len(), doc.len());
     let kept: Option<Kept> = ui.data(|d| d.get_temp(id));
     if let Some((_, steps)) = kept.filter(|k| k.0 == key) {
         return steps;
@@ -34,18 +34,13 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
     let mut seen = 0;
     for i in 0..pixels {
         let end = (u64::from(i) + 1) * total / u64::from(pixels.max(1));
-        let upto = fact.events.partition_point(|e| u64::from(*e) < end);
+        let upto = fact.accesses.all().before(end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let value = last.and_then(|n| lookup::value_after(&doc.recording, &doc.facts, register, &fact.events, n));
-        let access = last
-            .and_then(|n| fact.events.get(n))
-            .and_then(|e| doc.recording.events.access(*e as usize));
-        let Some((value, a)) = value.zip(access) else {
-            continue;
-        };
-        if out.last().is_none_or(|s| (s.1, s.2) != (value, a.write)) {
-            out.push((i, value, a.write));
+        let told = last.and_then(|_| lookup::held_at(&doc.recording, &doc.facts, register, end.saturating_sub(1)));
+        let Some(held) = told else { continue };
+        if out.last().is_none_or(|s| (s.1, s.2) != (held.value, held.write)) {
+            out.push((i, held.value, held.write));
         }
     }
     let steps = Arc::new(out);
@@ -87,11 +82,15 @@ pub(super) fn strip(doc: &mut Document, ui: &mut Ui, register: u32) {
         return;
     };
     let event = (f64::from((at.x - rect.left()) / rect.width()) * f64::from(total)) as u64;
-    let events = doc.facts.registers.get(&register).map(|f| f.events.as_slice());
-    let events = events.unwrap_or_default();
-    let n = events.partition_point(|e| u64::from(*e) < event);
-    if let Some(e) = events.get(n.min(events.len().saturating_sub(1))) {
-        let e = u64::from(*e);
+    let Some([before, at]) = doc
+        .facts
+        .registers
+        .get(&register)
+        .map(|f| f.accesses.all().around(event))
+    else {
+        return;
+    };
+    if let Some(e) = at.or(before) {
         doc.go_with(e, Selection::Register(register));
     }
 }

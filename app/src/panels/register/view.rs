@@ -2,6 +2,7 @@
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::registers::Accesses;
 
 /// Which accesses are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub struct View {
     /// Which accesses are listed.
     pub which: Which,
     /// Accesses that change the value, of this register, once found.
-    pub(super) changes: Option<(u32, Arc<Vec<u32>>)>,
+    pub(super) changes: Option<(u32, Arc<Accesses>)>,
     /// The register whose changes are looked for.
     pub(super) looking: Option<u32>,
 }

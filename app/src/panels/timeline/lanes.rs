@@ -199,10 +199,14 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             }
         }
         Some(Lane::Pin(r)) => {
-            let events = doc.facts.registers.get(r).map(|f| &f.events);
-            let hit = events
-                .and_then(|l| nearest(doc, scale, l, x, |e| u64::from(*e)))
-                .map(|e| u64::from(*e.1));
+            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+            let around = doc.facts.registers.get(r).map(|f| f.accesses.all().around(at));
+            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            let hit = around
+                .into_iter()
+                .flatten()
+                .flatten()
+                .min_by(|a, b| away(a).total_cmp(&away(b)));
             if let Some(e) = hit {
                 doc.go_with(e, Selection::Register(*r));
             }

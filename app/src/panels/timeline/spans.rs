@@ -94,15 +94,16 @@ fn runs<T>(place: &impl Fn(u64) -> f64, pixels: &Pixels, items: &[T], span: impl
 
 /// The stretches of a register: for every pixel the value that it ends with.
 fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, fact: &RegisterFact) -> Vec<Stretch> {
-    let at = |e: u64| fact.events.partition_point(|x| u64::from(*x) < e);
+    let events = fact.accesses.all();
+    let at = |e: u64| events.before(e);
     let mut out: Vec<Stretch> = Vec::new();
     let mut put = |n: usize| {
-        let Some(event) = fact.events.get(n) else { return };
-        if let Some(a) = doc.recording.events.access(*event as usize)
+        let Some(event) = events.get(n) else { return };
+        if let Some(a) = doc.recording.events.access(event as usize)
             && out.last().is_none_or(|s| s.value != a.value)
         {
             out.push(Stretch {
-                from: doc.facts.axis.position(axis, u64::from(*event)),
+                from: doc.facts.axis.position(axis, event),
                 value: a.value,
                 write: a.write,
             });

@@ -65,16 +65,12 @@ pub fn marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
             let Some(fact) = doc.facts.registers.get(&r) else {
                 return Vec::new();
             };
-            let first = |list: &[u32], a: u64, b: u64| {
-                let n = list.partition_point(|e| u64::from(*e) < a);
-                list.get(n).map(|e| u64::from(*e)).filter(|e| *e < b)
-            };
-            let mark = |(a, b)| match first(&fact.writes, a, b) {
+            let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
                 Some(event) => Some(Mark {
                     event,
                     sign: Sign::Write,
                 }),
-                None => first(&fact.events, a, b).map(|event| Mark {
+                None => fact.accesses.all().first_in(a..b).map(|event| Mark {
                     event,
                     sign: Sign::Read,
                 }),
@@ -153,10 +149,8 @@ pub fn nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
     let around: Vec<u64> = match doc.followed()? {
         Followed::Register(r) => {
-            let list = &doc.facts.registers.get(&r)?.events;
-            let n = list.partition_point(|e| u64::from(*e) < at);
-            let two = [n.checked_sub(1), Some(n)].into_iter().flatten();
-            two.filter_map(|n| list.get(n).map(|e| u64::from(*e))).collect()
+            let two = doc.facts.registers.get(&r)?.accesses.all().around(at);
+            two.into_iter().flatten().collect()
         }
         Followed::Byte { .. } => {
             let list = doc.trail.touches();

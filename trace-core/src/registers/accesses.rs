@@ -1,0 +1,326 @@
+//! The events that access one register, packed: a byte or so an access, so that a hundred million of them are lists
+//! that fit in memory.
+//!
+//! An access is the distance from the one before it and whether it writes, as a number of 7 bits a byte (LEB128). Where
+//! each [`BLOCK`] of them begins is kept beside, with its first event and the writes before it: what stands at a place,
+//! and how many accesses or writes lie before an event, is a search among the blocks and a walk through one.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+/// Accesses of a block: the longest walk.
+const BLOCK: usize = 64;
+
+/// Bytes of the longest number: a distance of 32 bits and the bit of the write.
+const LONGEST: usize = 5;
+
+/// Where a block begins.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// Its first event.
+    first: u32,
+    /// Its first byte.
+    at: u32,
+    /// Writes before it.
+    writes: u32,
+}
+
+/// The events that access a register, rising, and which of them write it.
+#[derive(Clone, Debug, Default)]
+pub struct Accesses {
+    bytes: Vec<u8>,
+    blocks: Vec<Block>,
+    /// How many there are.
+    len: usize,
+    /// How many of them write.
+    writes: usize,
+    /// The last event.
+    last: u32,
+}
+
+/// An access to a register: its event, and whether it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessed {
+    /// The event.
+    pub event: u64,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+impl Accesses {
+    /// Puts an access behind the others. `false`: its event is not behind the last one, or there is no room for it
+    /// (events beyond 32 bits, or 4 GiB of them), and it was not taken.
+    pub fn push(&mut self, event: u64, write: bool) -> bool {
+        let Ok(event) = u32::try_from(event) else { return false };
+        if self.len > 0 && event <= self.last || self.bytes.len() > u32::MAX as usize - LONGEST {
+            return false;
+        }
+        let mut distance = event - self.last;
+        if self.len.is_multiple_of(BLOCK) {
+            self.blocks.push(Block {
+                first: event,
+                at: self.bytes.len() as u32,
+                writes: self.writes as u32,
+            });
+            distance = 0;
+        }
+        let mut left = u64::from(distance) << 1 | u64::from(write);
+        while left >= 0x80 {
+            self.bytes.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        self.bytes.push(left as u8);
+        self.len += 1;
+        self.writes += usize::from(write);
+        self.last = event;
+        true
+    }
+
+    /// Gives back the memory that pushing took in advance.
+    pub fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.blocks.shrink_to_fit();
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.capacity() + self.blocks.capacity() * size_of::<Block>()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> AccessList<'_> {
+        AccessList {
+            of: self,
+            writes: false,
+        }
+    }
+
+    /// Those that write.
+    #[must_use]
+    pub fn writes(&self) -> AccessList<'_> {
+        AccessList { of: self, writes: true }
+    }
+
+    /// The accesses from a place in the list on.
+    #[must_use]
+    pub fn iter_from(&self, place: usize) -> Iter<'_> {
+        let block = place / BLOCK;
+        let mut walk = Iter::at_block(self, block);
+        for _ in 0..place - block * BLOCK {
+            if walk.next().is_none() {
+                break;
+            }
+        }
+        walk
+    }
+
+    /// All of them, rising.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::at_block(self, 0)
+    }
+
+    /// Accesses and writes before an event.
+    fn before(&self, event: u64) -> (usize, usize) {
+        let Some(block) = self
+            .blocks
+            .partition_point(|b| u64::from(b.first) < event)
+            .checked_sub(1)
+        else {
+            return (0, 0);
+        };
+        let writes = self.blocks.get(block).map_or(0, |b| b.writes as usize);
+        let mut found = (block * BLOCK, writes);
+        // Up to the next block's first event, which is not before the one asked for.
+        for a in Iter::at_block(self, block).take(BLOCK).take_while(|a| a.event < event) {
+            found = (found.0 + 1, found.1 + usize::from(a.write));
+        }
+        found
+    }
+}
+
+impl<'a> IntoIterator for &'a Accesses {
+    type Item = Accessed;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl FromIterator<(u64, bool)> for Accesses {
+    /// Of events with whether they write. What does not rise is left out.
+    fn from_iter<T: IntoIterator<Item = (u64, bool)>>(from: T) -> Self {
+        let mut out = Self::default();
+        for (event, write) in from {
+            out.push(event, write);
+        }
+        out.shrink();
+        out
+    }
+}
+
+/// All accesses to a register, or its writes alone, as a list of events that rise.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessList<'a> {
+    of: &'a Accesses,
+    writes: bool,
+}
+
+impl<'a> AccessList<'a> {
+    /// How many there are.
+    #[must_use]
+    pub fn len(self) -> usize {
+        if self.writes { self.of.writes } else { self.of.len }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The event at a place in the list.
+    #[must_use]
+    pub fn get(self, place: usize) -> Option<u64> {
+        if place >= self.len() {
+            return None;
+        }
+        if !self.writes {
+            return Some(self.of.iter_from(place).next()?.event);
+        }
+        let block = self
+            .of
+            .blocks
+            .partition_point(|b| b.writes as usize <= place)
+            .checked_sub(1)?;
+        let skip = place - self.of.blocks.get(block)?.writes as usize;
+        let mut written = Iter::at_block(self.of, block).filter(|a| a.write);
+        written.nth(skip).map(|a| a.event)
+    }
+
+    /// The first event.
+    #[must_use]
+    pub fn first(self) -> Option<u64> {
+        self.get(0)
+    }
+
+    /// The last event.
+    #[must_use]
+    pub fn last(self) -> Option<u64> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// How many lie before an event: the place of the first one at it or behind it.
+    #[must_use]
+    pub fn before(self, event: u64) -> usize {
+        let (all, writes) = self.of.before(event);
+        if self.writes { writes } else { all }
+    }
+
+    /// How many lie at an event or before it.
+    #[must_use]
+    pub fn upto(self, event: u64) -> usize {
+        self.before(event.saturating_add(1))
+    }
+
+    /// The first event within a range of events.
+    #[must_use]
+    pub fn first_in(self, range: Range<u64>) -> Option<u64> {
+        self.get(self.before(range.start)).filter(|e| *e < range.end)
+    }
+
+    /// The events next to a place between events: the last before it, and the first at it or behind.
+    #[must_use]
+    pub fn around(self, event: u64) -> [Option<u64>; 2] {
+        let n = self.before(event);
+        [n.checked_sub(1).and_then(|n| self.get(n)), self.get(n)]
+    }
+
+    /// Whether an event is one of them.
+    #[must_use]
+    pub fn holds(self, event: u64) -> bool {
+        self.first_in(event..event.saturating_add(1)).is_some()
+    }
+
+    /// The events, rising.
+    pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
+        self.of.iter().filter(move |a| a.write || !self.writes).map(|a| a.event)
+    }
+}
+
+/// Accesses in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    blocks: std::slice::Iter<'a, Block>,
+    /// Accesses left in the block.
+    left: usize,
+    /// Accesses left altogether.
+    rest: usize,
+    event: u32,
+}
+
+impl<'a> Iter<'a> {
+    fn at_block(of: &'a Accesses, block: usize) -> Self {
+        let blocks = of.blocks.get(block..).unwrap_or_default();
+        let at = blocks.first().map_or(of.bytes.len(), |b| b.at as usize);
+        Self {
+            bytes: of.bytes.get(at..).unwrap_or_default(),
+            blocks: blocks.iter(),
+            left: 0,
+            rest: of.len.saturating_sub(block.saturating_mul(BLOCK)),
+            event: 0,
+        }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Accessed;
+
+    fn next(&mut self) -> Option<Accessed> {
+        if self.left == 0 {
+            self.event = self.blocks.next()?.first;
+            self.left = BLOCK;
+        }
+        let (mut number, mut shift) = (0u64, 0u32);
+        loop {
+            let (byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                break;
+            }
+            shift += 7;
+        }
+        self.left -= 1;
+        self.rest = self.rest.saturating_sub(1);
+        self.event = self.event.wrapping_add((number >> 1) as u32);
+        Some(Accessed {
+            event: u64::from(self.event),
+            write: number & 1 != 0,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.rest, Some(self.rest))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}

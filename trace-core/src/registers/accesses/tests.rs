@@ -1,0 +1,94 @@
+//! Lists of accesses against plain lists of numbers.
+
+use super::{Accessed, Accesses};
+use proptest::prelude::*;
+
+/// Distances as drivers make them: polls, neighbours, pauses.
+fn distances() -> impl Strategy<Value = Vec<(u32, bool)>> {
+    let one = prop_oneof![4 => 1u32..3, 4 => 1u32..200, 1 => 1u32..2_000_000];
+    proptest::collection::vec((one, any::<bool>()), 0..400)
+}
+
+fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
+    let mut at = first;
+    let mut out = Vec::new();
+    for (d, write) in distances {
+        out.push((at, *write));
+        at += u64::from(*d);
+    }
+    out
+}
+
+proptest! {
+    #[test]
+    fn a_list_of_accesses_is_the_list_that_was_pushed(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
+        let plain = of(&d, first);
+        let packed: Accesses = plain.iter().copied().collect();
+        let back: Vec<(u64, bool)> = packed.iter().map(|a| (a.event, a.write)).collect();
+        prop_assert_eq!(&back, &plain);
+        prop_assert_eq!(packed.iter().len(), plain.len());
+        let writes: Vec<u64> = plain.iter().filter(|p| p.1).map(|p| p.0).collect();
+        let all: Vec<u64> = plain.iter().map(|p| p.0).collect();
+        for (list, naive) in [(packed.all(), &all), (packed.writes(), &writes)] {
+            prop_assert_eq!(list.len(), naive.len());
+            prop_assert_eq!(list.is_empty(), naive.is_empty());
+            prop_assert_eq!(list.first(), naive.first().copied());
+            prop_assert_eq!(list.last(), naive.last().copied());
+            prop_assert_eq!(list.iter().collect::<Vec<_>>(), naive.clone());
+            for place in 0..naive.len() + 2 {
+                prop_assert_eq!(list.get(place), naive.get(place).copied());
+            }
+            let asked = naive.iter().flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
+            for event in asked {
+                prop_assert_eq!(list.before(event), naive.partition_point(|e| *e < event));
+                prop_assert_eq!(list.upto(event), naive.partition_point(|e| *e <= event));
+                let n = naive.partition_point(|e| *e < event);
+                let around = [n.checked_sub(1).and_then(|n| naive.get(n)), naive.get(n)].map(|e| e.copied());
+                prop_assert_eq!(list.around(event), around);
+                prop_assert_eq!(list.holds(event), naive.binary_search(&event).is_ok());
+                let within = event..event.saturating_add(100);
+                prop_assert_eq!(list.first_in(within.clone()), naive.iter().copied().find(|e| within.contains(e)));
+            }
+        }
+        for place in [0, 1, 63, 64, 65, 128, plain.len()] {
+            let from: Vec<Accessed> = packed.iter_from(place).collect();
+            let naive: Vec<Accessed> = plain.iter().skip(place).map(|p| Accessed { event: p.0, write: p.1 }).collect();
+            prop_assert_eq!(packed.iter_from(place).len(), naive.len());
+            prop_assert_eq!(from, naive);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_rise_is_not_taken() {
+    let mut a = Accesses::default();
+    assert!(a.push(5, true));
+    assert!(!a.push(5, false));
+    assert!(!a.push(4, false));
+    assert!(!a.push(1 << 32, false));
+    assert!(a.push(u64::from(u32::MAX), false));
+    assert_eq!(a.all().iter().collect::<Vec<_>>(), [5, u64::from(u32::MAX)]);
+    assert_eq!(a.writes().iter().collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn an_event_of_zero_is_an_access_as_any_other() {
+    let a: Accesses = [(0, true), (1, false)].into_iter().collect();
+    assert_eq!(
+        (a.all().first(), a.all().before(1), a.writes().upto(0)),
+        (Some(0), 1, 1)
+    );
+    assert!(a.all().holds(0));
+}
+
+#[test]
+fn accesses_take_a_little_more_than_a_byte_each() {
+    // A register in ten accesses of a driver's, now and then a pause.
+    let packed: Accesses = (0..1_000_000u64)
+        .scan(0, |at, n| {
+            *at += if n.is_multiple_of(1000) { 5000 } else { 3 + n % 13 };
+            Some((*at, n.is_multiple_of(5)))
+        })
+        .collect();
+    assert!(packed.bytes() < 1_250_000, "{}", packed.bytes());
+}

@@ -1,0 +1,146 @@
+//! What the registers of a recording held at any event: their accesses sorted by register once, then a search each.
+
+use super::accesses::{AccessList, Accesses};
+use super::{Covering, Part, RecordedRegisters, RegisterMap, register_space};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, Recording};
+use std::collections::BTreeMap;
+
+/// Events that are sorted between two looks at whether to stop.
+const STEP: usize = 1 << 16;
+/// Registers below this offset are found by their place.
+const NEAR: usize = 0x1_0000;
+/// Accesses that are looked at for the bytes that a narrow one leaves out.
+const FAR: usize = 64;
+
+/// What a register held at an event, and who told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The value.
+    pub value: u64,
+    /// The last access at the event or before it.
+    pub event: u64,
+    /// Whether that access writes.
+    pub write: bool,
+    /// Its place in the list of all accesses to the register.
+    pub place: usize,
+}
+
+/// Sorts the accesses of a recording's register space by register: offset of each register that is accessed, and its
+/// accesses. What `map` does not know is a register of its own at the offset of the access; an access that touches
+/// several registers is with each. Events beyond 32 bits are left out. Takes time by the number of events, and memory of
+/// a little more than a byte an access.
+///
+/// # Errors
+/// [`Cancelled`].
+pub fn by_register(
+    recording: &Recording,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+) -> Result<BTreeMap<u32, Accesses>, Cancelled> {
+    let space = register_space(recording, map);
+    let mut near: Vec<Accesses> = Vec::new();
+    near.resize_with(NEAR, Accesses::default);
+    let mut far: BTreeMap<u32, Accesses> = BTreeMap::new();
+    let n = recording.events.len();
+    progress.set_total(n as u64);
+    for from in (0..n).step_by(STEP) {
+        for (e, a) in recording.events.accesses(from..(from + STEP).min(n)) {
+            if a.space != space {
+                continue;
+            }
+            // Nearly every access touches one register, or one place that the map does not know.
+            let mut parts = map.map_or_else(Covering::default, |m| m.covering(a.offset, a.width));
+            let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
+            while let Some(at) = offset {
+                let of = match near.get_mut(at as usize) {
+                    Some(of) => of,
+                    None => far.entry(at).or_default(),
+                };
+                of.push(e as u64, a.write);
+                offset = parts.next().map(|p| p.register.offset);
+            }
+        }
+        progress.advance(STEP as u64)?;
+    }
+    let near = (0u32..).zip(near).filter(|r| !r.1.is_empty());
+    let mut all: BTreeMap<u32, Accesses> = near.chain(far).collect();
+    all.values_mut().for_each(Accesses::shrink);
+    Ok(all)
+}
+
+/// What an access touches of the register at an offset.
+fn part_of(device: Option<RecordedRegisters>, register: u32, access: &Access) -> Option<Part<'static>> {
+    let device = device.filter(|d| d.space() == access.space)?;
+    let mut parts = device.map().covering(access.offset, access.width);
+    parts.find(|p| p.register.offset == register)
+}
+
+/// What a register holds after the access at a place of all its accesses: the value of the access, where it touches the
+/// whole register; else with the other bytes as up to 64 accesses before it told them, and 0 where none did.
+#[must_use]
+pub fn value_after(
+    recording: &Recording,
+    device: Option<RecordedRegisters>,
+    register: u32,
+    accesses: &Accesses,
+    place: usize,
+) -> Option<u64> {
+    let event = accesses.all().get(place)?;
+    value_of(recording, device, register, accesses, (place, event))
+}
+
+/// As [`value_after`], where the event of the access is known already.
+#[must_use]
+pub fn value_of(
+    recording: &Recording,
+    device: Option<RecordedRegisters>,
+    register: u32,
+    accesses: &Accesses,
+    (place, event): (usize, u64),
+) -> Option<u64> {
+    let last = recording.events.access(usize::try_from(event).ok()?)?;
+    let Some(part) = part_of(device, register, &last) else {
+        return Some(last.value);
+    };
+    let (mut value, mut known) = (part.bits(last.value), part.mask());
+    if part.whole() {
+        return Some(value);
+    }
+    let from = place.saturating_sub(FAR);
+    let earlier: Vec<u64> = accesses.iter_from(from).take(place - from).map(|a| a.event).collect();
+    for e in earlier.into_iter().rev() {
+        let Some(before) = usize::try_from(e).ok().and_then(|e| recording.events.access(e)) else {
+            continue;
+        };
+        if let Some(part) = part_of(device, register, &before) {
+            value |= part.bits(before.value) & !known;
+            known |= part.mask();
+            if part.whole() {
+                break;
+            }
+        }
+    }
+    Some(value)
+}
+
+/// What a register held at an event: after the last of its accesses at the event or before it. `None`: nothing accessed
+/// it yet.
+#[must_use]
+pub fn held_at(
+    recording: &Recording,
+    device: Option<RecordedRegisters>,
+    register: u32,
+    accesses: &Accesses,
+    event: u64,
+) -> Option<Held> {
+    let list: AccessList<'_> = accesses.all();
+    let place = list.upto(event).checked_sub(1)?;
+    let told = accesses.iter_from(place).next()?;
+    Some(Held {
+        value: value_of(recording, device, register, accesses, (place, told.event))?,
+        event: told.event,
+        write: told.write,
+        place,
+    })
+}
