@@ -1,7 +1,7 @@
 #!/bin/sh
 # make bench: every benchmark, or the one named. Figures are ratios of one run on one machine; what else it does
 # meanwhile shows in the load that is printed before and after.
-# Use: scripts/bench.sh [import|open|page_tables|screen|diff|images|filter|per_action|compute|trace|size|software_mali]
+# Use: scripts/bench.sh [import|open|scale|page_tables|state|screen|diff|images|filter|per_action|compute|trace|size|software_mali]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -24,25 +24,42 @@ size_of_bare() {
     size "${CARGO_TARGET_DIR:-target}/bare/replay-bare"
 }
 
+# DuckDB as a yardstick, in a Python environment of its own; where PyPI is not reached the filter is measured without.
+with_duckdb() {
+    env="${CARGO_TARGET_DIR:-target}/duckdb"
+    if ! "$env/bin/python" -c 'import duckdb, numpy' 2>/dev/null; then
+        rm -rf "$env"
+        python3 -m venv "$env" &&
+            "$env/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+                duckdb==2.0.0 numpy==2.4.6 || return 0
+    fi
+    KINESCOPE_DUCKDB="$(cd "$env" && pwd)/bin/python"
+    export KINESCOPE_DUCKDB
+}
+
 # Only the crates that have benchmarks are built: the optimised build of all the others takes long.
 measure() {
     case $1 in
-        import | open | page_tables | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
-        filter) cargo bench --locked --package trace-query --bench "$1" ;;
+        import | open | page_tables | state | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
+        # The window, optimised: its first build takes a quarter of an hour.
+        scale) cargo bench --locked --package kinescope --bench "$1" ;;
+        filter)
+            with_duckdb
+            cargo bench --locked --package trace-query --bench "$1" ;;
         per_action) cargo bench --locked --package replay-core --bench "$1" ;;
         compute | trace) cargo bench --locked --package device-mali --bench "$1" ;;
         size) size_of_bare ;;
         # Against Mesa's GLES driver for processors, with whatever of it the machine has (Debian: libegl1).
         software_mali) LIBGL_ALWAYS_SOFTWARE=1 cargo bench --locked --package gles-programs --bench "$1" ;;
         *)
-            echo "make bench: no benchmark '$1' (there are import, open, page_tables, screen, diff, images, filter, per_action, compute, trace, size, software_mali)" >&2
+            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, software_mali)" >&2
             exit 2
             ;;
     esac
 }
 
 load before
-for name in ${1:-import open page_tables screen diff images filter per_action compute trace size software_mali}; do
+for name in ${1:-import open scale page_tables state screen diff images filter per_action compute trace size software_mali}; do
     echo "== $name"
     measure "$name"
 done

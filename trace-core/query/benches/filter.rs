@@ -1,5 +1,6 @@
-//! What it costs to filter a hundred million events: first rows and all of them, against polars on the same columns in
-//! the same run. Prints a table of its own, since what counts is the ratio.
+//! What it costs to filter a hundred million events: first rows and all of them, against polars and DuckDB on the same
+//! columns in the same run. Prints a table of its own, since what counts is the ratio. DuckDB is asked through the Python
+//! that `KINESCOPE_DUCKDB` names (`scripts/bench.sh` makes one), by `duckdb_filter.py`.
 #![allow(
     clippy::print_stdout,
     clippy::panic,
@@ -8,7 +9,9 @@
 
 use polars::prelude::{DataFrame, Expr, IntoLazy, col, lit};
 use std::hint::black_box;
+use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use trace_core::Recording;
 use trace_core::filter::{Derived, Filter, JobEnds, Query};
@@ -140,9 +143,65 @@ fn count_of_polars(table: &DataFrame, passes: &Expr) -> (u64, Duration) {
     (n.unwrap_or_else(|e| panic!("{e}")), took)
 }
 
+/// What DuckDB says of a question: how many rows pass, and the shortest run for their numbers and for their count, ms.
+#[derive(Clone, Copy)]
+struct Duck {
+    rows: u64,
+    numbers: f64,
+    count: f64,
+}
+
+/// Writes the columns to a folder, a chunk at a time, and has DuckDB answer the two questions; `None`, and why is said,
+/// where there is no DuckDB.
+fn duckdb(events: &Events, register: u32) -> Option<Vec<Duck>> {
+    let Some(python) = std::env::var_os("KINESCOPE_DUCKDB") else {
+        println!("without DuckDB: KINESCOPE_DUCKDB names no Python that has it");
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    let file = |name: &str| {
+        let made = std::fs::File::create(folder.path().join(name));
+        BufWriter::with_capacity(1 << 20, made.unwrap_or_else(|e| panic!("{e}")))
+    };
+    let (mut offsets, mut writes, mut values) = (file("offset.u32"), file("write.u8"), file("value.u64"));
+    for (_, a) in events.accesses(0..events.len()) {
+        let done = offsets
+            .write_all(&a.offset.to_le_bytes())
+            .and_then(|()| writes.write_all(&[u8::from(a.write)]))
+            .and_then(|()| values.write_all(&a.value.to_le_bytes()));
+        done.unwrap_or_else(|e| panic!("{e}"));
+    }
+    for f in [&mut offsets, &mut writes, &mut values] {
+        f.flush().unwrap_or_else(|e| panic!("{e}"));
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let out = Command::new(python)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/duckdb_filter.py"))
+        .arg(folder.path())
+        .args([register.to_string(), threads.to_string()])
+        .output()
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8_lossy(&out.stdout);
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('\t').collect();
+        match cells.as_slice() {
+            [_, rows, numbers, count] => all.push(Duck {
+                rows: rows.parse().unwrap_or_else(|e| panic!("{e}")),
+                numbers: numbers.parse().unwrap_or_else(|e| panic!("{e}")),
+                count: count.parse().unwrap_or_else(|e| panic!("{e}")),
+            }),
+            _ => println!("DuckDB {}", cells.join(" ")),
+        }
+    }
+    Some(all)
+}
+
 fn main() {
     let (recording, often) = recording();
     let events = &recording.events;
+    let duck = duckdb(events, often);
     let table = trace_query::accesses(&recording).unwrap_or_else(|e| panic!("{e}"));
     let only = |names: [&str; 2]| table.select(names).unwrap_or_else(|e| panic!("{e}"));
     let tables = [only(["offset", "value"]), only(["write", "value"])];
@@ -177,7 +236,7 @@ fn main() {
             col("write").and(col("value").gt_eq(lit(0x8000_0000u64))),
         ),
     ];
-    for (text, table, passes) in &cases {
+    for (n, (text, table, passes)) in cases.iter().enumerate() {
         println!("\n{text}");
         let f = compile(text);
         shortest("first rows", || first(&f, events));
@@ -190,6 +249,16 @@ fn main() {
             own.as_secs_f64() / polars.as_secs_f64(),
             own.as_secs_f64() / count.as_secs_f64()
         );
+        if let Some(d) = duck.as_ref().and_then(|d| d.get(n)) {
+            assert_eq!(d.rows, rows);
+            println!("  {:<44} {:>9.1} ms", "DuckDB, the numbers of the rows", d.numbers);
+            println!("  {:<44} {:>9.1} ms", "DuckDB, how many they are", d.count);
+            println!(
+                "  complete to DuckDB: {:.2} of its numbers, {:.2} of its count",
+                ms(own) / d.numbers,
+                ms(own) / d.count
+            );
+        }
     }
     // What a general engine has no columns for.
     for text in [
