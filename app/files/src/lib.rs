@@ -15,5 +15,6 @@ pub mod link;
 pub mod numbers;
 pub mod output;
 pub mod place;
+pub mod rules;
 pub mod values;
 pub mod workspace;

@@ -1,13 +1,17 @@
-//! Comparing the open recording with another one.
+//! Comparing the open recording with another one: the way through the differences, what led to one, what is left out.
 
 use super::{at_desk, doc, with};
 use crate::document::Document;
 use crate::document::comparison::With;
+use crate::document::comparison::meant::Meant;
+use crate::log::{self, Level};
 use crate::panels;
 use crate::panels::compare::Section;
 use crate::window::{App, Pick, layout};
 use egui::Context;
+use kinescope_files::rules;
 use std::sync::Arc;
+use trace_core::diff::Which;
 
 pub fn with_file(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Recording, |app, ctx, path| {
@@ -62,4 +66,67 @@ pub fn next_byte(app: &mut App, _: &Context) {
 
 pub fn previous_byte(app: &mut App, _: &Context) {
     go_byte(app, false);
+}
+
+/// The difference that is meant, wherever in the panel that is.
+fn meant(app: &App) -> Option<Meant> {
+    let d = doc(app)?;
+    let c = d.comparing.done.as_ref()?;
+    panels::compare::meant(d, c, &app.views.compare)
+}
+
+/// Adds the widest rule that leaves the difference out that is meant.
+pub fn leave_out(app: &mut App, _: &Context) {
+    let rule = meant(app).and_then(|m| {
+        let d = doc(app)?;
+        m.rules(d, d.comparing.done.as_ref()?).pop()
+    });
+    match rule {
+        Some(rule) => at_desk(app, |d| {
+            panels::compare::add_rule(d.doc, &mut d.views.compare, d.asks, &rule);
+        }),
+        None => log::push(
+            Level::Info,
+            "no difference is meant, or no rule leaves it out: choose a row of Compare".to_owned(),
+        ),
+    }
+}
+
+/// Goes to the earliest step that is known to lead to the difference that is meant.
+pub fn cause(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "compare");
+    let to = app.views.compare.why.earliest().map(|s| (s.a, s.b));
+    with(app, |d| match to {
+        Some((Some(a), _)) => d.go_step_of(Which::A, a),
+        Some((None, Some(b))) => d.go_step_of(Which::B, b),
+        _ => {
+            "nothing before it differs".clone_into(&mut d.comparing.told);
+        }
+    });
+}
+
+pub fn show_rules(app: &mut App, _: &Context) {
+    app.views.compare.choose(Section::Rules.name());
+    layout::show(&mut app.dock, "compare");
+}
+
+pub fn open_rules(app: &mut App, ctx: &Context) {
+    app.pick(ctx, Pick::Rules, |app, ctx, path| match rules::read(&path) {
+        Ok((_, text)) => {
+            app.views.compare.rules.text = text;
+            show_rules(app, ctx);
+            at_desk(app, |d| {
+                panels::compare::apply_rules(d.doc, &mut d.views.compare, d.asks);
+            });
+        }
+        Err(e) => app.error("these rules were not taken", &e.to_string()),
+    });
+}
+
+pub fn save_rules(app: &mut App, ctx: &Context) {
+    let name = doc(app).map_or_else(String::new, |d| {
+        format!("{}.rules", d.title.strip_suffix(".kine").unwrap_or(&d.title))
+    });
+    let text = app.views.compare.rules.text.clone();
+    super::file::save_bytes(app, ctx, name, "rules", text.into_bytes());
 }

@@ -40,7 +40,7 @@ pub fn save_kine(app: &mut App, ctx: &Context) {
     });
 }
 
-fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'static str, bytes: Vec<u8>) {
+pub(super) fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'static str, bytes: Vec<u8>) {
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
             let done = output::write(&path, &bytes).map_err(|e| e.to_string());

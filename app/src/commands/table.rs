@@ -28,6 +28,8 @@ table! {
     "open-folder",      "Open folder…",                        File,   ctrl_shift(O),       always,             file::open_folder;
     "compare-with",     "Compare with file…",                  File,   key(C),             has_doc,            compare::with_file;
     "compare-folder",   "Compare with folder…",                File,   None,                has_doc,            compare::with_folder;
+    "open-rules",       "Open rules of a comparison…",         File,   None,                has_comparison,     compare::open_rules;
+    "save-rules",       "Save the rules of the comparison…",   File,   None,                has_comparison,     compare::save_rules;
     "end-compare",      "Put the second recording away",       File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
     "save-kine",        "Save recording as .kine…",            File,   ctrl(S),             has_doc,            file::save_kine;
@@ -56,6 +58,7 @@ table! {
     "copy-as-c",        "Copy what is selected as C",          Edit,   None,                has_c,              edit::copy_as_c;
     "copy-as-json",     "Copy what is selected as JSON",       Edit,   None,                has_doc,            edit::copy_as_json;
     "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
+    "leave-out",        "Leave out what differs here",         Edit,   None,                has_comparison,     compare::leave_out;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
     "forget-edits",     "Forget the changes left behind…",     Edit,   None,                has_offer,          edit::forget_edits;
 
@@ -77,6 +80,7 @@ table! {
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
     "next-difference",  "Next difference",                     Go,     key(F6),            has_comparison,     compare::next;
     "previous-difference", "Previous difference",              Go,     shift(F6),          has_comparison,     compare::previous;
+    "go-cause",         "Earliest cause of the difference",    Go,     alt(F6),             has_comparison,     compare::cause;
     "next-byte",        "Next bytes that differ",              Go,     None,                has_comparison,     compare::next_byte;
     "previous-byte",    "Previous bytes that differ",          Go,     None,                has_comparison,     compare::previous_byte;
     "next-note",        "Next note",                           Go,     alt(M),              has_notes,          notebook::next;
@@ -125,6 +129,7 @@ table! {
     "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
     "show-compare",     "Compare",                             Panels, None,                has_doc,            view::show_compare;
+    "compare-rules",    "What the comparison leaves out",      Panels, None,                has_comparison,     compare::show_rules;
     "show-notebook",    "Notebook",                            Panels, ctrl_shift(M),       has_doc,            view::show_notebook;
     "show-problems",    "Problems",                            Panels, ctrl(Num8),          has_doc,            view::show_problems;
     "show-log",         "Log",                                 Panels, ctrl(Num9),          has_doc,            view::show_log;

@@ -17,10 +17,10 @@ impl App {
         let name = with.name();
         let progress = Progress::new();
         let request = doc.comparing.begin(name.clone(), progress.clone());
-        let recording = Arc::clone(&doc.recording);
+        let (recording, rules) = (Arc::clone(&doc.recording), Arc::clone(&doc.comparing.rules));
         let title = format!("comparing with {name}");
         self.tasks.spawn_with(ctx, title, progress, move |progress| {
-            let compared = comparison::compare(&recording, with, progress);
+            let compared = comparison::compare(&recording, with, rules, progress);
             Box::new(move |app| {
                 let doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));
                 let Some(doc) = doc else { return };
@@ -33,7 +33,7 @@ impl App {
                 } else if stopped {
                     log::push(Level::Info, format!("comparing with {name} was stopped"));
                 } else {
-                    app.views.compare = Default::default();
+                    app.views.compare.begin_anew();
                     log::push(Level::Info, format!("compared with {name}"));
                 }
             })

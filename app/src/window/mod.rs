@@ -102,6 +102,7 @@ fn dialogs() -> Chooser {
                 .add_filter("buffers", &["bin", "raw", "npy", "png", "csv"])
                 .add_filter("all files", &["*"])
                 .pick_file(),
+            Pick::Rules => rfd::FileDialog::new().set_title("Open rules").pick_file(),
             Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
         };
         match chosen {

@@ -76,6 +76,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                     (_, Can::Replace) => ("Replace", "Replace the file"),
                     (Pick::Save(_), _) => ("Save", "Save there"),
                     (Pick::Buffer, _) => ("Load", "Load this file"),
+                    (Pick::Rules, _) => ("Open", "Open these rules"),
                     _ => ("Open", "Open this path"),
                 };
                 let enabled = !matches!(can, Can::Nothing(_));

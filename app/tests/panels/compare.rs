@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use trace_core::diff::{Become, Beside, Which, byte_differs};
 use trace_core::progress::Progress;
+use trace_core::recording::{Access, BufferRole, EventsBuilder, Recording, Space, SpaceKind};
+use trace_core::registers::RegisterMap;
 
 fn compared(w: &mut Window, path: &Path) {
     let ctx = w.harness.ctx.clone();
@@ -175,6 +177,9 @@ fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs(
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
     row.expect("a buffer that differs").click();
     w.settle();
+    assert_eq!(w.views().compare.section, Section::Buffers, "a click tells more of it");
+    w.harness.get_by_label("Bytes side by side").click_accesskit();
+    w.settle();
     assert_eq!(w.views().compare.section, Section::Memory);
     let c = w.doc().comparing.done.clone().unwrap();
     let first = c.diff.buffers.iter().find(|b| b.differs()).and_then(|b| b.a).unwrap();
@@ -284,4 +289,161 @@ fn sums_of_the_axis_are_the_same_at_every_width() {
     for pixels in [1, 2, 3, 7, 16, 50, 100, 333] {
         assert_eq!(count(c.steps.cells(whole, pixels)), each, "{pixels} pixels");
     }
+}
+
+/// A register is set, left alone for a while, and read back; the two recordings set other values.
+fn set_and_read(value: u64) -> Recording {
+    let map = RegisterMap::for_gpu(0x6000_0011).unwrap();
+    let of = |name: &str| map.named(name).unwrap().offset;
+    let mut b = EventsBuilder::new();
+    let mut put = |write, name: &str, value| {
+        let access = Access {
+            space: 0,
+            write,
+            offset: of(name),
+            width: 4,
+            value,
+        };
+        b.access(0, 1, access);
+    };
+    put(false, "GPU_ID", 0x6000_0011);
+    put(true, "JS1_CONFIG_NEXT", value);
+    for _ in 0..20 {
+        put(false, "GPU_ID", 0x6000_0011);
+    }
+    put(false, "JS1_CONFIG_NEXT", value);
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.facts.identity.gpu_id = 0x6000_0011;
+    r.facts.spaces.push(Space {
+        name: "gpu".into(),
+        kind: SpaceKind::Registers,
+        bytes: 0x4000,
+    });
+    r
+}
+
+/// What [`set_and_read`] made of one value beside another.
+fn set_apart() -> Window {
+    let mut w = Window::of(set_and_read(1));
+    let path = w.folder.path().join("other.kine");
+    trace_core::container::write(&set_and_read(3), &path, &Progress::new()).unwrap();
+    compared(&mut w, &path);
+    assert_eq!(w.doc().comparing.done.as_ref().unwrap().diff.events.changed, 2);
+    w
+}
+
+#[test]
+fn what_led_to_a_difference_is_told_and_gone_to() {
+    let mut w = set_apart();
+    let last = w.doc().len() - 1;
+    w.doc().go(last);
+    w.settle();
+    assert!(w.has("Why") && w.has("Leave it out"));
+    assert!(w.has_part("cause: was set by W JS1_CONFIG_NEXT"));
+    let row = w
+        .harness
+        .query_all_by_label_contains("was set by W JS1_CONFIG_NEXT")
+        .next();
+    row.unwrap().click_accesskit();
+    w.settle();
+    assert_eq!(w.doc().moment(), 1);
+    assert!(w.has_part("here they part"), "nothing is before the write");
+    // The same by its command, from the list of registers.
+    w.doc().go(0);
+    w.views().compare.choose("Registers");
+    w.settle();
+    assert!(!w.has("Why"), "no row is meant");
+    w.click("difference 0 2 accesses JS1_CONFIG_NEXT");
+    assert!(w.has("Why"));
+    assert!(w.has_part("field "), "the fields that differ");
+    w.run("go-cause");
+    assert_eq!(w.doc().moment(), 1);
+}
+
+#[test]
+fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_changed() {
+    let mut w = set_apart();
+    w.doc().go(1);
+    w.settle();
+    w.harness
+        .get_by_label("Rule: ignore register JS1_CONFIG_NEXT")
+        .click_accesskit();
+    w.settle();
+    assert!(w.has_part("They are the same"));
+    assert!(w.doc().comparing.done.as_ref().unwrap().diff.is_empty());
+    w.run("compare-rules");
+    assert!(w.has_part("1 rule in force"));
+    // A rule that is none says where, and nothing is compared by it.
+    w.views().compare.rules.text = "ignore mappings\nignore regster X\n".into();
+    w.settle();
+    assert!(w.has_part("not compared by yet"));
+    w.click("Compare by these rules");
+    assert!(w.has_part("line 2, column 8: 'regster' cannot be ignored"));
+    assert_eq!(w.doc().comparing.done.as_ref().unwrap().rules.list.len(), 1);
+    // By the keyboard alone.
+    w.views().compare.rules.text = String::new();
+    w.settle();
+    w.harness.get_by_label("Rules of the comparison").focus();
+    w.settle();
+    w.harness
+        .get_by_label("Rules of the comparison")
+        .type_text("ignore mappings");
+    w.settle();
+    w.harness
+        .key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::Enter);
+    w.settle();
+    let c = w.doc().comparing.done.clone().unwrap();
+    assert_eq!(
+        (c.rules.to_string().as_str(), c.diff.events.changed),
+        ("ignore mappings\n", 2)
+    );
+    assert_eq!(w.views().compare.rules.text, "ignore mappings", "no line was added");
+    assert_eq!(
+        w.views().compare.section,
+        Section::Rules,
+        "the panel stays where it was"
+    );
+}
+
+#[test]
+fn elements_that_are_off_are_told_by_decade_and_may_be() {
+    let mut w = computed_otherwise();
+    w.click("Differences: Buffers, pages");
+    let c = w.doc().comparing.done.clone().unwrap();
+    let role = |name: &str| {
+        c.other
+            .recording
+            .facts
+            .buffers
+            .iter()
+            .find(|b| b.name == name)
+            .unwrap()
+            .role
+    };
+    let differing: Vec<_> = c.diff.buffers.iter().filter(|b| b.differs()).collect();
+    let at = differing.iter().position(|b| role(&b.name) == BufferRole::Output);
+    let at = at.expect("what is computed differs");
+    let first = differing[at];
+    w.views().compare.selected = Some(at as u64);
+    w.settle();
+    let elements = first.elements.as_ref().unwrap();
+    let off = elements.errors.as_ref().unwrap();
+    assert!(off.max_absolute > 0.0);
+    for label in ["elements", "differ", "first", "largest", "mean", "relative", "ulp"] {
+        assert!(w.has(label), "{label}");
+    }
+    for d in &off.histogram {
+        assert!(w.has(&format!("off by 1e{} to 1e{}: {}", d.exponent, d.exponent + 1, d.pairs)));
+    }
+    assert!(w.has_part("cause: "), "the job that wrote it, at least");
+    let rule = format!("Rule: tolerance buffer {} absolute", first.name);
+    let found = w.harness.query_all_by_label_contains(&rule).next();
+    found.expect("what it is off by is proposed").click_accesskit();
+    w.settle();
+    let c = w.doc().comparing.done.clone().unwrap();
+    let same = c.diff.buffers.iter().find(|b| b.name == first.name).unwrap();
+    assert!(!same.differs() && same.elements.as_ref().unwrap().within > 0);
 }

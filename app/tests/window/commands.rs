@@ -1,5 +1,6 @@
 //! Every row of the command table changes something.
 
+use super::compare;
 use crate::common::drawn::{TWICE, drawn};
 use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
@@ -7,19 +8,18 @@ use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::facts::RegisterFact;
 use kinescope::document::moment::Selection;
-use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
 use std::time::Duration;
 
 /// What a command changed, told by a check that runs it.
-type Check = fn(&mut Window, &str);
+pub type Check = fn(&mut Window, &str);
 
-fn ran(w: &mut Window, id: &str) {
+pub fn ran(w: &mut Window, id: &str) {
     assert!(w.run(id), "{id} may not run here");
 }
 
-fn moves(w: &mut Window, id: &str) {
+pub fn moves(w: &mut Window, id: &str) {
     let before = (w.doc().moment(), w.doc().selection().clone());
     ran(w, id);
     assert_ne!(
@@ -43,7 +43,7 @@ fn shows_panel(w: &mut Window, id: &str) {
     assert!(w.shows(panel), "{panel} is not shown");
 }
 
-fn saves(w: &mut Window, id: &str) {
+pub fn saves(w: &mut Window, id: &str) {
     // Never over what is open.
     let own = w.doc().path.clone();
     let before = std::fs::read(&own).unwrap();
@@ -101,18 +101,12 @@ fn unknown(w: &mut Window) {
     w.settle();
 }
 
-fn replayed(w: &mut Window) {
+pub fn replayed(w: &mut Window) {
     ran(w, "replay");
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
 }
 
 /// The open recording beside one of which two reads differ.
-fn beside(w: &mut Window) {
-    let (path, _) = diverging(w.folder.path(), 2);
-    w.will_choose(&path);
-    ran(w, "compare-with");
-}
-
 /// A picture of a panel in each form, of the panel's size.
 fn pictured(w: &mut Window, id: &str, panel: &str) {
     w.doc().go(5);
@@ -199,37 +193,6 @@ const CHECKS: &[(&str, Check)] = &[
         let c = &w.doc().comparing;
         assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is told");
     }),
-    ("end-compare", |w, id| {
-        beside(w);
-        ran(w, id);
-        assert!(w.doc().comparing.done.is_none() && !w.run(id));
-    }),
-    ("next-difference", |w, id| {
-        assert!(!w.run(id), "nothing was compared");
-        beside(w);
-        w.doc().go(0);
-        moves(w, id);
-        assert!(w.shows("compare"));
-    }),
-    ("previous-difference", |w, id| {
-        beside(w);
-        w.run("last-event");
-        moves(w, id);
-    }),
-    ("next-byte", |w, id| {
-        beside(w);
-        ran(w, id);
-        w.settle();
-        // The two differ in what was read, and in no memory.
-        assert_eq!(w.views().compare.section, Section::Memory);
-        assert!(w.has_part("nothing differs behind"));
-    }),
-    ("previous-byte", |w, id| {
-        beside(w);
-        ran(w, id);
-        w.settle();
-        assert!(w.has_part("nothing differs before"));
-    }),
     ("save-filter", |w, id| {
         assert!(!w.run(id), "there is no filter");
         w.views().events.filter = "write".into();
@@ -274,12 +237,6 @@ const CHECKS: &[(&str, Check)] = &[
         moves(w, id);
         let event = w.doc().moment() as usize;
         assert!(w.doc().recording.events.access(event).is_some_and(|a| !a.write));
-    }),
-    ("compare-outcome", |w, id| {
-        replayed(w);
-        assert!(w.doc().comparing.done.is_none());
-        ran(w, id);
-        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
     }),
     ("show-compare", shows_panel),
     ("open-sample", |w, id| {
@@ -894,7 +851,7 @@ const CHECKS: &[(&str, Check)] = &[
 fn every_row_of_the_command_table_changes_something() {
     let mut wrong = Vec::new();
     for c in COMMANDS {
-        let Some((_, check)) = CHECKS.iter().find(|k| k.0 == c.id) else {
+        let Some((_, check)) = CHECKS.iter().chain(compare::CHECKS).find(|k| k.0 == c.id) else {
             wrong.push(format!("{}: no check", c.id));
             continue;
         };

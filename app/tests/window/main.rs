@@ -5,6 +5,7 @@
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
+mod compare;
 mod notes;
 mod numbers;
 mod pictures;

@@ -5,7 +5,7 @@
 //! driver may have acted on what it read). Each step says which it is, and each lies before the one that it explains.
 
 use super::aligned::{Aligned, Become, Which};
-use super::{Diff, HostWriteDifference};
+use super::{BufferDiff, Diff, HostWriteDifference};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, MemoryView, Recording};
@@ -503,6 +503,30 @@ pub fn why(
     Walk::new(a, b, diff, aligned).cause(effect, progress)
 }
 
+/// The first byte of a buffer that differs, to be explained; `None` where one side has not the buffer, or no element
+/// differs.
+#[must_use]
+pub fn first_byte(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect> {
+    let space = |r: &Recording| {
+        let found = r.facts.buffers.iter().find(|x| x.name == d.name)?;
+        Some(found.address_space)
+    };
+    let e = d.elements.as_ref()?;
+    let first = e.first?;
+    // The first byte of the element that differs.
+    let within = (first.a ^ first.b).trailing_zeros() / 8;
+    let by = first
+        .index
+        .saturating_mul(e.element.bytes() as u64)
+        .saturating_add(u64::from(within));
+    Some(Effect::Byte {
+        spaces: (space(a)?, space(b)?),
+        a: GpuVa(d.a?.0.0.saturating_add(by)),
+        b: GpuVa(d.b?.0.0.saturating_add(by)),
+        buffer: Some(d.name.clone()),
+    })
+}
+
 /// What led to the first difference of the events, to the first one of some registers, and to the first byte that differs
 /// in some buffers.
 ///
@@ -525,29 +549,7 @@ pub fn causes(
     }
     let differing = diff.buffers.iter().filter(|b| b.differs());
     for d in differing.take(MOST_OF_A_KIND) {
-        let found = |r: &Recording| {
-            r.facts
-                .buffers
-                .iter()
-                .find(|x| x.name == d.name)
-                .map(|x| x.address_space)
-        };
-        let (Some(e), Some(x), Some(y), Some(of_a), Some(of_b)) = (&d.elements, d.a, d.b, found(a), found(b)) else {
-            continue;
-        };
-        let Some(first) = e.first else { continue };
-        // The first byte of the element that differs.
-        let within = (first.a ^ first.b).trailing_zeros() / 8;
-        let by = first
-            .index
-            .saturating_mul(e.element.bytes() as u64)
-            .saturating_add(u64::from(within));
-        effects.push(Effect::Byte {
-            spaces: (of_a, of_b),
-            a: GpuVa(x.0.0.saturating_add(by)),
-            b: GpuVa(y.0.0.saturating_add(by)),
-            buffer: Some(d.name.clone()),
-        });
+        effects.extend(first_byte(a, b, d));
     }
     effects.into_iter().map(|e| walk.cause(e, progress)).collect()
 }

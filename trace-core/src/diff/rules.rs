@@ -34,6 +34,17 @@ pub fn kind_name(kind: EventKind) -> &'static str {
 pub struct Pattern(String);
 
 impl Pattern {
+    /// The pattern that means a name. Rules are words: each blank in the name becomes a `?`, and so does what begins a
+    /// note.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self(
+            name.chars()
+                .map(|c| if c.is_whitespace() || c == '#' { '?' } else { c })
+                .collect(),
+        )
+    }
+
     /// Whether a name is meant.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {

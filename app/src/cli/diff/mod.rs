@@ -10,8 +10,7 @@ use super::outputs::Files;
 use super::source::{Source, number};
 use super::{Exit, Failure, Out, Verb, waiting};
 use clap::{Args, FromArgMatches as _};
-use kinescope_files::output;
-use std::fs;
+use kinescope_files::{output, rules};
 use std::path::{Path, PathBuf};
 use trace_core::diff::{self, Rules};
 use trace_core::progress::Cancelled;
@@ -80,9 +79,6 @@ fn rule(verb: &str, text: &str) -> Result<Rules, String> {
     })
 }
 
-/// Longest file of rules that is read, in bytes.
-const LONGEST: u64 = 1 << 20;
-
 impl Arguments {
     /// All rules: those of files first, so that options of the call have the last word.
     fn all_rules(&self) -> Result<Rules, Failure> {
@@ -98,15 +94,8 @@ impl Arguments {
 }
 
 fn read_rules(file: &Path) -> Result<Rules, Failure> {
-    let bytes = fs::metadata(file).map_err(|e| Failure::file(file, e))?.len();
-    if bytes > LONGEST {
-        return Err(Failure::file(
-            file,
-            format!("{bytes} bytes are too many for rules (at most {LONGEST})"),
-        ));
-    }
-    let text = fs::read_to_string(file).map_err(|e| Failure::file(file, e))?;
-    text.parse().map_err(|e: diff::RuleError| Failure::file(file, e))
+    let read = rules::read(file).map_err(|e| Failure::file(file, e))?;
+    Ok(read.0)
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {

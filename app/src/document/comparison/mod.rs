@@ -2,6 +2,7 @@
 //! person stands.
 
 pub mod fields;
+pub mod meant;
 pub mod steps;
 
 pub use steps::{Cell, Row, Step, Steps, Sums};
@@ -12,8 +13,8 @@ use replay_engine::run::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_core::container;
-use trace_core::diff::{self, Diff, Rules, Which};
-use trace_core::progress::Progress;
+use trace_core::diff::{self, Aligned, Cause, Diff, Effect, Rules, Which};
+use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 
 /// What the open recording is compared with.
@@ -58,8 +59,23 @@ pub struct Comparison {
     pub diff: Diff,
     /// How their events go together.
     pub steps: Steps,
+    /// The same as the comparison told it, for whoever asks why.
+    aligned: Aligned,
+    /// What was left out of it, and how exact it is.
+    pub rules: Arc<Rules>,
     /// What a person should know before they trust it, in words; empty: nothing.
     pub warnings: Vec<String>,
+}
+
+impl Comparison {
+    /// What led to a difference, as far as the recordings tell. Takes time: to be done apart from the interface thread.
+    ///
+    /// # Errors
+    /// When nobody wants it any more.
+    pub fn why(&self, first: &Recording, effect: Effect, progress: &Progress) -> Result<Cause, Cancelled> {
+        let both = (first, &*self.other.recording);
+        diff::why(both, (&self.diff, &self.aligned), effect, progress)
+    }
 }
 
 /// Why there is no comparison.
@@ -71,17 +87,23 @@ pub enum NotCompared {
     Unread(String),
 }
 
-impl From<trace_core::progress::Cancelled> for NotCompared {
-    fn from(_: trace_core::progress::Cancelled) -> Self {
+impl From<Cancelled> for NotCompared {
+    fn from(_: Cancelled) -> Self {
         Self::Stopped
     }
 }
 
-/// Reads the second recording and compares it with the first. Takes time: to be done apart from the interface thread.
+/// Reads the second recording and compares it with the first by rules. Takes time: to be done apart from the interface
+/// thread.
 ///
 /// # Errors
 /// When the second one cannot be read, or nobody wants the comparison any more.
-pub fn compare(first: &Recording, with: With, progress: &Progress) -> Result<Comparison, NotCompared> {
+pub fn compare(
+    first: &Recording,
+    with: With,
+    rules: Arc<Rules>,
+    progress: &Progress,
+) -> Result<Comparison, NotCompared> {
     let told = |e: String| match progress.check() {
         Ok(()) => NotCompared::Unread(e),
         Err(_) => NotCompared::Stopped,
@@ -101,7 +123,7 @@ pub fn compare(first: &Recording, with: With, progress: &Progress) -> Result<Com
         let part = derive::find_out(Stage::Timeline, &recording, None, &facts, progress)?;
         facts.take(part);
     }
-    let (found, aligned) = diff::compare(first, &recording, &Rules::default(), progress)?;
+    let (found, aligned) = diff::compare(first, &recording, &rules, progress)?;
     let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
     let (a, b) = (submits(first), facts.jobs.iter().map(|j| j.submit).collect::<Vec<_>>());
     let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
@@ -116,6 +138,8 @@ pub fn compare(first: &Recording, with: With, progress: &Progress) -> Result<Com
         other,
         diff: found,
         steps,
+        aligned,
+        rules,
     })
 }
 
@@ -145,6 +169,8 @@ fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
 pub struct State {
     /// What is being compared: its name and how far it is.
     pub running: Option<(String, Progress)>,
+    /// What the next comparison leaves out, and how exact it is.
+    pub rules: Arc<Rules>,
     /// Number of the request that was made last: an answer to another one is not taken.
     pub request: u64,
     /// What was compared last.
@@ -197,6 +223,7 @@ impl State {
         *self = Self {
             request: self.request + 1,
             shown: self.shown + 1,
+            rules: Arc::clone(&self.rules),
             ..Self::default()
         };
     }
@@ -236,6 +263,13 @@ impl Document {
             // Those that B has behind the last event of A count there.
             c.steps.differs_within(step(first), step(end))
         })
+    }
+
+    /// Goes to where an event of one side is in the comparison, in both recordings.
+    pub fn go_step_of(&mut self, which: Which, event: u64) {
+        if let Some(step) = self.comparing.done.as_ref().map(|c| c.steps.of(which, event)) {
+            self.go_step(step);
+        }
     }
 
     /// Goes to a step of the comparison in both recordings.

@@ -1,15 +1,17 @@
 //! What differs, row by row, and the value of the row that is meant field by field.
 
 use super::view::{Section, View};
-use super::{SIDE, entries, told, walks};
+use super::{SIDE, entries, errors, rules, told, walks, why};
 use crate::document::Document;
+use crate::document::comparison::meant::{Meant, buffers};
 use crate::document::comparison::{Comparison, Row, fields};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{Palette, ROW, body, icons, mono, palette, small, strong, text};
+use crate::theme::{Palette, ROW, body, icons, mono, mono_small, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, EventFilter, FontId, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
-use trace_core::diff::{BufferDiff, JobPair, MappedAs};
+use std::sync::Arc;
+use trace_core::diff::{Become, JobPair, MappedAs};
 
 /// Narrower than this the fields of the row that is meant stand below the list, points.
 const BESIDE: f32 = 640.0;
@@ -17,10 +19,11 @@ const BESIDE: f32 = 640.0;
 const FIELDS: f32 = 300.0;
 
 /// Draws the list of a section.
-pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
         // What does differ is a step away.
-        let other = Section::ALL.into_iter().find(|s| entries(c, *s) > 0);
+        let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
+        let other = Section::ALL.into_iter().find(lists);
         let words = other.map(|s| format!("Show what differs in {}", s.name()));
         if widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), words.as_deref())
             && let Some(section) = other
@@ -29,17 +32,18 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
         }
         return;
     }
-    // Those whose rows have more to tell than fits a line.
-    if !matches!(view.section, Section::Events | Section::Mappings) {
+    // Rows that have more to tell than fits a line have the width to themselves until one is meant.
+    let always = matches!(view.section, Section::Events | Section::Mappings);
+    let Some(meant) = meant(doc, c, view).or(always.then_some(Meant::Events(None, None))) else {
         rows(doc, c, view, asks, ui);
         return;
-    }
+    };
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
     let (list, detail) = if full.width() >= BESIDE {
         full.split_left_right_at_x(full.right() - FIELDS)
     } else {
-        full.split_top_bottom_at_y(full.bottom() - (full.height() * 0.4).min(120.0))
+        full.split_top_bottom_at_y(full.bottom() - (full.height() * 0.45).min(180.0))
     };
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("list").max_rect(list));
     child.shrink_clip_rect(list);
@@ -56,9 +60,29 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
     child.shrink_clip_rect(detail);
     match view.section {
         Section::Mappings => walks::ui(doc, c, view.selected, &mut child),
-        _ => detail_ui(doc, c, &mut child),
+        _ => detail_ui(doc, c, &meant, view, asks, &mut child),
     }
     ui.advance_cursor_after_rect(full);
+}
+
+/// The difference that a person means: that of the row, or of the byte.
+#[must_use]
+pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
+    let row = || usize::try_from(view.selected?).ok();
+    match view.section {
+        Section::Events => {
+            let step = doc.step()?;
+            c.steps.row_at(step)?;
+            let s = c.steps.at(step)?;
+            Some(Meant::Events(s.a, s.b))
+        }
+        Section::Registers => row().map(Meant::Register),
+        Section::Writes => row().map(Meant::Write),
+        Section::Mappings => row().map(Meant::Mapping),
+        Section::Buffers => row().map(Meant::Memory),
+        Section::Memory => Some(Meant::Byte(view.space, view.byte?)),
+        Section::Rules => None,
+    }
 }
 
 fn alike(section: Section) -> &'static str {
@@ -67,7 +91,7 @@ fn alike(section: Section) -> &'static str {
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
         Section::Mappings => "Both map the same pages in the end.",
-        Section::Buffers | Section::Memory => "Memory holds the same in the end.",
+        Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same in the end.",
     }
 }
 
@@ -84,7 +108,7 @@ struct Line {
     memory: Option<(u8, u64, u64)>,
 }
 
-/// The rows of a section, each a line; click or Enter goes there in both recordings.
+/// The rows of a section, each a line; a click goes there in both recordings, Enter or a second click to its bytes too.
 fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let section = view.section;
@@ -118,6 +142,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         view.rows.reveal(row);
         view.selected = Some(row);
     }
+    let mut deeper = enter;
     if enter && go.is_none() {
         go = here;
     }
@@ -139,6 +164,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         if r.clicked() {
             clicked = Some(row);
         }
+        deeper |= r.double_clicked();
         let all = format!(
             "{}\t{}\t{}\t{}\t{}",
             line.word,
@@ -163,12 +189,12 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
     } else if (!moved || clicked.is_some())
         && let Some(line) = line(doc, c, section, row, p)
     {
-        lead(doc, c, view, asks, &line);
+        lead(doc, c, view, asks, &line, deeper);
     }
 }
 
-/// Goes where a row leads.
-fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, line: &Line) {
+/// Goes where a row leads. `deeper`: to its bytes side by side, where it is about memory.
+fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, line: &Line, deeper: bool) {
     use trace_core::diff::Which;
     let step = match (line.a, line.b) {
         (Some(a), _) => Some(c.steps.of(Which::A, a)),
@@ -183,7 +209,7 @@ fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, li
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
         let space = u32::try_from(space).ok();
         asks.memory_first(space, va, bytes);
-        if view.section != Section::Mappings {
+        if deeper && view.section != Section::Mappings {
             view.space = space.unwrap_or(0);
             view.open(Section::Memory);
             view.show_byte(va);
@@ -226,7 +252,7 @@ impl Columns {
                 Section::Registers => ("register", "first field that differs: A → B"),
                 Section::Writes => ("where", "A → B"),
                 Section::Mappings => ("where", "A → B"),
-                Section::Buffers | Section::Memory => ("where", "A → B"),
+                Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
             },
         }
     }
@@ -347,7 +373,7 @@ fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette)
             })
         }
         Section::Buffers => buffer(c, at, p),
-        Section::Memory => None,
+        Section::Memory | Section::Rules => None,
     }
 }
 
@@ -401,8 +427,7 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
 
 /// A buffer, or behind all of them a page.
 fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
-    let buffers = || c.diff.buffers.iter().filter(|b| BufferDiff::differs(b));
-    if let Some(b) = buffers().nth(at) {
+    if let Some(b) = buffers(c).nth(at) {
         let (sign, ink) = sides(p, b.a.is_some(), b.b.is_some());
         let value = match (&b.elements, b.a, b.b) {
             (_, Some((_, x)), Some((_, y))) if x != y => format!("{} → {}", text::bytes(x), text::bytes(y)),
@@ -425,7 +450,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
             memory: Some((0, va, 1)),
         });
     }
-    let page = c.diff.pages.list.get(at.checked_sub(buffers().count())?)?;
+    let page = c.diff.pages.list.get(at.checked_sub(buffers(c).count())?)?;
     let (sign, ink) = sides(p, page.in_a, page.in_b);
     let value = match (page.in_a, page.in_b, page.first_byte) {
         (true, true, Some(first)) => format!("first at byte {first:#x}"),
@@ -491,8 +516,79 @@ pub(super) fn three(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 
     r.on_hover_text(name);
 }
 
-/// The step at the moment on both sides, its value field by field; the fields that differ stand out.
-fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
+/// What is known of the difference that is meant: both sides field by field, what led to it, and how to leave it out.
+fn detail_ui(doc: &mut Document, c: &Arc<Comparison>, meant: &Meant, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    ui.spacing_mut().item_spacing.y = 0.0;
+    if view.section == Section::Events {
+        step_head(doc, c, ui);
+    }
+    egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        match meant {
+            Meant::Events(None, None) => {
+                step_fields(doc, c, ui, true);
+                return step_fields(doc, c, ui, false);
+            }
+            Meant::Events(..) => step_fields(doc, c, ui, true),
+            Meant::Register(n) => {
+                let fields = c.diff.registers.get(*n).map_or(&[][..], |r| &r.fields);
+                for (name, a, b) in fields {
+                    field(ui, name, a, b);
+                }
+            }
+            Meant::Memory(n) => {
+                if let Some(e) = buffers(c).nth(*n).and_then(|b| b.elements.as_ref()) {
+                    errors::ui(e, ui);
+                }
+            }
+            Meant::Write(_) | Meant::Mapping(_) | Meant::Byte(..) => {}
+        }
+        let row = view
+            .selected
+            .filter(|_| matches!(meant, Meant::Memory(_) | Meant::Write(_)));
+        let p = palette(ui);
+        if let Some(l) = row
+            .and_then(|row| line(doc, c, view.section, row, p))
+            .filter(|l| l.memory.is_some())
+        {
+            ui.add_space(4.0);
+            if ui.button("Bytes side by side").on_hover_text("Enter").clicked() {
+                lead(doc, c, view, asks, &l, true);
+            }
+        }
+        why::ui(doc, c, meant, view, asks, ui);
+        leave_out(doc, c, meant, view, asks, ui);
+        // What is the same comes last: it may be long.
+        if matches!(meant, Meant::Events(..)) {
+            step_fields(doc, c, ui, false);
+        }
+    });
+}
+
+/// The rules that would leave a difference out, each a button that does.
+fn leave_out(doc: &mut Document, c: &Comparison, meant: &Meant, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let rules = meant.rules(doc, c);
+    if rules.is_empty() {
+        return;
+    }
+    widgets::section(ui, "Leave it out");
+    for rule in rules {
+        let words = rule.to_string();
+        let shown = widgets::cut_middle(ui, ui.available_width() - 12.0, &words, &mono_small());
+        let button = ui.add(egui::Button::new(egui::RichText::new(shown).font(mono_small())).truncate());
+        button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Rule: {words}")));
+        if button
+            .on_hover_text(format!("Adds the rule and compares once more:\n{words}"))
+            .clicked()
+        {
+            rules::add(doc, view, asks, &rule);
+        }
+        ui.add_space(3.0);
+    }
+}
+
+/// The step at the moment: what became of it, and where it is on both sides.
+fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
         return;
@@ -504,7 +600,6 @@ fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
     };
     let (a, b) = (event(step.a, step.at_a), event(step.b, step.at_b));
     let mark = format!("{sign} {word}");
-    ui.spacing_mut().item_spacing.y = 0.0;
     let name = format!("{mark}: event A {a}, event B {b}");
     let cells = [
         (mark, strong(), ink),
@@ -512,28 +607,44 @@ fn detail_ui(doc: &Document, c: &Comparison, ui: &mut Ui) {
         (format!("B {b}"), mono(), p.only_b),
     ];
     three(ui, &name, cells);
-    egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-        ui.spacing_mut().item_spacing.y = 0.0;
-        for f in fields::pairs(doc, c, step.a, step.b) {
-            if f.a.is_empty() && f.b.is_empty() {
-                continue;
-            }
-            let differs = f.differs();
-            let ink = if differs { p.error } else { p.quiet };
-            let name = if differs {
-                format!("≠ {}", f.name)
-            } else {
-                format!("   {}", f.name)
-            };
-            let font = if differs { strong() } else { body() };
-            let value = if differs { p.text } else { p.quiet };
-            let label = format!("field {}: A {}, B {}", f.name, or(&f.a), or(&f.b));
-            let cells = [
-                (name, font, ink),
-                (or(&f.a).to_owned(), mono(), value),
-                (or(&f.b).to_owned(), mono(), value),
-            ];
-            three(ui, &label, cells);
-        }
-    });
+}
+
+/// The fields of the step at the moment that differ, or those that are the same.
+fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
+    let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
+        return;
+    };
+    let all = fields::pairs(doc, c, step.a, step.b);
+    let mut shown = all
+        .iter()
+        .filter(|f| f.differs() == differ && !(f.a.is_empty() && f.b.is_empty()));
+    let mut first = shown.next();
+    if first.is_some() && !differ && step.what != Become::Equal {
+        widgets::section(ui, "The same");
+    }
+    while let Some(f) = first {
+        field(ui, &f.name, &f.a, &f.b);
+        first = shown.next();
+    }
+}
+
+/// A field on both sides; one that differs stands out.
+fn field(ui: &mut Ui, name: &str, a: &str, b: &str) {
+    let p = palette(ui);
+    let differs = a != b;
+    let ink = if differs { p.error } else { p.quiet };
+    let shown = if differs {
+        format!("≠ {name}")
+    } else {
+        format!("   {name}")
+    };
+    let font = if differs { strong() } else { body() };
+    let value = if differs { p.text } else { p.quiet };
+    let label = format!("field {name}: A {}, B {}", or(a), or(b));
+    let cells = [
+        (shown, font, ink),
+        (or(a).to_owned(), mono(), value),
+        (or(b).to_owned(), mono(), value),
+    ];
+    three(ui, &label, cells);
 }

@@ -1,15 +1,21 @@
 //! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
 
+mod errors;
 mod list;
 mod memory;
+mod rules;
 mod timeline;
 pub mod view;
 mod walks;
+mod why;
 
+pub use list::meant;
 pub use memory::step;
+pub use rules::{add as add_rule, apply as apply_rules};
 pub use view::{Section, View};
 
 use crate::document::Document;
+use crate::document::comparison::meant::buffers;
 use crate::document::comparison::{Comparison, With};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_middle};
@@ -17,7 +23,7 @@ use crate::theme::{Palette, body, icons, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::diff::{Become, BufferDiff};
+use trace_core::diff::Become;
 
 /// Room at the sides, points.
 const SIDE: f32 = 12.0;
@@ -71,6 +77,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     sections(&c, view, ui);
     match view.section {
         Section::Memory => memory::ui(doc, &c, view, asks, ui),
+        Section::Rules => rules::ui(doc, &c, view, asks, ui),
         _ => list::ui(doc, &c, view, asks, ui),
     }
 }
@@ -248,10 +255,8 @@ fn entries(c: &Comparison, section: Section) -> u64 {
         Section::Registers => c.diff.registers.len() as u64,
         Section::Writes => c.diff.host_writes.list.len() as u64,
         Section::Mappings => c.diff.mappings.list.len() as u64,
-        Section::Buffers => {
-            let buffers = c.diff.buffers.iter().filter(|b| BufferDiff::differs(b)).count();
-            (buffers + c.diff.pages.list.len()) as u64
-        }
+        Section::Buffers => (buffers(c).count() + c.diff.pages.list.len()) as u64,
+        Section::Rules => c.rules.list.len() as u64,
         // It is no list.
         Section::Memory => 0,
     }

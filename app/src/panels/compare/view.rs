@@ -1,5 +1,7 @@
 //! What the Compare panel shows.
 
+use super::rules::Written;
+use super::why::Why;
 use crate::document::Document;
 use crate::document::comparison::Cell;
 use crate::theme::rows::Rows;
@@ -22,17 +24,20 @@ pub enum Section {
     Buffers,
     /// Memory of both at the moment, side by side.
     Memory,
+    /// What is left out.
+    Rules,
 }
 
 impl Section {
     /// All of them, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Events,
         Self::Registers,
         Self::Writes,
         Self::Mappings,
         Self::Buffers,
         Self::Memory,
+        Self::Rules,
     ];
 
     /// Its name for the person.
@@ -45,6 +50,7 @@ impl Section {
             Self::Mappings => "Mappings",
             Self::Buffers => "Buffers, pages",
             Self::Memory => "Memory",
+            Self::Rules => "Rules",
         }
     }
 }
@@ -97,9 +103,23 @@ pub struct View {
     pub(super) go_to: String,
     /// The search for a byte that differs that is going on.
     pub(super) searching: Option<Progress>,
+    /// What led to the difference that is meant.
+    pub why: Why,
+    /// The rules as they are written.
+    pub rules: Written,
 }
 
 impl View {
+    /// Begins with another comparison: what was looked up is forgotten, and what a person wrote or chose stays.
+    pub fn begin_anew(&mut self) {
+        let old = std::mem::take(self);
+        if let Some(search) = old.searching {
+            search.cancel();
+        }
+        self.section = old.section;
+        self.rules = old.rules;
+    }
+
     /// Brings a part to the front, by its name. `false`: there is none.
     pub fn choose(&mut self, name: &str) -> bool {
         let found = Section::ALL.into_iter().find(|s| s.name().eq_ignore_ascii_case(name));

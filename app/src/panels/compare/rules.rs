@@ -1,0 +1,179 @@
+//! What a comparison leaves out and how exact it is: its rules as text, one a line, as they stand in a file.
+
+use super::SIDE;
+use super::view::View;
+use crate::document::Document;
+use crate::document::comparison::Comparison;
+use crate::panels::desk::{Ask, Asks};
+use crate::theme::{mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::text::{LayoutJob, TextFormat};
+use egui::{Key, Modifiers, RichText, Stroke, Ui, WidgetInfo};
+use std::sync::Arc;
+use trace_core::diff::{Rule, RuleError, Rules};
+
+/// What is written in the field.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The rules as text.
+    pub text: String,
+    /// What is wrong with them, since they were to be applied last.
+    pub wrong: Option<RuleError>,
+}
+
+const EXAMPLES: &str = "ignore register FLUSH_ID          # the values of a register, * for any text\n\
+ignore register JS*_CONFIG field start_flush\n\
+ignore events interrupt           # a kind of events\n\
+ignore buffer scratch             # what a buffer holds\n\
+ignore memory 0:0x1000..0x2000    # addresses of an address space\n\
+ignore mappings\n\
+tolerance buffer output absolute 1e-6 relative 1e-4 ulp 2";
+
+/// Compares once more by the rules as they are written. `false`: they cannot be read.
+pub fn apply(doc: &mut Document, view: &mut View, asks: &mut Asks) -> bool {
+    match view.rules.text.parse::<Rules>() {
+        Ok(rules) => {
+            view.rules.wrong = None;
+            doc.comparing.rules = Arc::new(rules);
+            if let Some(c) = &doc.comparing.done {
+                asks.push(Ask::Compare(c.other.with.clone()));
+            }
+            true
+        }
+        Err(e) => {
+            view.rules.wrong = Some(e);
+            false
+        }
+    }
+}
+
+/// Adds a rule behind the others and compares once more.
+pub fn add(doc: &mut Document, view: &mut View, asks: &mut Asks, rule: &Rule) {
+    let text = &mut view.rules.text;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    *text += &format!("{rule}\n");
+    apply(doc, view, asks);
+}
+
+/// The first character of a place in a text that is told by line and column.
+fn byte_at(text: &str, e: &RuleError) -> usize {
+    let mut at = 0;
+    for line in text.split_inclusive('\n').take(e.line.saturating_sub(1)) {
+        at += line.len();
+    }
+    let line = text.get(at..).unwrap_or_default();
+    let end = line.find('\n').unwrap_or(line.len());
+    let within = line.char_indices().nth(e.column.saturating_sub(1)).map_or(end, |c| c.0);
+    at + within.min(end)
+}
+
+/// The text with the place underlined where it is wrong.
+fn laid(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJob {
+    let p = palette(ui);
+    let plain = TextFormat::simple(mono(), p.text);
+    let mut job = LayoutJob {
+        wrap: egui::text::TextWrapping::wrap_at_width(width),
+        ..LayoutJob::default()
+    };
+    let Some(at) = wrong.filter(|at| *at < text.len()) else {
+        job.append(text, 0.0, plain);
+        return job;
+    };
+    let rest = text.get(at..).unwrap_or_default();
+    let len = rest.find(|c: char| c.is_whitespace()).unwrap_or(rest.len()).max(1);
+    let (before, from) = text.split_at(at);
+    let len = (len..=from.len())
+        .find(|n| from.is_char_boundary(*n))
+        .unwrap_or(from.len());
+    let (word, behind) = from.split_at(len);
+    job.append(before, 0.0, plain.clone());
+    let marked = TextFormat {
+        color: p.error,
+        underline: Stroke::new(1.5, p.error),
+        ..plain.clone()
+    };
+    job.append(word, 0.0, marked);
+    job.append(behind, 0.0, plain);
+    job
+}
+
+/// Draws the field, and what can be done with it.
+pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let same = view.rules.text.parse::<Rules>().is_ok_and(|r| r == *c.rules);
+    ui.horizontal(|ui| {
+        ui.add_space(SIDE);
+        let apply_it = ui
+            .add_enabled(!same, egui::Button::new("Compare by these rules"))
+            .on_hover_text("Shift Enter");
+        if apply_it.clicked() {
+            apply(doc, view, asks);
+        }
+        if ui
+            .button("Open…")
+            .on_hover_text("Rules of a file, in place of these")
+            .clicked()
+        {
+            asks.command("open-rules");
+        }
+        let some = !view.rules.text.trim().is_empty();
+        if ui.add_enabled(some, egui::Button::new("Save…")).clicked() {
+            asks.command("save-rules");
+        }
+        let words = match &view.rules.wrong {
+            Some(e) => e.to_string(),
+            None if same => match c.rules.list.len() as u64 {
+                0 => "Nothing is left out.".into(),
+                n => format!("{} in force.", text::counted(n, "rule", "rules")),
+            },
+            None => "Changed, and not compared by yet.".into(),
+        };
+        let ink = if view.rules.wrong.is_some() { p.error } else { p.quiet };
+        let r = ui.label(RichText::new(&words).font(small()).color(ink));
+        r.widget_info(|| WidgetInfo::labeled(Role::Status, true, words.clone()));
+    });
+    let wrong = view.rules.wrong.as_ref().map(|e| byte_at(&view.rules.text, e));
+    let room = ui.available_rect_before_wrap().shrink2(egui::vec2(SIDE, 4.0));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(room));
+    egui::ScrollArea::vertical().auto_shrink(false).show(&mut child, |ui| {
+        let mut layouter = |ui: &Ui, buffer: &dyn egui::TextBuffer, width: f32| {
+            let job = laid(ui, buffer.as_str(), wrong, width);
+            ui.fonts_mut(|f| f.layout_job(job))
+        };
+        // Before the field takes it for a new line.
+        let id = egui::Id::unique("comparison-rules");
+        let focused = ui.memory(|m| m.has_focus(id));
+        let now = focused && ui.input_mut(|i| i.consume_key(Modifiers::SHIFT, Key::Enter));
+        let field = egui::TextEdit::multiline(&mut view.rules.text)
+            .id(id)
+            .desired_width(f32::INFINITY)
+            .desired_rows(8)
+            .hint_text(RichText::new(EXAMPLES).font(mono()).color(p.quiet))
+            .layouter(&mut layouter);
+        let r = ui.add(field).accessible_name("Rules of the comparison");
+        if r.changed() {
+            view.rules.wrong = None;
+        }
+        if now && !same {
+            apply(doc, view, asks);
+        }
+    });
+    ui.advance_cursor_after_rect(room);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_an_error_is_its_byte() {
+        let text = "ignore mappings\n# größer\nignore buffr x\n";
+        let e = text.parse::<Rules>().unwrap_err();
+        assert_eq!(&text[byte_at(text, &e)..][..5], "buffr");
+        let end = "ignore\n";
+        let e = end.parse::<Rules>().unwrap_err();
+        assert_eq!(byte_at(end, &e), 6, "the end of the line, not that of the text");
+    }
+}

@@ -1,0 +1,99 @@
+//! What the commands of a comparison change.
+
+use super::commands::{Check, moves, ran, replayed, saves};
+use crate::common::{Window, diverging};
+use kinescope::panels::compare::Section;
+
+/// The recording beside itself with two reads changed.
+fn beside(w: &mut Window) {
+    let (path, _) = diverging(w.folder.path(), 2);
+    w.will_choose(&path);
+    ran(w, "compare-with");
+}
+
+/// What each command changes.
+pub const CHECKS: &[(&str, Check)] = &[
+    ("end-compare", |w, id| {
+        beside(w);
+        ran(w, id);
+        assert!(w.doc().comparing.done.is_none() && !w.run(id));
+    }),
+    ("next-difference", |w, id| {
+        assert!(!w.run(id), "nothing was compared");
+        beside(w);
+        w.doc().go(0);
+        moves(w, id);
+        assert!(w.shows("compare"));
+    }),
+    ("previous-difference", |w, id| {
+        beside(w);
+        w.run("last-event");
+        moves(w, id);
+    }),
+    ("next-byte", |w, id| {
+        beside(w);
+        ran(w, id);
+        w.settle();
+        // The two differ in what was read, and in no memory.
+        assert_eq!(w.views().compare.section, Section::Memory);
+        assert!(w.has_part("nothing differs behind"));
+    }),
+    ("previous-byte", |w, id| {
+        beside(w);
+        ran(w, id);
+        w.settle();
+        assert!(w.has_part("nothing differs before"));
+    }),
+    ("compare-outcome", |w, id| {
+        replayed(w);
+        assert!(w.doc().comparing.done.is_none());
+        ran(w, id);
+        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
+    }),
+    ("leave-out", |w, id| {
+        beside(w);
+        w.doc().go(0);
+        w.run("next-difference");
+        let before = w.doc().comparing.done.clone().unwrap().diff.events.changed;
+        assert_eq!(before, 2);
+        ran(w, id);
+        let c = w.doc().comparing.done.clone().unwrap();
+        assert!(c.diff.events.changed < before && c.rules.list.len() == 1);
+        assert_eq!(w.views().compare.rules.text, c.rules.to_string());
+    }),
+    ("go-cause", |w, id| {
+        beside(w);
+        w.run("previous-difference");
+        w.run("next-difference");
+        ran(w, id);
+        // A read of what never changes has no cause in the recordings.
+        assert!(w.doc().comparing.told.contains("nothing before it differs"));
+    }),
+    ("open-rules", |w, id| {
+        beside(w);
+        let file = w.folder.path().join("ours.rules");
+        std::fs::write(&file, "# every read\nignore register *\n").unwrap();
+        w.will_choose(&file);
+        ran(w, id);
+        assert!(w.doc().comparing.done.clone().unwrap().diff.is_empty());
+        assert_eq!(w.views().compare.section, Section::Rules);
+        assert!(w.has_part("They are the same"));
+        std::fs::write(&file, "ignore buffr x\n").unwrap();
+        ran(w, id);
+        let told = w.app().failed().unwrap_or_default().to_owned();
+        assert!(told.contains("ours.rules: line 1, column 8"), "{told}");
+    }),
+    ("save-rules", |w, id| {
+        beside(w);
+        w.views().compare.rules.text = "ignore mappings\n".into();
+        saves(w, id);
+        let text = std::fs::read_to_string(w.folder.path().join("saved.out")).unwrap();
+        assert_eq!(text, "ignore mappings\n");
+    }),
+    ("compare-rules", |w, id| {
+        beside(w);
+        w.run("show-events");
+        ran(w, id);
+        assert!(w.shows("compare") && w.has("Rules of the comparison"));
+    }),
+];
