@@ -155,15 +155,10 @@ pub fn event(doc: &Document, event: u64, form: Form) -> Option<String> {
 #[must_use]
 pub fn register(doc: &Document, offset: u32, form: Form) -> String {
     let name = doc.facts.register_name(offset);
-    let held = doc.facts.registers.get(&offset).and_then(|r| {
-        let n = r
-            .events
-            .partition_point(|e| u64::from(*e) <= doc.moment())
-            .checked_sub(1)?;
-        let event = u64::from(*r.events.get(n)?);
-        let a = access(doc, event)?;
-        let value = lookup::value_after(&doc.recording, &doc.facts, offset, &r.events, n)?;
-        Some((event, value, lookup::register_width(&doc.recording, offset, &a)))
+    let held = lookup::held_at(&doc.recording, &doc.facts, offset, doc.moment()).and_then(|held| {
+        let a = access(doc, held.event)?;
+        let width = lookup::register_width(&doc.recording, offset, &a);
+        Some((held.event, held.value, width))
     });
     match form {
         Form::Text => match held {

@@ -392,8 +392,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
         .get_by_label("Rules of the comparison")
         .type_text("ignore mappings");
     w.settle();
-    w.harness
-        .key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::Enter);
+    w.harness.key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::Enter);
     w.settle();
     let c = w.doc().comparing.done.clone().unwrap();
     assert_eq!(

@@ -67,8 +67,10 @@ fn words(step: &CauseStep) -> String {
 
 /// What a step is, on a line: the access or the job, and its values on both sides.
 fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
-    let a = step.a.map(|e| fields::line(&doc.recording, &doc.facts, e));
-    let b = step.b.map(|e| fields::line(&c.other.recording, &c.other.facts, e));
+    let a = step.a.map(|e| fields::line(&doc.recording, &doc.facts, doc.numbers, e));
+    let b = step
+        .b
+        .map(|e| fields::line(&c.other.recording, &c.other.facts, doc.numbers, e));
     match (a, b) {
         (Some((what, x)), Some((_, y))) if x != y => (what, format!("{x} → {y}")),
         (Some((what, x)), Some(_)) => (what, x),
