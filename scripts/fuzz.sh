@@ -1,7 +1,8 @@
 #!/bin/sh
 # make fuzz: run one fuzz target, or each in turn, under AddressSanitizer for some seconds (default 60).
 # Use: scripts/fuzz.sh [TARGET] [SECONDS]
-# Needs a nightly toolchain (libFuzzer's instrumentation is not stable) and g++ (libFuzzer is C++).
+# Needs g++ (libFuzzer is C++). libFuzzer's instrumentation is not stable: a nightly toolchain is used where there is
+# one, and otherwise the toolchain at hand, told to allow it; it brings AddressSanitizer's library as well.
 # What it finds is written to target/fuzz/artifacts/TARGET; copy it to fuzz/corpus/TARGET once it is mended.
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,8 +10,12 @@ cd "$(dirname "$0")/.."
 target=${1:-}
 seconds=${2:-}
 seconds=${seconds:-60}
-command -v rustup >/dev/null 2>&1 && rustup run nightly cargo --version >/dev/null 2>&1 ||
-    die "fuzzing needs a nightly toolchain: run 'rustup toolchain install nightly'"
+need_cargo
+if command -v rustup >/dev/null 2>&1 && rustup run nightly cargo --version >/dev/null 2>&1; then
+    with="rustup run nightly"
+else
+    with="env RUSTC_BOOTSTRAP=1"
+fi
 # shellcheck disable=SC2086 # lists of words
 {
     read_installed $BUILD_PACKAGES g++
@@ -22,12 +27,12 @@ known=$(ls fuzz/fuzz_targets | sed -n 's/\.rs$//p')
 if [ -n "$target" ] && [ ! -e "fuzz/fuzz_targets/$target.rs" ]; then
     die "no fuzz target '$target' (expected one of:" $known ")"
 fi
-host=$(rustup run nightly rustc -vV | sed -n 's/^host: //p')
+host=$($with rustc -vV | sed -n 's/^host: //p')
 # --target keeps these flags away from build scripts.
 RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address --cfg fuzzing -Cdebug-assertions" \
-    rustup run nightly cargo build --release --locked --quiet --target "$host" --target-dir target/fuzz/build \
+    $with cargo build --release --locked --quiet --target "$host" --target-dir target/fuzz/build \
     -p fuzz-targets --features libfuzzer ${target:+--bin "fuzz_$target"}
 
 status=0

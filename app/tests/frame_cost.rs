@@ -18,12 +18,15 @@ use common::{Window, long};
 use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::Plotted;
 use kinescope::document::code::Listing;
-use kinescope::document::jobs::JobFact;
+use kinescope::document::comparison::With;
+use kinescope::document::jobs::{Chain, JobFact};
 use kinescope::document::moment::Selection;
 use kinescope::panels::shader::thread::Run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
+use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording};
 
 /// KiB of memory touched while `work` runs, or `None` where the kernel does not tell.
 fn touched(work: impl FnOnce()) -> Option<u64> {
@@ -168,7 +171,7 @@ fn shader_costs(n: usize) -> BTreeMap<String, u64> {
         .map(|i| JobFact {
             index: i as u32,
             chain: if i == 0 {
-                chain.clone().into()
+                Arc::new(Chain::new(chain.clone()))
             } else {
                 Arc::clone(&job.chain)
             },
@@ -200,6 +203,135 @@ fn shader_costs(n: usize) -> BTreeMap<String, u64> {
         });
         if let Some(kib) = least.min() {
             out.insert(name.to_owned(), kib);
+        }
+    }
+    out
+}
+
+/// KiB touched by a frame of a comparison, by what is done: two drivers of whom one read another value now and then.
+fn compare_costs(events: u64) -> BTreeMap<String, u64> {
+    let mut w = Window::empty();
+    let (one, other) = (w.folder.path().join("one.kine"), w.folder.path().join("other.kine"));
+    let recording = long::busy(events);
+    let mut b = EventsBuilder::new();
+    for at in 0..recording.events.len() {
+        let mut access = recording.events.access(at).unwrap();
+        // A status is polled in every fourth job: one value in some hundred events is another, none moves.
+        if at % 128 == 5 && !access.write {
+            access.value ^= 2;
+        }
+        b.access(recording.events.time.get(at).unwrap(), 7, access);
+    }
+    let changed = Recording {
+        events: b.finish(),
+        ..recording.clone()
+    };
+    trace_core::timeline::write(&recording, &one, &Progress::new()).unwrap();
+    trace_core::timeline::write(&changed, &other, &Progress::new()).unwrap();
+    drop((recording, changed));
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, one);
+    w.settle();
+    w.app().compare(&ctx, With::File(other));
+    w.settle();
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    assert!(c.diff.events.changed > events / 400, "{}", c.diff.events.changed);
+    let mut out = BTreeMap::new();
+    for section in ["Events", "Registers"] {
+        w.click(&format!("Differences: {section}"));
+        for (name, _) in &MOVES[..2] {
+            let middle = w.doc().len() / 2;
+            w.doc().go(middle);
+            w.settle();
+            let least = (1..10).filter_map(|_| {
+                if *name == "stepping" {
+                    w.run("next-difference");
+                }
+                touched(|| w.harness.step())
+            });
+            if let Some(kib) = least.min() {
+                out.insert(format!("{section}, {name}"), kib);
+            }
+        }
+    }
+    out
+}
+
+/// An address space in which every second page of as many tables is mapped.
+fn paged(tables: u64) -> Recording {
+    let format = MmuFormat::Aarch64_4k;
+    let entry =
+        |page: &mut [u8; 4096], at: usize, raw: u64| page[at * 8..at * 8 + 8].copy_from_slice(&raw.to_le_bytes());
+    let mut m = MemoryBuilder::new();
+    let mut frames = Vec::new();
+    let mut put = |frame: u64, page: &[u8; 4096]| frames.push((frame, m.add_page(page), FrameRole::Table));
+    for (frame, next) in [(1u64, 2u64), (2, 3)] {
+        let mut page = [0; 4096];
+        entry(&mut page, 0, mmu::encode_table(format, PhysAddr(next << 12)));
+        put(frame, &page);
+    }
+    let mut middle = [0; 4096];
+    for t in 0..tables {
+        entry(
+            &mut middle,
+            t as usize,
+            mmu::encode_table(format, PhysAddr((4 + t) << 12)),
+        );
+        let mut page = [0; 4096];
+        for at in (0..512u64).step_by(2) {
+            let rights = if at % 4 == 0 { Rights::RW } else { Rights::RO };
+            let raw = mmu::encode_leaf(format, PhysAddr((0x10_0000 + t * 512 + at) << 12), rights, 0);
+            entry(&mut page, at as usize, raw);
+        }
+        put(4 + t, &page);
+    }
+    put(3, &middle);
+    frames.sort_unstable_by_key(|f| f.0);
+    m.add_snapshot(0, frames);
+    let mut r = Recording {
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    r.facts.address_spaces.push(AddressSpace {
+        number: 0,
+        format,
+        root: PhysAddr(1 << 12),
+        memattr: 0,
+        transcfg: 6,
+    });
+    r
+}
+
+/// KiB touched by a frame of the page tables, as a list and as a map, zoomed and panned.
+fn table_costs(tables: u64) -> BTreeMap<String, u64> {
+    let mut w = Window::of(paged(tables));
+    w.run("show-page-tables");
+    let mut out = BTreeMap::new();
+    for shape in ["list", "map"] {
+        if shape == "map" {
+            w.click("Page tables as a map");
+        }
+        w.settle();
+        type Step = fn(&mut Window, usize);
+        let steps: [(&str, Step); 2] = [
+            ("still", |_, _| {}),
+            ("panning, zoomed in", |w, i| {
+                let square = &mut w.views().tables.atlas.square;
+                square.zoom = 1.0;
+                square.middle = (100.0 + i as f64, 100.0);
+            }),
+        ];
+        for (name, step) in steps {
+            if shape == "list" && name != "still" {
+                continue;
+            }
+            let least = (1..10).filter_map(|i| {
+                step(&mut w, i);
+                touched(|| w.harness.step())
+            });
+            if let Some(kib) = least.min() {
+                out.insert(format!("{shape}, {name}"), kib);
+            }
         }
     }
     out
@@ -240,6 +372,33 @@ fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
             wrong.push(format!(
                 "shader, {what}: {small} KiB for 1 000, {large} KiB for 200 000"
             ));
+        }
+    }
+    for (of, small, large, sizes) in [
+        (
+            "comparison",
+            compare_costs(10_000),
+            compare_costs(3_000_000),
+            ("10 000 events", "3 000 000"),
+        ),
+        (
+            "page tables",
+            table_costs(125),
+            table_costs(500),
+            ("32 000 mappings", "128 000"),
+        ),
+    ] {
+        assert!(small.len() >= 3 && small.len() == large.len());
+        for (what, small) in &small {
+            let large = large[what];
+            let told = format!(
+                "{of}, {what}: {small} KiB a frame for {}, {large} KiB for {}",
+                sizes.0, sizes.1
+            );
+            println!("{told}");
+            if large > small + 4608 {
+                wrong.push(told);
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -10,6 +10,7 @@ use common::Window;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
+use kinescope::document::jobs::Chain;
 use kinescope::document::moment::Selection;
 use kinescope::document::values;
 use kinescope::theme::ThemeChoice;
@@ -262,7 +263,7 @@ fn what_is_next_in_a_chain_is_a_link() {
     let facts = Arc::make_mut(&mut w.doc().facts);
     let mut chain = facts.jobs[0].chain.to_vec();
     chain[0].fields.push(("next".into(), next.clone()));
-    facts.jobs[0].chain = chain.into();
+    facts.jobs[0].chain = Arc::new(Chain::new(chain));
     w.doc().go_job(job);
     w.settle();
     w.click(&format!("next {next}"));

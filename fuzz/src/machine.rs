@@ -2,6 +2,7 @@
 
 use crate::input::Input;
 use device_mali::{Budget, Model, SoftwareMali};
+use register_maps::naming::{self, Head, NamedField, NamedRegister, Said};
 use replay_core::Device;
 use replay_engine::device::{Arena, Board, space};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::ops::ControlFlow;
 use trace_core::jobs::{self, ChainEnd, Dispatch, GpuMemory, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
-use trace_core::registers::{Layout, RegisterMap, Role};
+use trace_core::registers::{AccessRule, FieldKind, Layout, RegisterMap, Role};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Frames that a page-table input can fill: 1 to this.
@@ -206,7 +207,72 @@ pub fn register_map(data: &[u8]) -> bool {
     for id in [0x60a0_0002, 0, u32::MAX] {
         let _ = map.gpu_name(id);
     }
+    for range in map.memory().take(48) {
+        assert!(map.memory_at(range.space, range.address.0).is_some());
+    }
+    if let Some(real) = RegisterMap::by_name("mali-jm") {
+        over(&map, real);
+        over(real, &map);
+    }
+    if text.contains("[map]") {
+        named(text, &map);
+    }
     true
+}
+
+/// A map over another: every register of the upper one is there, and no two share a byte.
+fn over(upper: &RegisterMap, under: &RegisterMap) {
+    let Ok(both) = upper.over(under) else { return };
+    for r in upper.registers() {
+        assert_eq!(both.at(r.offset).map(|b| (&b.name, b.width)), Some((&r.name, r.width)));
+    }
+    let mut end = 0;
+    for r in both.registers() {
+        assert!(r.offset >= end);
+        end = r.end();
+    }
+    for l in upper.layouts() {
+        assert_eq!(both.layouts().find(|b| b.name == l.name).map(|b| b.bits), Some(l.bits));
+    }
+}
+
+/// A name put into the file is there, the rest of the map stays, and the entry before can be put back.
+fn named(text: &str, map: &RegisterMap) {
+    const NAME: &str = "NAMED_BY_HAND";
+    let first = map.registers().next();
+    for offset in [0, 0x40, first.map_or(4, |r| r.offset)] {
+        let width = map.at(offset).map_or(4, |r| r.width);
+        let field = NamedField {
+            name: "mode".into(),
+            lo: 0,
+            hi: 1,
+            kind: FieldKind::Enum(std::sync::Arc::new(vec![(0, "off".into()), (1, "on".into())])),
+            doc: String::new(),
+            say: String::new(),
+        };
+        let said = Said::Register(NamedRegister {
+            offset,
+            name: NAME.into(),
+            access: AccessRule::ReadWrite,
+            width,
+            wide: false,
+            doc: String::new(),
+            fields: vec![field],
+        });
+        let Ok(written) = naming::say(text, &Head::default(), &said) else {
+            continue;
+        };
+        let made = RegisterMap::parse(&[("named", written.text.as_str())]);
+        let made = made
+            .as_ref()
+            .map(|m| (m.at(offset).map(|r| r.name.as_str()), m.layouts().count()));
+        assert_eq!(made, Ok((Some(NAME), map.layouts().count())));
+        let (new, old) = (written.new.as_deref(), written.old.as_deref());
+        let back = naming::put(&written.text, &Head::default(), said.key(), new, old);
+        let back = back.as_deref().map(|t| RegisterMap::parse(&[("back", t)]));
+        let names = |m: &RegisterMap| m.registers().map(|r| r.name.clone()).collect::<Vec<_>>();
+        assert!(matches!(&back, Ok(Ok(m)) if names(m) == names(map)), "{back:?}");
+    }
 }
 
 /// Accesses of any width around an offset: each touched byte belongs to one register.

@@ -4,7 +4,9 @@ use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::container::{KineFile, MemorySink, Writer};
-use trace_core::import::{ImportError, gpureplay, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace};
+use trace_core::import::{
+    ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
+};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, PageId};
@@ -294,6 +296,15 @@ fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recordin
     taken
 }
 
+/// A log of valgrind's tool mmt, packed or not.
+pub fn mmt(data: &[u8]) -> bool {
+    file("a.mmt", data, |path, progress| {
+        // Whether it is known by its content is asked of any file.
+        let _ = valgrind::fits(path);
+        valgrind::import(path, progress)
+    })
+}
+
 /// A device core dump of panfrost.
 pub fn panfrostdump(data: &[u8]) -> bool {
     file("a.panfrostdump", data, panfrost::import)
@@ -302,6 +313,30 @@ pub fn panfrostdump(data: &[u8]) -> bool {
 /// A recording of freedreno's tools, packed or not.
 pub fn rd(data: &[u8]) -> bool {
     file("a.rd", data, freedreno::import)
+}
+
+/// A register history, or a kernel log with one; the first byte tells whether the base is given, and its bytes which.
+pub fn regs_history(data: &[u8]) -> bool {
+    let (given, text) = match data.split_first_chunk::<9>() {
+        Some(([1, base @ ..], text)) => (Some(u64::from_le_bytes(*base)), text),
+        _ => (None, data),
+    };
+    let mut taken = false;
+    in_folder(|folder| {
+        let path = folder.join("history.txt");
+        write(&path, text);
+        let options = trace::regs_history::Options {
+            base: given,
+            gpu_id: given.map(|_| 0x6000_0000),
+        };
+        // Whether it is known by its content is asked of any file.
+        let _ = trace::regs_history::fits(&path);
+        if let Ok(recording) = trace::regs_history::import(&path, &options, &Progress::new()) {
+            survives(&recording);
+            taken = true;
+        }
+    });
+    taken
 }
 
 /// A log of GPUReplay's recorder for V3D.

@@ -220,3 +220,29 @@ fn raw_images_are_compared_by_byte_and_by_element() {
         shorter.out
     );
 }
+
+#[test]
+fn a_picture_of_two_recordings_shows_their_comparison() {
+    let dir = tempfile::tempdir().unwrap();
+    let samples = root().join("sample-traces");
+    let (a, b) = (samples.join("saxpy.kine"), samples.join("vecadd.kine"));
+    let shot = |name: &str, other: Option<&Path>| {
+        let out = dir.path().join(name);
+        let mut arguments = vec!["--screenshot", out.to_str().unwrap(), a.to_str().unwrap()];
+        arguments.extend(["--panel", "compare", "--size", "900x600"]);
+        if let Some(other) = other {
+            arguments.extend(["--compare", other.to_str().unwrap()]);
+        }
+        let ended = run(arguments);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        fs::read(out).unwrap()
+    };
+    let (alone, same, other) = (shot("a.svg", None), shot("b.svg", Some(&a)), shot("c.svg", Some(&b)));
+    assert!(alone != same && same != other && alone != other);
+    // What differs is drawn: more than what to do, and more than that nothing differs.
+    assert!(other.len() > same.len() && other.len() > alone.len());
+    let out = dir.path().join("d.svg");
+    let nowhere = ["--compare", "/nowhere/b.kine", "--screenshot", out.to_str().unwrap()];
+    run(std::iter::once(a.to_str().unwrap()).chain(nowhere)).assert_refused("expected a recording to compare with");
+    assert!(!out.exists());
+}

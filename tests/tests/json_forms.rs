@@ -175,6 +175,18 @@ fn stats() {
     for row in all.as_array().unwrap() {
         each(&row["histogram"], "from:h to:h count:n");
     }
+    let one = json(&["stats", &file, "--register", "JS1_COMMAND_NEXT"], 0);
+    form(
+        &one,
+        "name:s? space:s offset:h width:n reads:n writes:n partial:n looks_like:a different_values:n beyond:n \
+         values:a bits_changed:h bits_always_1:h bits_always_0:h read_back:n read_other:n cleared:n kept:n rises:n \
+         falls:n polls:n polled_reads:n awaited_bits:h pollers:a followers:a",
+    );
+    each(&one["values"], "value:h count:n means:s?");
+    each(
+        &one["followers"],
+        "name:s? offset:h write:b count:n median_accesses:n median_ns:f",
+    );
     let between = json(&["stats", &file, "--between", "submit", "irq.line = job"], 0);
     form(&between, "count:n repeated:n strays:n open_event:n? ns:o?");
     form(&between["ns"], "min:f median:f mean:f p99:f max:f shortest:o longest:o");
@@ -420,7 +432,7 @@ fn diff() {
     let diff = json(&["diff", &sample("vecadd.kine"), &sample("saxpy.kine")], 1);
     form(
         &diff,
-        "same:b first_difference:o jobs:o events:o registers:a host_writes:o mappings:o memory:o causes:a \
+        "same:b first_difference:o jobs:o events:o registers:a host_writes:o descriptors:o mappings:o memory:o causes:a \
          rules:a",
     );
     form(&diff["jobs"], "a:n b:n");
@@ -433,6 +445,16 @@ fn diff() {
         &diff["host_writes"],
         "same:n already:n changed:n only_a:n only_b:n uncompared:n by:s list:a",
     );
+    form(
+        &diff["descriptors"],
+        "same:n changed:n only_a:n only_b:n relocated:n unknown:n list:a",
+    );
+    each(
+        &diff["descriptors"]["list"],
+        "job:o a_event:n b_event:n in_chain:n layout:s a_address_space:n b_address_space:n a_va:h? b_va:h? bytes:n \
+         fields:a",
+    );
+    each(&diff["descriptors"]["list"][0]["fields"], "field:s a:s? b:s?");
     form(&diff["mappings"], "same:n changed:n only_a:n only_b:n moved:n list:a");
     form(
         &diff["memory"],

@@ -137,7 +137,13 @@ fn mappings(r: &Recording, event: u64) -> usize {
 fn whole(path: &Path) {
     let r = import::open(path, &Progress::new()).unwrap();
     let device = RecordedRegisters::new(&r);
-    let of = history::by_register(&r, device.map(RecordedRegisters::map), &Progress::new()).unwrap();
+    let of = history::by_register(
+        &r,
+        device.map(RecordedRegisters::map),
+        device.map_or(0, RecordedRegisters::space),
+        &Progress::new(),
+    )
+    .unwrap();
     let last = r.events.len();
     println!("{}: {last} events, {} registers", path.display(), of.len());
     println!("  {} mappings at its end", mappings(&r, last as u64));
@@ -162,7 +168,13 @@ fn main() {
     let r = made_up(events);
     let device = RecordedRegisters::new(&r);
     let start = Instant::now();
-    let of = history::by_register(&r, device.map(RecordedRegisters::map), &Progress::new()).unwrap();
+    let of = history::by_register(
+        &r,
+        device.map(RecordedRegisters::map),
+        device.map_or(0, RecordedRegisters::space),
+        &Progress::new(),
+    )
+    .unwrap();
     let took = start.elapsed();
     let bytes: usize = of.values().map(Accesses::bytes).sum();
     println!(

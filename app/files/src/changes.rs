@@ -108,6 +108,21 @@ pub struct Plotted {
     pub field: Option<String>,
 }
 
+/// What a person named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Named {
+    /// The register at this offset.
+    Register(u32),
+    /// The range of memory that begins here.
+    Memory {
+        /// Index of the address space.
+        space: u32,
+        /// GPU address of the first byte.
+        address: u64,
+    },
+}
+
 /// One thing that the person did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -176,6 +191,20 @@ pub enum Change {
         /// Whether it is plotted now.
         on: bool,
     },
+    /// A register or a range of memory was named in a register map of the person's. The map's file is what counts: it
+    /// was written when this was done, and this is the way back. Read again, it changes no file.
+    Name {
+        /// The file.
+        file: String,
+        /// What was named.
+        of: Named,
+        /// The name, for the undo command.
+        name: String,
+        /// The entry of the file before; `None`: there was none.
+        old: Option<String>,
+        /// The entry of the file after.
+        new: Option<String>,
+    },
 }
 
 impl Change {
@@ -207,6 +236,7 @@ impl Change {
             },
             Self::Plot { on: true, .. } => "plot values".to_owned(),
             Self::Plot { .. } => "take values out of the plot".to_owned(),
+            Self::Name { name, .. } => format!("name {name}"),
         }
     }
 }
@@ -301,6 +331,7 @@ impl Changes {
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
             Change::Filter { text, new, .. } => self.set_filter(text, new.as_ref()),
             Change::Plot { line, slot, on } => self.set_plot(line, *slot, *on),
+            Change::Name { .. } => {}
         }
         self.revision += 1;
         Some(before)
@@ -489,6 +520,7 @@ impl Changes {
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
             (Change::Plot { line, slot, on }, _) => self.set_plot(line, *slot, !on),
+            (Change::Name { .. }, _) => {}
             // A change and its way back are made together, so no other pair exists.
             (Change::Bytes { .. } | Change::Revert { .. } | Change::Switch { .. }, _) => {}
         }

@@ -187,6 +187,8 @@ fn told(selection: &Selection) -> Option<String> {
         Selection::Job(j) => format!("job:{j}"),
         Selection::Buffer(b) => format!("buffer:{}", percent_encode(b.as_bytes(), NAME)),
         Selection::Memory { space, va, bytes } => format!("memory:{space}:{va:#x}:{bytes}"),
+        Selection::Entry { space, va, level } => format!("entry:{space}:{va:#x}:{level}"),
+        Selection::Framebuffer { space, offset, bytes } => format!("framebuffer:{space}:{offset:#x}:{bytes}"),
         Selection::Finding(i) => format!("finding:{i}"),
         Selection::Note(e) => format!("note:{e}"),
         Selection::Event | Selection::Divergence(_) | Selection::Fault(_) => return None,
@@ -220,9 +222,30 @@ pub fn selection(text: &str) -> Result<Selection, &'static str> {
             })();
             read.ok_or("piece of memory (expected memory:SPACE:ADDRESS:BYTES)")
         }
+        "entry" => {
+            let mut parts = which.split(':');
+            let mut next = || number(parts.next()?);
+            let read = (|| {
+                let (space, va, level) = (u32::try_from(next()?).ok()?, next()?, u8::try_from(next()?).ok()?);
+                (level <= 3).then_some(Selection::Entry { space, va, level })
+            })();
+            read.ok_or("page-table entry (expected entry:SPACE:ADDRESS:LEVEL, with a level of 0 to 3)")
+        }
+        "framebuffer" => {
+            let mut parts = which.split(':');
+            let mut next = || number(parts.next()?);
+            let read = (|| {
+                let (space, offset, bytes) = (u8::try_from(next()?).ok()?, next()?, next()?);
+                offset.checked_add(bytes).filter(|_| bytes > 0)?;
+                Some(Selection::Framebuffer { space, offset, bytes })
+            })();
+            read.ok_or("piece of a framebuffer (expected framebuffer:SPACE:OFFSET:BYTES)")
+        }
         "finding" => small(which).map(Selection::Finding).ok_or("number of a finding"),
         "note" => number(which).map(Selection::Note).ok_or("event of a note"),
-        _ => Err("selection (expected event, register:, job:, buffer:, memory:, finding: or note:)"),
+        _ => Err(
+            "selection (expected event, register:, job:, buffer:, memory:, entry:, framebuffer:, finding: or note:)",
+        ),
     }
 }
 
@@ -261,6 +284,16 @@ mod tests {
                 space: 1,
                 va: 0x7f_0000_0000,
                 bytes: 64,
+            },
+            Selection::Entry {
+                space: 0,
+                va: 0x7f_0000_1000,
+                level: 3,
+            },
+            Selection::Framebuffer {
+                space: 2,
+                offset: 0x1f40,
+                bytes: 4,
             },
             Selection::Finding(7),
             Selection::Note(9),
@@ -322,6 +355,10 @@ mod tests {
             "select=memory:0:1:0",
             "select=buffer:",
             "select=pixel:1",
+            "select=entry:0:0x1000:4",
+            "select=entry:0:0x1000",
+            "select=framebuffer:0:1:0",
+            "select=framebuffer:256:1:4",
             "show=a/b",
         ] {
             assert!(

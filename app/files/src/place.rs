@@ -39,6 +39,24 @@ pub enum Selection {
         /// How many.
         bytes: u64,
     },
+    /// An entry of a page table: that of this level on the walk of an address, wherever its table stands.
+    Entry {
+        /// Index of the address space.
+        space: u32,
+        /// An address that it translates.
+        va: u64,
+        /// Level, 0 (top) to 3.
+        level: u8,
+    },
+    /// Bytes of a space that accesses reach: those of a pixel in a framebuffer.
+    Framebuffer {
+        /// Number of the space.
+        space: u8,
+        /// Offset of the first byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
     /// A finding, by its index.
     Finding(u32),
     /// A note, by its event.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::check::Severity;
 use trace_core::container::ContainerError;
-use trace_core::import::trace::{self, DeviceName};
+use trace_core::import::trace::{self, DeviceName, regs_history};
 use trace_core::import::{self, raw_memory};
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
@@ -36,8 +36,9 @@ struct Arguments {
     /// The source is a dump of physical memory and nothing else
     #[arg(long, requires_all = ["base", "root", "format"])]
     raw: bool,
-    /// Physical address of the dump's first byte
-    #[arg(long, value_name = "ADDRESS", value_parser = number, requires = "raw")]
+    /// Physical address of the dump's first byte; of a register history, the address at which the registers begin, where
+    /// it is not the one that is found
+    #[arg(long, value_name = "ADDRESS", value_parser = number)]
     base: Option<u64>,
     /// Physical address of the top page table
     #[arg(long, value_name = "ADDRESS", value_parser = number, requires = "raw")]
@@ -48,9 +49,9 @@ struct Arguments {
     /// Memory attributes that page-table entries index, where they are known
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
     memattr: u64,
-    /// The GPU's id register, where it is known
-    #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
-    gpu_id: u64,
+    /// The GPU's id register, where it is known: of a dump, and of a register history that has no read of it
+    #[arg(long, value_name = "VALUE", value_parser = gpu_id)]
+    gpu_id: Option<u32>,
     /// Of a log of register accesses: the device to import, where it is not the one whose registers are accessed most,
     /// or what it is where the log does not tell: VENDOR:DEVICE, an address as 00:03.0, or what it is compatible with
     #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
@@ -61,6 +62,10 @@ fn format(text: &str) -> Result<MmuFormat, String> {
     let all = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
     let found = all.into_iter().find(|f| format_name(*f) == text);
     found.ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
+}
+
+fn gpu_id(text: &str) -> Result<u32, String> {
+    u32::try_from(number(text)?).map_err(|_| "the register has 32 bits".to_owned())
 }
 
 /// A recording, and for job chains how they ran.
@@ -130,17 +135,30 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing)
     let unwritten = |e: ContainerError| Failure::file(&arguments.to, e);
     match (arguments.base, arguments.root, arguments.format) {
         (Some(base), Some(root), Some(format)) if arguments.raw => {
-            let gpu_id =
-                u32::try_from(arguments.gpu_id).map_err(|_| Failure::usage("--gpu-id: the register has 32 bits"))?;
             let options = raw_memory::Options {
                 base: PhysAddr(base),
                 root: PhysAddr(root),
                 format,
                 memattr: arguments.memattr,
-                gpu_id,
+                gpu_id: arguments.gpu_id.unwrap_or(0),
             };
             let recording = raw_memory::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
             container::write(&recording, at, progress).map_err(unwritten)?;
+            Ok(recording.into())
+        }
+        (base, ..) if base.is_some() || arguments.gpu_id.is_some() => {
+            if trace::fits(from) || !regs_history::fits(from) {
+                let flag = if base.is_some() { "--base" } else { "--gpu-id" };
+                return Err(Failure::usage(format!(
+                    "{flag}: the source is no register history (a memory dump needs --raw)"
+                )));
+            }
+            let options = regs_history::Options {
+                base,
+                gpu_id: arguments.gpu_id,
+            };
+            let recording = regs_history::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
+            timeline::write(&recording, at, progress).map_err(unwritten)?;
             Ok(recording.into())
         }
         _ if source::holds_chains(from) => {

@@ -25,7 +25,8 @@ struct Arguments {
     /// Event at which time stands [default: 0]
     #[arg(long, value_name = "EVENT", value_parser = event, requires = "file")]
     at: Option<u64>,
-    /// What is selected: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, finding:N, note:EVENT
+    /// What is selected: register:OFFSET, job:N, buffer:NAME, memory:SPACE:ADDRESS:BYTES, entry:SPACE:ADDRESS:LEVEL,
+    /// framebuffer:SPACE:OFFSET:BYTES, finding:N, note:EVENT
     #[arg(long, value_name = "WHAT", value_parser = selection, requires = "file")]
     select: Option<Selection>,
     /// Panel to bring to the front, by its name: events, memory, page-tables; may be given more than once

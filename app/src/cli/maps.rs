@@ -344,11 +344,11 @@ impl Known {
 
 fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut own = register_maps::OwnMaps::of_folder(maps::folder().as_deref());
-    let mut chosen = None;
+    let mut chosen = Vec::new();
     if let Some(file) = &arguments.recording {
         let mut recording = import::open(file, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))?;
         own.add_beside(file, &mut recording);
-        chosen = RegisterMap::for_recording(&recording);
+        chosen = RegisterMap::naming(&recording);
     }
     let mut known = Vec::new();
     for found in &own.found {
@@ -359,7 +359,7 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         known.push(match &found.map {
             Ok(map) => Known {
-                names_this_recording: chosen.is_some_and(|c| std::ptr::eq(c, *map)),
+                names_this_recording: chosen.iter().any(|c| std::ptr::eq(*c, *map)),
                 ..Known::of(map, from, Some(&found.path))
             },
             Err(e) => Known {
@@ -379,7 +379,7 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     for map in RegisterMap::embedded() {
         known.push(Known {
-            names_this_recording: chosen.is_some_and(|c| std::ptr::eq(c, map)),
+            names_this_recording: chosen.iter().any(|c| std::ptr::eq(*c, map)),
             ..Known::of(map, "embedded", None)
         });
     }

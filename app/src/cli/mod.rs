@@ -14,6 +14,7 @@ mod export;
 mod exported_program;
 mod failure;
 mod filtered;
+mod guess;
 mod import;
 mod info;
 mod jobs;

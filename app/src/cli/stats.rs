@@ -43,6 +43,9 @@ struct Arguments {
     /// Also how often each value came, in bins
     #[arg(long)]
     histogram: bool,
+    /// Instead, what the accesses of one register tell of what it is: its name, or its offset
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["by", "filter", "histogram", "between"])]
+    register: Option<String>,
     /// Instead, the times from each event that passes the first filter to the next one that passes the second
     #[arg(long, num_args = 2, value_names = ["EXPR", "EXPR"], conflicts_with_all = ["by", "filter", "histogram"])]
     between: Option<Vec<String>>,
@@ -120,6 +123,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let (from, to) = (select(from)?, select(to)?);
         let told = trace_query::between(&opened.recording, &from, &to).map_err(|e| Failure::usage(e.to_string()))?;
         return pairs(&told, out);
+    }
+    if let Some(register) = &arguments.register {
+        return super::guess::run(&opened, register, out);
     }
     let among = match &arguments.filter {
         Some(text) => Some(filtered::select("--where", text, &opened)?),

@@ -14,16 +14,23 @@ use crate::window::leaving::Question;
 use crate::window::{App, layout};
 use egui::Context;
 
-pub fn undo(app: &mut App, _: &Context) {
-    with(app, |d| {
-        d.undo();
-    });
+pub fn undo(app: &mut App, ctx: &Context) {
+    let undone = app.doc.as_mut().and_then(Document::undo);
+    if let Some(change) = undone {
+        app.take_name_back(ctx, &change, true);
+    }
 }
 
-pub fn redo(app: &mut App, _: &Context) {
-    with(app, |d| {
-        d.redo();
-    });
+pub fn redo(app: &mut App, ctx: &Context) {
+    let redone = app.doc.as_mut().and_then(Document::redo);
+    if let Some(change) = redone {
+        app.take_name_back(ctx, &change, false);
+    }
+}
+
+/// Opens the sheet that names what is selected.
+pub fn name(app: &mut App, _: &Context) {
+    app.begin_naming();
 }
 
 pub fn edit_input(app: &mut App, _: &Context) {

@@ -84,6 +84,16 @@ pub fn next_reader(app: &mut App, _: &Context) {
     along(app, true, Deeds::Reads);
 }
 
+/// Selects the entry that maps what is selected, then the one above it, and shows the walk.
+pub fn select_entry(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "page-tables");
+    with(app, |d| {
+        if let Some(s) = d.next_entry() {
+            d.select(s);
+        }
+    });
+}
+
 pub fn next_write(app: &mut App, _: &Context) {
     write(app, true);
 }

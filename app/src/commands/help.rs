@@ -23,3 +23,7 @@ pub fn copy_log(_: &mut App, ctx: &Context) {
 pub fn about(app: &mut App, _: &Context) {
     app.about = !app.about;
 }
+
+pub fn tour(app: &mut App, ctx: &Context) {
+    app.begin_tour(ctx);
+}

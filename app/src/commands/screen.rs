@@ -67,6 +67,6 @@ pub fn previous_store(app: &mut App, _: &Context) {
 fn step(app: &mut App, forward: bool) {
     let to = app.doc.as_ref().and_then(|d| app.views.screen.neighbour(d, forward));
     if let Some(e) = to {
-        with(app, |d| d.go(e));
+        with(app, |d| d.go_following(e));
     }
 }

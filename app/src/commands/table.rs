@@ -52,6 +52,7 @@ table! {
     "add-note",         "Note at this event",                  Edit,   key(M),              has_events,         edit::add_note;
     "remove-note",      "Remove the note here",                Edit,   None,                note_here,          edit::remove_note;
     "keep-view",        "Keep this view with the note",        Edit,   None,                note_meant,         notebook::keep_view;
+    "name",             "Name…",                               Edit,   key(F2),             can_name,           edit::name;
     "pin-register",     "Pin or unpin register",               Edit,   key(P),              has_register,       edit::pin_register;
     "plot-register",    "Plot the register, or take it out",   Edit,   key(V),              has_register,       edit::plot_register;
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
@@ -73,6 +74,7 @@ table! {
     "previous-touch",   "Previous use of the selection",       Go,     key(OpenBracket), has_previous_touch, go::previous_touch;
     "last-writer",      "Last writer of the selection",        Go,     alt(OpenBracket),    has_last_writer,    go::last_writer;
     "next-reader",      "Next reader of the selection",        Go,     alt(CloseBracket),   has_next_reader,    go::next_reader;
+    "select-entry",     "Page-table entry of the selection",   Go,     shift(E),           has_entry,          go::select_entry;
     "next-write",       "Next write of this register",         Go,     None,                has_next_write,     go::next_write;
     "previous-write",   "Previous write of this register",     Go,     None,                has_previous_write, go::previous_write;
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
@@ -113,6 +115,7 @@ table! {
     "toggle-outline",   "Outline on or off",                   View,   ctrl(B),             always,             view::toggle_outline;
     "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
     "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;
+    "structure",        "Structure over memory on or off",     View,   None,                has_spaces,         view::structure;
     "tear-off",         "Panel into a window of its own",      View,   None,                can_tear,           view::tear_off;
     "dock-back",        "Panels back into this window",        View,   None,                has_torn,           view::dock_back;
     "reset-layout",     "Panels as at first",                  View,   None,                has_doc,            view::reset_layout;
@@ -160,6 +163,7 @@ table! {
 
     "help",             "All keys",                            Help,   key(Questionmark),   always,             help::help;
     "keys",             "Change keys…",                        Help,   None,                always,             help::keys;
+    "tour",             "Take the tour",                       Help,   None,                has_sample,         help::tour;
     "copy-log",         "Copy log",                            Help,   None,                always,             help::copy_log;
     "about",            "About Kinescope",                     Help,   None,                always,             help::about;
 }

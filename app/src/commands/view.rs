@@ -2,6 +2,7 @@
 
 use super::{at_desk, with};
 use crate::document::axis::AxisKind;
+use crate::panels;
 use crate::theme::ThemeChoice;
 use crate::window::layout::Torn;
 use crate::window::{App, layout};
@@ -99,6 +100,12 @@ pub fn tear_off(app: &mut App, _: &Context) {
         layout::close(&mut app.dock, id);
         app.torn.push(Torn::new(id));
     }
+}
+
+/// Lays a layout of the register map over what is selected in Memory, or takes it away.
+pub fn structure(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "memory");
+    at_desk(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
 }
 
 pub fn page_map(app: &mut App, _: &Context) {

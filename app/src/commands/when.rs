@@ -58,6 +58,11 @@ pub fn has_register(app: &App) -> bool {
     doc(app).is_some_and(|d| d.register().is_some())
 }
 
+/// Whether what is selected can be named: a register, a buffer, bytes of memory.
+pub fn can_name(app: &App) -> bool {
+    app.naming.is_none() && app.nameable()
+}
+
 pub fn has_next_touch(app: &App) -> bool {
     doc(app).is_some_and(|d| d.along(true, Deeds::All).is_some())
 }
@@ -72,6 +77,10 @@ pub fn has_last_writer(app: &App) -> bool {
 
 pub fn has_next_reader(app: &App) -> bool {
     doc(app).is_some_and(|d| d.along(true, Deeds::Reads).is_some())
+}
+
+pub fn has_entry(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.next_entry().is_some())
 }
 
 pub fn has_next_write(app: &App) -> bool {

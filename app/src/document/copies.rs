@@ -2,7 +2,7 @@
 //! and from memory.
 
 use super::moment::Selection;
-use super::{Document, lookup, values, words};
+use super::{Document, entries, lookup, values, words};
 use crate::theme::text;
 use serde_json::{Value, json};
 use trace_core::recording::ElementType;
@@ -41,7 +41,7 @@ pub fn has(doc: &Document, form: Form) -> bool {
         (Form::C, Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_)) => {
             access(doc, doc.moment()).is_some()
         }
-        (Form::C, Selection::Finding(_)) => false,
+        (Form::C, Selection::Finding(_) | Selection::Entry { .. } | Selection::Framebuffer { .. }) => false,
         (Form::C, _) => true,
     }
 }
@@ -68,6 +68,42 @@ pub fn selected(doc: &Document, form: Form) -> Option<String> {
                 }
             })
         }
+        Selection::Entry { space, va, level } => {
+            let told = words::selected(doc, doc.selection());
+            let step = entries::at(&doc.recording, *space, *va, *level, doc.moment());
+            match form {
+                Form::Text => Some(match step {
+                    Some(s) => format!("{told}: {:#018x} at {}", s.raw, s.entry_at),
+                    None => told,
+                }),
+                Form::C => None,
+                Form::Json => Some(
+                    json!({
+                        "space": space,
+                        "address": format!("{va:#x}"),
+                        "level": level,
+                        "entry": step.map(|s| format!("{:#x}", s.raw)),
+                        "entry_at": step.map(|s| s.entry_at.to_string()),
+                        "event": doc.moment(),
+                    })
+                    .to_string(),
+                ),
+            }
+        }
+        Selection::Framebuffer { space, offset, bytes } => match form {
+            Form::Text => Some(words::selected(doc, doc.selection())),
+            Form::C => None,
+            Form::Json => {
+                let name = doc
+                    .recording
+                    .facts
+                    .spaces
+                    .get(usize::from(*space))
+                    .map(|s| s.name.clone());
+                let told = json!({ "space": name, "offset": format!("{offset:#x}"), "bytes": bytes });
+                Some(told.to_string())
+            }
+        },
         Selection::Finding(i) => {
             let f = doc.facts.findings.get(*i as usize)?;
             match form {

@@ -1,7 +1,7 @@
 //! Finds out what the window wants to know of a recording, stage by stage, apart from the interface thread.
 
 use super::facts::{Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
-use super::jobs::{self, JobFact};
+use super::jobs::{self, Chain, JobFact};
 use super::lookup::{map_of, names_of};
 use super::spaces;
 use std::collections::BTreeMap;
@@ -11,9 +11,17 @@ use trace_core::check::{Finding, FindingKind};
 use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
-use trace_core::registers::{RecordedRegisters, history, register_space};
+use trace_core::registers::{RecordedRegisters, RegisterMap, history, register_space};
 use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
 use trace_core::{check, timeline};
+
+/// What is not known of a device that the person's own map alone names.
+const OWN_NAMES: &str = "No embedded register map knows this device: registers have the names of your own map, and \
+                         polls, interrupts and jobs are not found.";
+/// What is not known of a device without names.
+const NO_NAMES: &str = "This device has no register map: registers have no names, and polls, interrupts and jobs are \
+                        not found. \"Name…\" in Register names one; `kinescope maps import` makes a map of an SVD, \
+                        rules-ng-ng or genxml file.";
 
 /// Bytes of a kept timeline that are read before the first frame; a longer one is a piece of work of its own.
 const AT_ONCE: usize = 1 << 20;
@@ -37,7 +45,7 @@ pub fn first(
         axis: pyramid.axis().clone(),
         lane_totals: pyramid.count(&recording.events, 0..recording.events.len() as u64),
         pyramid,
-        map,
+        map: names_of(recording),
         device: RecordedRegisters::new(recording),
         register_space: register_space(recording, map.or_else(|| names_of(recording))),
         pending: Stage::ALL.to_vec(),
@@ -46,13 +54,7 @@ pub fn first(
     facts.shapes = recording.buffer_shapes();
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() {
-        let gap = if facts.device.is_some() {
-            "No embedded register map knows this device: registers have the names of your own map, and polls, interrupts \
-             and jobs are not found."
-        } else {
-            "This device has no register map: registers have no names, and polls, interrupts and jobs are not found. \
-             `kinescope maps import` makes one of an SVD, rules-ng-ng or genxml file."
-        };
+        let gap = if facts.device.is_some() { OWN_NAMES } else { NO_NAMES };
         facts.gaps_in_knowledge.push(gap.into());
     }
     match kept.1 {
@@ -64,6 +66,46 @@ pub fn first(
         later => facts.kept_timeline = later,
     }
     Ok(facts)
+}
+
+/// Takes up that the person's register maps changed: names are the new ones at once, and what follows from them (which
+/// events access which register, findings) is to be found out again. `false`: the registers are in another space now,
+/// and the recording has to be read again.
+#[must_use]
+pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
+    let (map, device) = (names_of(recording), RecordedRegisters::new(recording));
+    if register_space(recording, map_of(recording).or(map)) != facts.register_space {
+        return false;
+    }
+    (facts.map, facts.device) = (map, device);
+    for gap in &mut facts.gaps_in_knowledge {
+        if gap == OWN_NAMES || gap == NO_NAMES {
+            *gap = if device.is_some() { OWN_NAMES } else { NO_NAMES }.to_owned();
+        }
+    }
+    name_registers(facts);
+    for stage in [Stage::Registers, Stage::Findings] {
+        if facts.knows(stage) {
+            facts.pending.push(stage);
+        }
+    }
+    true
+}
+
+/// Gives the registers that were sorted out the names of the map that counts.
+pub(super) fn name_registers(facts: &mut Facts) {
+    let map = facts.map;
+    for (offset, fact) in &mut facts.registers {
+        (fact.name, fact.block) = name_of(map, *offset);
+    }
+}
+
+/// Name and block of the register at an offset.
+fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
+    match map.and_then(|m| m.at(offset)) {
+        Some(r) => (r.name.clone(), r.block.clone()),
+        None => (format!("{offset:#06x}"), "unknown".to_owned()),
+    }
 }
 
 /// Everything that the window knows of a recording.
@@ -114,7 +156,12 @@ pub fn find_out(
             recording.chain_reports(),
         ),
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
-        Stage::Findings => Part::Findings(check::check_with(recording, progress)?),
+        Stage::Findings => {
+            // Jobs are known where the stage of the timeline is over, and are not looked for once more.
+            let known = facts.knows(Stage::Timeline);
+            let submits = known.then(|| facts.jobs.iter().map(JobFact::submitted).collect::<Vec<_>>());
+            Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
+        }
         Stage::File => Part::File(damage(source, progress)?),
     })
 }
@@ -134,25 +181,25 @@ fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Ca
 
 /// The accesses of each register, and its name.
 fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
-    let map = map_of(recording);
+    let map = names_of(recording);
     let named = |(offset, accesses)| {
-        let r = map.and_then(|m| m.at(offset));
-        let fact = RegisterFact {
-            name: r.map_or_else(|| format!("{offset:#06x}"), |r| r.name.clone()),
-            block: r.map_or_else(|| "unknown".into(), |r| r.block.clone()),
-            accesses,
-        };
+        let (name, block) = name_of(map, offset);
+        let fact = RegisterFact { name, block, accesses };
         (offset, fact)
     };
-    let sorted = history::by_register(recording, map, progress)?;
+    let space = register_space(recording, map_of(recording).or(map));
+    let sorted = history::by_register(recording, map, space, progress)?;
     Ok(sorted.into_iter().map(named).collect())
 }
 
+/// What the window keeps of a timeline. Each list goes when it was taken up: of a long recording they are large.
 fn timeline_part(t: Timeline) -> Part {
+    // Shared until the chains are read.
+    let unknown = Arc::<Chain>::default();
     let mut part = TimelinePart {
         polls: t
             .polls
-            .iter()
+            .into_iter()
             .map(|p| Fold {
                 first: p.first,
                 last: p.last,
@@ -162,16 +209,16 @@ fn timeline_part(t: Timeline) -> Part {
             .collect(),
         interrupts: t
             .interrupts
-            .iter()
+            .into_iter()
             .map(|i| Interrupt {
                 event: i.event,
-                line: i.line.name(),
+                line: i.line,
                 status: i.status,
             })
             .collect(),
         jobs: t
             .jobs
-            .iter()
+            .into_iter()
             .map(|j| JobFact {
                 index: j.index,
                 slot: j.slot,
@@ -180,9 +227,7 @@ fn timeline_part(t: Timeline) -> Part {
                 head_va: j.head_va.0,
                 duration_ns: j.done_ns.map(|d| d.saturating_sub(j.submit_ns)),
                 failed: j.failed,
-                chain: Arc::default(),
-                end: None,
-                space: None,
+                chain: Arc::clone(&unknown),
                 report: None,
             })
             .collect(),

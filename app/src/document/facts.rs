@@ -5,7 +5,7 @@
 //! summed up when the facts come in.
 
 use super::axis::Axis;
-use super::jobs::{Chain, ChainJob, JobFact};
+use super::jobs::{Chain, JobFact};
 use super::spaces::SpaceFact;
 use super::uses::Uses;
 use std::borrow::Cow;
@@ -39,8 +39,8 @@ pub struct Fold {
 pub struct Interrupt {
     /// First event of the handler.
     pub event: u64,
-    /// Name of the line.
-    pub line: &'static str,
+    /// Its line.
+    pub line: InterruptLine,
     /// Status bits.
     pub status: u64,
 }
@@ -117,7 +117,7 @@ pub enum Part {
     /// Of [`Stage::Registers`].
     Registers(BTreeMap<u32, RegisterFact>),
     /// Of [`Stage::Chains`]: for each job; and how those ended that the recording tells of.
-    Chains(Vec<Chain>, Vec<ChainReport>),
+    Chains(Vec<Arc<Chain>>, Vec<ChainReport>),
     /// Of [`Stage::Spaces`].
     Spaces(Vec<SpaceFact>),
     /// Of [`Stage::Findings`].
@@ -277,19 +277,17 @@ impl Facts {
         self.phases = t.phases;
     }
 
-    fn take_chains(&mut self, chains: Vec<Chain>, reports: Vec<ChainReport>) {
+    fn take_chains(&mut self, chains: Vec<Arc<Chain>>, reports: Vec<ChainReport>) {
         for report in reports {
             let job = self.jobs.binary_search_by_key(&report.submit_event, |j| j.submit);
             if let Some(job) = job.ok().and_then(|at| self.jobs.get_mut(at)) {
                 job.report = Some(Arc::new(report));
             }
         }
-        for (job, (chain, end, space)) in self.jobs.iter_mut().zip(chains) {
+        for (job, chain) in self.jobs.iter_mut().zip(chains) {
             job.chain = chain;
-            job.end = end;
-            job.space = space;
         }
-        let mut last: Option<&Arc<[ChainJob]>> = None;
+        let mut last: Option<&Arc<Chain>> = None;
         self.shaders.clear();
         for job in &self.jobs {
             // Jobs that run the same chain again share it.
@@ -385,8 +383,6 @@ impl Facts {
     /// What filters ask of the events beyond what is stored in them.
     #[must_use]
     pub fn derived(&self) -> Derived {
-        let lines = [InterruptLine::Job, InterruptLine::Mmu, InterruptLine::Gpu];
-        let line = |name: &str| lines.iter().find(|l| l.name() == name).map_or(u32::MAX, |l| *l as u32);
         Derived {
             jobs: self
                 .jobs
@@ -404,7 +400,7 @@ impl Facts {
                 .iter()
                 .map(|i| filter::Interrupt {
                     event: i.event,
-                    line: line(i.line),
+                    line: i.line as u32,
                     status: i.status,
                 })
                 .collect(),
@@ -475,6 +471,21 @@ impl Facts {
             .iter()
             .find(|(_, r)| r.name.eq_ignore_ascii_case(name))
             .map(|(o, _)| *o)
+    }
+}
+
+/// The name of the place that covers an address, and the distance into it: of a buffer, or of a range that the person's
+/// register map names. The shorter one wins.
+#[must_use]
+pub fn place_at(recording: &Recording, facts: &Facts, space: u32, va: u64) -> Option<(String, u64)> {
+    let buffers = recording.facts.buffers.iter();
+    let buffer = buffers
+        .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
+        .min_by_key(|b| b.bytes);
+    match (buffer, facts.device.and_then(|d| d.map().memory_at(space, va))) {
+        (b, Some((m, at))) if b.is_none_or(|b| m.bytes <= b.bytes) => Some((m.name.clone(), at)),
+        (Some(b), _) => Some((b.name.clone(), va - b.va.0)),
+        (None, _) => None,
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::lookup::{map_of, memory_at};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
+use trace_core::check::Submit;
 use trace_core::jobs::{self, ChainEnd, GpuMemory, address_spaces};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
@@ -48,17 +50,22 @@ pub struct JobFact {
     /// Whether it ended in a fault.
     pub failed: bool,
     /// The chain as memory holds it.
-    pub chain: Arc<[ChainJob]>,
-    /// How the chain ends, when not in good order.
-    pub end: Option<Arc<str>>,
-    /// Address space that it runs in, as an index into the recording's list; `None`: not in the recording, or not
-    /// found out yet.
-    pub space: Option<u32>,
+    pub chain: Arc<Chain>,
     /// How it ended where it was recorded, as the device there told it; found out with the chain.
     pub report: Option<Arc<ChainReport>>,
 }
 
 impl JobFact {
+    /// Its submit alone.
+    #[must_use]
+    pub fn submitted(&self) -> Submit {
+        Submit {
+            index: self.index,
+            event: self.submit,
+            head_va: GpuVa(self.head_va),
+        }
+    }
+
     /// First and last event.
     #[must_use]
     pub fn span(&self) -> (u64, u64) {
@@ -66,17 +73,46 @@ impl JobFact {
     }
 }
 
-/// A chain, how it ends when not in good order, and the address space that it runs in.
-pub type Chain = (Arc<[ChainJob]>, Option<Arc<str>>, Option<u32>);
+/// A chain of jobs as memory holds it: a list of them, and what is known of it as a whole. Jobs that run the same one
+/// share it, so that a job of a million is small.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// Its jobs, the first of them that are kept.
+    jobs: Vec<ChainJob>,
+    /// How it ends, when not in good order.
+    pub end: Option<String>,
+    /// Address space that it runs in, as an index into the recording's list; `None`: not in the recording, or not
+    /// found out yet.
+    pub space: Option<u32>,
+}
+
+impl Chain {
+    /// Of these jobs, which end in good order.
+    #[must_use]
+    pub fn new(jobs: Vec<ChainJob>) -> Self {
+        Self {
+            jobs,
+            ..Self::default()
+        }
+    }
+}
+
+impl Deref for Chain {
+    type Target = [ChainJob];
+
+    fn deref(&self) -> &[ChainJob] {
+        &self.jobs
+    }
+}
 
 /// The chain of each job, read in the address space that it runs in. Jobs that run the same chain while memory is the
 /// same share it.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Chain>, Cancelled> {
+pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let snapshots = &recording.memory.snapshots;
-    let mut known: HashMap<(u64, usize, Option<u32>), Chain> = HashMap::new();
+    let mut known: HashMap<(u64, usize, Option<u32>), Arc<Chain>> = HashMap::new();
     let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
     let spaces = map_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
     let mut out = Vec::with_capacity(jobs.len());
@@ -85,12 +121,13 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
         let space = spaces.get(at).copied().flatten();
         let snapshot = snapshots.partition_point(|s| s.event <= j.submit);
         let chain = match known.get(&(j.head_va, snapshot, space)) {
-            Some(c) => c.clone(),
+            Some(c) => Arc::clone(c),
             None => {
                 let memory = space.and_then(|s| memory_at(recording, s, j.submit));
                 let mut c: Chain = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
-                c.2 = space;
-                known.insert((j.head_va, snapshot, space), c.clone());
+                c.space = space;
+                let c = Arc::new(c);
+                known.insert((j.head_va, snapshot, space), Arc::clone(&c));
                 c
             }
         };
@@ -141,5 +178,9 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
             fields,
         });
     }
-    (out.into(), end.map(Into::into), None)
+    Chain {
+        jobs: out,
+        end,
+        space: None,
+    }
 }

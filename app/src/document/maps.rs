@@ -1,8 +1,10 @@
 //! A person's own register maps: where they lie, and put to use for a recording.
 
 use register_maps::OwnMaps;
+use register_maps::naming::Head;
 use std::path::{Path, PathBuf};
-use trace_core::recording::Recording;
+use trace_core::recording::{Hardware, Recording};
+use trace_core::registers::{RegisterMap, recorded_name, register_space};
 
 /// Variable that names another folder of maps.
 pub const VARIABLE: &str = "KINESCOPE_MAPS";
@@ -23,4 +25,50 @@ pub fn put_to_use(file: &Path, recording: &mut Recording) -> OwnMaps {
     let mut own = OwnMaps::of_folder(folder().as_deref());
     own.add_beside(file, recording);
     own
+}
+
+/// The same for a recording that was opened before.
+#[must_use]
+pub fn put_to_use_again(file: &Path) -> OwnMaps {
+    let mut own = OwnMaps::of_folder(folder().as_deref());
+    own.add_beside_again(file);
+    own
+}
+
+/// What a file of names for a recording begins with; `of_device`: for all recordings of its device.
+#[must_use]
+pub fn head(recording: &Recording, of_device: bool) -> Head {
+    let map = RegisterMap::for_recording(recording);
+    let space = recording.facts.spaces.get(usize::from(register_space(recording, map)));
+    let told = recorded_name(recording);
+    let mut head = Head {
+        name: if told.is_empty() { "names".to_owned() } else { told },
+        space: space.map(|s| s.name.clone()).unwrap_or_default(),
+        window: space.map_or(0x1000, |s| s.bytes.clamp(4, 1 << 26)),
+        ..Head::default()
+    };
+    if of_device {
+        let gpu = (recording.facts.identity.gpu_id >> 16) as u16;
+        match recording.hardware() {
+            Some(Hardware::Pci(f)) => head.pci = Some((f.vendor, f.device)),
+            Some(Hardware::Platform(d)) => head.compatible = d.compatible.first().cloned(),
+            _ if gpu != 0 => head.gpu = Some(gpu),
+            _ => {}
+        }
+    }
+    head
+}
+
+/// The name of a new file of names for a device, in the person's folder.
+#[must_use]
+pub fn file_name(head: &Head) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let name: String = head.name.chars().map(plain).take(60).collect();
+    format!("{name}{}", register_maps::SUFFIX)
 }

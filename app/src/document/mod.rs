@@ -12,6 +12,7 @@ pub mod computed;
 pub mod copies;
 pub mod debug;
 pub mod derive;
+pub mod entries;
 pub mod facts;
 pub mod jobs;
 pub mod lanes;
@@ -29,7 +30,9 @@ pub mod sample;
 pub mod screen;
 pub mod source;
 pub mod spaces;
+pub mod stored;
 pub mod tables;
+pub mod tensor;
 pub mod touches;
 pub mod trail;
 pub mod trimmed;
@@ -87,7 +90,7 @@ pub struct Document {
     pub writers: writers::Writers,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
-    /// What touches the byte that is selected.
+    /// What touches what is selected.
     pub trail: trail::Trail,
     /// What passes the filters that are lanes of the timeline.
     pub lanes: lanes::Lanes,
@@ -220,12 +223,25 @@ impl Document {
     /// Takes up what a piece of work found out. A person who has not gone anywhere yet is shown the first job.
     pub fn learn(&mut self, part: Part) {
         // Work that holds the facts goes on with those it began with.
-        Arc::make_mut(&mut self.facts).take(part);
+        let facts = Arc::make_mut(&mut self.facts);
+        let named = matches!(part, Part::Registers(_));
+        facts.take(part);
+        // Names may have changed while they were sorted out.
+        if named {
+            derive::name_registers(facts);
+        }
         if self.jumps == 0
             && let Some(first) = self.facts.jobs.first().map(|j| j.submit)
         {
             self.go(first);
         }
+    }
+
+    /// Takes up that the person's register maps changed. `false`: the recording has to be read again.
+    #[must_use]
+    pub fn rename(&mut self) -> bool {
+        let recording = Arc::clone(&self.recording);
+        derive::rename(Arc::make_mut(&mut self.facts), &recording)
     }
 
     /// Number of events.

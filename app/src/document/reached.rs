@@ -25,7 +25,7 @@ pub struct Reached {
 /// The rights with which a job sees an address; `None` where it sees none.
 #[must_use]
 pub fn rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> {
-    let leaf = walk(recording, job.space?, va, job.submit)?.result.ok()?;
+    let leaf = walk(recording, job.chain.space?, va, job.submit)?.result.ok()?;
     let r = leaf.rights;
     Some(u8::from(r.read) | u8::from(r.write) << 1 | u8::from(r.execute) << 2)
 }
@@ -33,7 +33,9 @@ pub fn rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> {
 /// The buffers that a job can reach: those that its descriptors point to, then the others in the recording's order.
 #[must_use]
 pub fn buffers(recording: &Recording, job: &JobFact) -> Vec<Reached> {
-    let Some(space) = job.space else { return Vec::new() };
+    let Some(space) = job.chain.space else {
+        return Vec::new();
+    };
     let Some(memory) = memory_at(recording, space, job.submit) else {
         return Vec::new();
     };

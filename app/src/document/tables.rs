@@ -79,6 +79,8 @@ pub struct Marks {
     twice: Vec<Span>,
     open: Vec<Span>,
     missing: Vec<Span>,
+    /// Pages of each mark, in the order of [`Mark::ALL`]: asked for in every frame.
+    pages: [u64; Mark::ALL.len()],
     /// The tables, by frame.
     pub tables: Vec<Table>,
     /// There are so many pages that they were not compared: what is mapped twice is not known.
@@ -121,7 +123,13 @@ impl Marks {
             })
             .collect();
         out.tables.sort_by_key(|t| (t.frame, t.level, t.va));
-        out
+        out.counted()
+    }
+
+    /// The same with its pages counted.
+    fn counted(mut self) -> Self {
+        self.pages = Mark::ALL.map(|mark| self.spans(mark).iter().map(|s| s.pages).fold(0, u64::saturating_add));
+        self
     }
 
     /// The pages of a mark, by address.
@@ -137,7 +145,7 @@ impl Marks {
     /// Number of pages of a mark; memory that is mapped twice counts at each address.
     #[must_use]
     pub fn pages(&self, mark: Mark) -> u64 {
-        self.spans(mark).iter().map(|s| s.pages).fold(0, u64::saturating_add)
+        self.pages[mark as usize]
     }
 
     /// The first span of a mark that reaches into `from..to`.
@@ -210,7 +218,8 @@ mod tests {
         let m = Marks {
             open: vec![span(0x1000, 2), span(0x8000, 1)],
             ..Default::default()
-        };
+        }
+        .counted();
         assert_eq!(m.within(Mark::Open, 0x2000, 0x3000), Some(&span(0x1000, 2)));
         assert_eq!(m.within(Mark::Open, 0x3000, 0x8000), None);
         assert_eq!(m.within(Mark::Open, 0, 0x1_0000), Some(&span(0x8000, 1)));

@@ -8,11 +8,12 @@ use super::moment::Selection;
 use super::tables::{Mark, entry_words};
 use super::uses;
 use crate::theme::text;
+use std::ops::Range;
 use trace_core::GpuVa;
 use trace_core::filter::Query;
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{BufferRole, Recording};
+use trace_core::recording::{BufferRole, HostWriteRow, PageId, Recording};
 use trace_core::registers::{FieldKind, Half, Register, Role};
 
 /// What is done to a byte, as far as it is known.
@@ -60,32 +61,35 @@ pub struct Touch {
 }
 
 /// Most things that are told.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
+/// Most bytes that are followed together; of more, the first one is.
+pub const MOST_BYTES: u64 = 4096;
 /// Bytes of a descriptor, and of what it points at, that are looked through for addresses.
 const DESCRIPTOR: usize = 256;
 const BEHIND: usize = 1024;
 
-/// Finds what touches the byte at `va`. Takes time by the events and jobs of the recording.
+/// Finds what touches `bytes` bytes from `va` on, of [`MOST_BYTES`] at most. Takes time by the events and jobs of the
+/// recording.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
 pub fn find(
     recording: &Recording,
     facts: &Facts,
-    space: u32,
-    va: u64,
+    (space, va, bytes): (u32, u64, u64),
     event: u64,
     progress: &Progress,
 ) -> Result<Vec<Touch>, Cancelled> {
+    let bytes = bytes.clamp(1, MOST_BYTES);
     let mut out = Vec::new();
     buffers(recording, space, va, &mut out);
     tables(recording, facts, space, va, event, &mut out);
-    snapshots(recording, space, va, &mut out);
+    snapshots(recording, space, va, bytes, &mut out);
     let physical = lookup::memory_at(recording, space, event)
         .and_then(|m| m.physical_address(GpuVa(va)))
         .map(|p| p.0);
-    if let Some(at) = physical {
-        host_writes(recording, at, progress, &mut out)?;
+    for piece in pieces(recording, space, va, bytes, event) {
+        host_writes(recording, piece, progress, &mut out)?;
     }
     progress.set_total(facts.registers.len() as u64 + facts.jobs.len() as u64);
     for offset in facts.registers.keys() {
@@ -95,7 +99,7 @@ pub fn find(
         progress.advance(1)?;
     }
     for j in &facts.jobs {
-        job(recording, j, space, va, &mut out);
+        job(recording, j, space, va..va.saturating_add(bytes), &mut out);
         progress.advance(1)?;
     }
     for (i, f) in facts.findings.iter().enumerate() {
@@ -130,20 +134,57 @@ fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
     }
 }
 
-/// Writes of the CPU that cover a physical address.
-fn host_writes(recording: &Recording, at: u64, progress: &Progress, out: &mut Vec<Touch>) -> Result<(), Cancelled> {
-    if recording.events.host_writes.is_empty() {
+/// Where bytes lie in physical memory, a piece a page; what is not mapped is left out.
+fn pieces(recording: &Recording, space: u32, va: u64, bytes: u64, event: u64) -> Vec<Range<u64>> {
+    let Some(memory) = lookup::memory_at(recording, space, event) else {
+        return Vec::new();
+    };
+    let (mut out, mut at, end) = (Vec::new(), va, va.saturating_add(bytes));
+    while at < end {
+        let next = (at | 4095).saturating_add(1).min(end);
+        if let Some(pa) = memory.physical_address(GpuVa(at)) {
+            out.push(pa.0..pa.0.saturating_add(next - at));
+        }
+        at = next;
+    }
+    out
+}
+
+/// Tells each write of the CPU to some of these bytes of one physical page, in order, until it is told `false`.
+pub(super) fn each_host_write(
+    recording: &Recording,
+    range: Range<u64>,
+    progress: &Progress,
+    tell: &mut dyn FnMut(u64, HostWriteRow) -> bool,
+) -> Result<(), Cancelled> {
+    if recording.events.host_writes.is_empty() || range.is_empty() {
         return Ok(());
     }
     // No write is longer than a page, and none leaves it.
-    let text = format!("host-write and address >= {:#x} and address <= {at:#x}", at & !4095);
+    let (from, end) = (range.start & !4095, range.end);
+    let text = format!("host-write and address >= {from:#x} and address < {end:#x}");
     let query = Query::parse(&text).and_then(|q| q.compile(recording, None));
     let Ok(filter) = query else { return Ok(()) };
     for event in filter.select(&recording.events, progress)?.iter() {
         let row = usize::try_from(event).ok().and_then(|e| recording.events.host_write(e));
-        let Some(row) = row.filter(|r| at - r.at < u64::from(r.bytes)) else {
-            continue;
-        };
+        let covers = |r: &HostWriteRow| r.at.saturating_add(u64::from(r.bytes)) > range.start;
+        if let Some(row) = row.filter(covers)
+            && !tell(event, row)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes of the CPU to some of these bytes of one physical page.
+fn host_writes(
+    recording: &Recording,
+    range: Range<u64>,
+    progress: &Progress,
+    out: &mut Vec<Touch>,
+) -> Result<(), Cancelled> {
+    each_host_write(recording, range, progress, &mut |event, row| {
         out.push(Touch {
             kind: "CPU write",
             deed: Deed::Writes,
@@ -151,11 +192,8 @@ fn host_writes(recording: &Recording, at: u64, progress: &Progress, out: &mut Ve
             event: Some(event),
             go: Selection::Event,
         });
-        if out.len() >= MOST {
-            break;
-        }
-    }
-    Ok(())
+        out.len() < MOST
+    })
 }
 
 fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64, out: &mut Vec<Touch>) {
@@ -209,30 +247,42 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
     }
 }
 
-fn snapshots(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
-    let mut last = None;
+/// What snapshots tell of bytes: where the recording begins to hold them, and where they are others than before.
+fn snapshots(recording: &Recording, space: u32, va: u64, bytes: u64, out: &mut Vec<Touch>) {
+    let pages = [va, va.saturating_add(bytes - 1)];
+    // Before the first snapshot nothing is held.
+    let mut last: ([Option<PageId>; 2], Vec<Option<u8>>) = ([None; 2], Vec::new());
+    let end = (recording.events.len() as u64).saturating_sub(1);
     for s in recording.memory.snapshots.iter() {
         let Some(view) = lookup::memory_at(recording, space, s.event) else {
             return;
         };
-        let page = view
-            .physical_address(GpuVa(va))
-            .and_then(|pa| view.physical().page_id(pa.frame()));
-        if page == last {
+        let page = |va: u64| {
+            let pa = view.physical_address(GpuVa(va))?;
+            view.physical().page_id(pa.frame())
+        };
+        let now = pages.map(page);
+        if last.0 == now {
             continue;
         }
-        let what = match (last, page) {
-            (None, Some(_)) => "a snapshot holds this page from here on",
-            (_, None) => "from this snapshot on, the page is not held",
-            _ => "the page has other content from this snapshot on",
+        let read = lookup::read(recording, space, va, s.event, bytes as usize);
+        let held: Vec<Option<u8>> = read.into_iter().map(Result::ok).collect();
+        let (what, deed) = match (&last.0, &last.1) {
+            _ if now == [None; 2] => ("from this snapshot on, the page is not held", Deed::Writes),
+            (before, _) if *before == [None; 2] => ("a snapshot holds this page from here on", Deed::Writes),
+            (_, before) if *before == held => (
+                "other bytes of the page changed before this snapshot, and these did not",
+                Deed::Names,
+            ),
+            _ => ("the bytes are others from this snapshot on", Deed::Writes),
         };
-        last = page;
+        last = (now, held);
         out.push(Touch {
             kind: "snapshot",
-            deed: Deed::Writes,
+            deed,
             what: what.into(),
-            event: Some(s.event.min((recording.events.len() as u64).saturating_sub(1))),
-            go: Selection::Memory { space, va, bytes: 1 },
+            event: Some(s.event.min(end)),
+            go: Selection::Memory { space, va, bytes },
         });
     }
 }
@@ -325,7 +375,8 @@ fn says(r: &Register, value: u64, target: u64) -> Option<&'static str> {
     }
 }
 
-fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<Touch>) {
+fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &mut Vec<Touch>) {
+    let va = range.start;
     let Some(memory) = lookup::memory_at(recording, space, j.submit) else {
         return;
     };
@@ -357,7 +408,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<To
             1 => format!("job {}", j.index),
             _ => format!("job {}, {} of its chain", j.index, n + 1),
         };
-        if (c.va..c.va.saturating_add(32)).contains(&va) {
+        if c.va < range.end && va < c.va.saturating_add(32) {
             tell(format!("header of {name}"), Deed::Reads);
         } else if c.va >> 12 == va >> 12 {
             tell(
@@ -366,7 +417,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, va: u64, out: &mut Vec<To
             );
         }
         match c.shader {
-            Some(s) if s == va => tell(format!("shader of {name} starts here"), Deed::Reads),
+            Some(s) if range.contains(&s) => tell(format!("shader of {name} starts here"), Deed::Reads),
             Some(s) if s >> 12 == va >> 12 => {
                 tell(format!("shader of {name} starts on this page, at {s:#x}"), Deed::Names);
             }

@@ -1,10 +1,12 @@
 //! The trail of what is selected: every event that read or wrote it, and the way along them.
 
-use super::Document;
+use super::facts::Facts;
 use super::moment::Selection;
 use super::touches::Touch;
+use super::{Document, entries, stored, touches};
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::Recording;
 use trace_core::registers::Accessed;
 
 /// Accesses that are passed in search of a read, so that a frame stays short.
@@ -15,13 +17,54 @@ const FAR: usize = 1 << 16;
 pub enum Followed {
     /// The accesses to a register, by its offset.
     Register(u32),
-    /// What touches a byte.
-    Byte {
+    /// What touches bytes of GPU memory.
+    Bytes {
         /// Index of the address space.
         space: u32,
-        /// The byte.
+        /// The first byte.
         va: u64,
+        /// How many, at least 1.
+        bytes: u64,
     },
+    /// What wrote an entry of a page table, and whose walk can have read it.
+    Entry {
+        /// Index of the address space.
+        space: u32,
+        /// An address that it translates.
+        va: u64,
+        /// Its level, 0 (top) to 3.
+        level: u8,
+    },
+    /// Stores to bytes of a framebuffer, and loads of them.
+    Framebuffer {
+        /// Number of the space.
+        space: u8,
+        /// Offset of the first byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl Followed {
+    /// Finds what touches it; of a register, which is known by its accesses, nothing. Takes time by the recording.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn find(
+        self,
+        recording: &Recording,
+        facts: &Facts,
+        event: u64,
+        progress: &Progress,
+    ) -> Result<Vec<Touch>, Cancelled> {
+        match self {
+            Self::Register(_) => Ok(Vec::new()),
+            Self::Bytes { space, va, bytes } => touches::find(recording, facts, (space, va, bytes), event, progress),
+            Self::Entry { space, va, level } => entries::find(recording, facts, (space, va, level), progress),
+            Self::Framebuffer { space, offset, bytes } => stored::find(recording, (space, offset, bytes), progress),
+        }
+    }
 }
 
 /// Which events of a trail are meant.
@@ -35,17 +78,17 @@ pub enum Deeds {
     Reads,
 }
 
-/// What touches the byte that is followed.
+/// What touches what is followed, where that is no register.
 #[derive(Default)]
 pub struct Trail {
-    /// The byte, and what touches it; `None`: not known yet.
-    of: Option<(u32, u64)>,
+    /// What is followed, and what touches it; `None`: not known yet.
+    of: Option<Followed>,
     list: Option<Arc<Vec<Touch>>>,
     asked: Option<Progress>,
 }
 
 impl Trail {
-    /// What happened to the byte, in the order of events.
+    /// What happened to it, in the order of events.
     #[must_use]
     pub fn touches(&self) -> &[Touch] {
         let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
@@ -54,22 +97,35 @@ impl Trail {
         all.get(..happened).unwrap_or_default()
     }
 
+    /// What is known of it beside what happened at events.
+    #[must_use]
+    pub fn standing(&self) -> &[Touch] {
+        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        all.get(self.touches().len()..).unwrap_or_default()
+    }
+
+    /// Whether all that there is to find was found.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.list.is_some()
+    }
+
     /// Whether it is being looked for.
     #[must_use]
     pub fn is_looked_for(&self) -> bool {
         self.of.is_some() && self.list.is_none() && self.asked.is_some()
     }
 
-    /// What touches a byte is being looked for; what was looked for before is not wanted any more.
-    pub fn asked(&mut self, space: u32, va: u64, progress: Progress) {
+    /// What touches it is being looked for; what was looked for before is not wanted any more.
+    pub fn asked(&mut self, followed: Followed, progress: Progress) {
         self.forget();
-        self.of = Some((space, va));
+        self.of = Some(followed);
         self.asked = Some(progress);
     }
 
     /// A search came to its end.
-    pub fn found(&mut self, space: u32, va: u64, found: Result<Vec<Touch>, Cancelled>) {
-        if self.of == Some((space, va)) {
+    pub fn found(&mut self, followed: Followed, found: Result<Vec<Touch>, Cancelled>) {
+        if self.of == Some(followed) {
             self.asked = None;
             if let Ok(list) = found {
                 self.list = Some(Arc::new(list));
@@ -86,26 +142,33 @@ impl Trail {
         self.list = None;
     }
 
-    /// Whether the trail is that of a byte.
+    /// Whether the trail is that of this.
     #[must_use]
-    pub fn is_of(&self, space: u32, va: u64) -> bool {
-        self.of == Some((space, va))
+    pub fn is_of(&self, followed: Followed) -> bool {
+        self.of == Some(followed)
     }
 }
 
 impl Document {
-    /// What is followed: the selected bytes, or the register that is meant.
+    /// What is followed: the selected bytes or page-table entry, or the register that is meant.
     #[must_use]
     pub fn followed(&self) -> Option<Followed> {
-        match self.selection() {
-            Selection::Memory { space, va, .. } => Some(Followed::Byte { space: *space, va: *va }),
-            Selection::Buffer(name) => {
+        match *self.selection() {
+            Selection::Memory { space, va, bytes } => {
+                // Of more than is looked through together the first byte is followed.
+                let bytes = if bytes > touches::MOST_BYTES { 1 } else { bytes.max(1) };
+                Some(Followed::Bytes { space, va, bytes })
+            }
+            Selection::Buffer(ref name) => {
                 let b = self.recording.buffer(name)?;
-                Some(Followed::Byte {
+                Some(Followed::Bytes {
                     space: b.address_space,
                     va: b.va.0,
+                    bytes: 1,
                 })
             }
+            Selection::Entry { space, va, level } => Some(Followed::Entry { space, va, level }),
+            Selection::Framebuffer { space, offset, bytes } => Some(Followed::Framebuffer { space, offset, bytes }),
             _ => self.register().map(Followed::Register),
         }
     }
@@ -113,18 +176,27 @@ impl Document {
     /// Its name for the person: a register, a place in a buffer, an address.
     #[must_use]
     pub fn followed_name(&self) -> Option<String> {
+        let to = |from: u64, bytes: u64| match bytes {
+            1 => format!("{from:#x}"),
+            n => format!("{from:#x}..{:#x}", from.saturating_add(n)),
+        };
         Some(match self.followed()? {
             Followed::Register(r) => self.facts.register_name(r),
-            Followed::Byte { space, va } => {
+            Followed::Bytes { space, va, bytes } => {
                 let holds = |b: &&trace_core::recording::Buffer| {
                     b.address_space == space && va.checked_sub(b.va.0).is_some_and(|by| by < b.bytes)
                 };
                 let buffers = self.recording.facts.buffers.iter().filter(holds);
                 match buffers.min_by_key(|b| b.bytes) {
-                    Some(b) if va == b.va.0 => b.name.clone(),
-                    Some(b) => format!("{} + {:#x}", b.name, va - b.va.0),
-                    None => format!("{va:#x}"),
+                    Some(b) if va == b.va.0 && bytes == 1 => b.name.clone(),
+                    Some(b) => format!("{} + {}", b.name, to(va - b.va.0, bytes)),
+                    None => to(va, bytes),
                 }
+            }
+            Followed::Entry { va, level, .. } => format!("L{level} {va:#x}"),
+            Followed::Framebuffer { space, offset, bytes } => {
+                let name = self.recording.facts.spaces.get(usize::from(space)).map(|s| &*s.name);
+                format!("{} + {}", name.unwrap_or("framebuffer"), to(offset, bytes))
             }
         })
     }
@@ -134,8 +206,8 @@ impl Document {
     pub fn along(&self, forward: bool, deeds: Deeds) -> Option<u64> {
         match self.followed()? {
             Followed::Register(r) => self.along_register(r, forward, deeds),
-            Followed::Byte { space, va } => {
-                let list = Some(self.trail.touches()).filter(|_| self.trail.is_of(space, va))?;
+            followed => {
+                let list = Some(self.trail.touches()).filter(|_| self.trail.is_of(followed))?;
                 let wanted = |t: &&Touch| match deeds {
                     Deeds::All => true,
                     Deeds::Writes => t.deed.writes(),
@@ -185,6 +257,41 @@ impl Document {
         Some(self.facts.poll_at(to).map_or(to, |p| p.first.max(begin)))
     }
 
+    /// Goes to an event; what is selected and followed stays selected, where it is no event.
+    pub fn go_following(&mut self, event: u64) {
+        let selection = match self.selection() {
+            s @ (Selection::Memory { .. }
+            | Selection::Buffer(_)
+            | Selection::Entry { .. }
+            | Selection::Framebuffer { .. }
+            | Selection::Register(_)) => s.clone(),
+            _ => Selection::Event,
+        };
+        self.go_with(event, selection);
+    }
+
+    /// The page-table entry that is meant: the last one on the walk of what is selected, or the one above the selected
+    /// entry; above the top one it is the last one again.
+    #[must_use]
+    pub fn next_entry(&self) -> Option<Selection> {
+        let last = |space, va| entries::last_level(&self.recording, space, va, self.moment());
+        let (space, va, level) = match self.selection() {
+            Selection::Entry { space, va, level } => (*space, *va, level.checked_sub(1).or_else(|| last(*space, *va))?),
+            Selection::Memory { space, va, .. } => (*space, *va, last(*space, *va)?),
+            Selection::Buffer(name) => {
+                let b = self.recording.buffer(name)?;
+                (b.address_space, b.va.0, last(b.address_space, b.va.0)?)
+            }
+            Selection::Job(j) => {
+                let j = self.facts.jobs.get(*j as usize)?;
+                let space = j.chain.space?;
+                (space, j.head_va, last(space, j.head_va)?)
+            }
+            _ => return None,
+        };
+        Some(Selection::Entry { space, va, level })
+    }
+
     /// Goes along the trail; what is followed stays selected. `false`: there is nothing that way.
     pub fn go_along(&mut self, forward: bool, deeds: Deeds) -> bool {
         let (Some(to), Some(followed)) = (self.along(forward, deeds), self.followed()) else {
@@ -192,7 +299,7 @@ impl Document {
         };
         let selection = match followed {
             Followed::Register(r) => Selection::Register(r),
-            Followed::Byte { .. } => self.selection().clone(),
+            _ => self.selection().clone(),
         };
         self.go_with(to, selection);
         true

@@ -1,6 +1,6 @@
 //! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
 
-use super::jobs::{ChainJob, JobFact};
+use super::jobs::{Chain, JobFact};
 use super::lookup;
 use super::spaces::SpaceFact;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Uses {
     pub fn take_jobs(&mut self, jobs: &[JobFact]) {
         self.heads.clear();
         self.shaders.clear();
-        let mut last: Option<&Arc<[ChainJob]>> = None;
+        let mut last: Option<&Arc<Chain>> = None;
         for j in jobs {
             self.heads.push((j.head_va, j.index));
             // Jobs that run the same chain again share it.
@@ -172,8 +172,6 @@ mod tests {
             duration_ns: None,
             failed: false,
             chain: Arc::default(),
-            end: None,
-            space: None,
             report: None,
         };
         let buffer = |va: u64, bytes: u64| Buffer {

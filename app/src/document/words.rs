@@ -136,6 +136,19 @@ pub fn selected(doc: &Document, selection: &Selection) -> String {
             };
             format!("{count} at {va:#x}{of}")
         }
+        Selection::Entry { space, va, level } => {
+            let of = if doc.facts.spaces.len() > 1 {
+                format!(" in address space {space}")
+            } else {
+                String::new()
+            };
+            format!("level {level} page-table entry of {va:#x}{of}")
+        }
+        Selection::Framebuffer { space, offset, bytes } => {
+            let name = doc.recording.facts.spaces.get(usize::from(*space)).map(|s| &*s.name);
+            let count = text::counted(*bytes, "byte", "bytes");
+            format!("{count} at {} + {offset:#x}", name.unwrap_or("framebuffer"))
+        }
         Selection::Finding(i) => {
             let finding = doc.facts.findings.get(*i as usize);
             finding.map_or_else(|| format!("problem {i}"), |f| format!("problem at {}", f.place))

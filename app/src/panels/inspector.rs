@@ -1,16 +1,21 @@
 //! Inspector: explains the one thing selected, at the right.
 
+mod entry;
+mod pixel;
+mod trail;
+
 use super::{jobs, notebook, problems, register, replay};
 use crate::document::moment::Selection;
-use crate::document::{Document, facts, lookup, runs, touches, values, words};
+use crate::document::{Document, entries, facts, lookup, runs, tables, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
+use crate::panels::views::Views;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 use trace_core::recording::ElementType;
 
-/// Draws the inspector.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+/// Draws the inspector; `views` tell which pixel of a picture is selected.
+pub fn ui(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     match doc.selection().clone() {
         Selection::Event | Selection::Register(_) => match doc.register() {
@@ -19,7 +24,11 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         },
         Selection::Job(j) => jobs::details(doc, asks, ui, j),
         Selection::Buffer(name) => buffer(doc, asks, ui, &name),
-        Selection::Memory { space, va, bytes } => memory(doc, asks, ui, space, va, bytes),
+        Selection::Memory { space, va, bytes } => memory(doc, asks, views, ui, (space, va, bytes)),
+        Selection::Entry { space, va, level } => entry::ui(doc, asks, ui, (space, va, level)),
+        Selection::Framebuffer { space, offset, bytes } => {
+            pixel::of_framebuffer(doc, asks, views, ui, (space, offset, bytes));
+        }
         Selection::Finding(i) => finding(doc, asks, ui, i),
         Selection::Note(e) => note(doc, asks, ui, e),
         Selection::Divergence(i) => divergence(doc, asks, ui, i),
@@ -92,7 +101,7 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     });
 }
 
-fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64, bytes: u64) {
+fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
     let p = palette(ui);
     widgets::section(ui, "Memory");
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
@@ -115,6 +124,19 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
         && widgets::key_link(ui, "buffer", &format!("{name} + {at:#x}")).clicked()
     {
         doc.select(Selection::Buffer(name));
+    }
+    pixel::of_memory(doc, views, ui, (space, va, bytes));
+    if let Some((m, at)) = doc.facts.device.and_then(|d| d.map().memory_at(space, va)) {
+        let place = widgets::key_link(ui, "named", &format!("{} + {at:#x}", m.name));
+        let place = if m.doc.is_empty() {
+            place
+        } else {
+            place.on_hover_text(&m.doc)
+        };
+        if place.clicked() {
+            asks.memory_first(Some(space), m.address.0, m.bytes);
+            asks.command("show-memory");
+        }
     }
     if let Some(m) = doc
         .facts
@@ -148,6 +170,15 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
     {
         let at = widgets::key_value(ui, "physical", Part::mono(pa.to_string()));
         widgets::copies(&at, &[("physical address", pa.to_string())]);
+    }
+    if let Some(level) = entries::last_level(&doc.recording, space, va, doc.moment())
+        && let Some(s) = entries::at(&doc.recording, space, va, level, doc.moment())
+    {
+        let told = format!("L{level} [{}] {}", s.index, tables::entry_words(s.kind).0);
+        let hover = asks.told("select-entry", "the page-table entry that maps it, and what wrote it");
+        if widgets::key_link(ui, "entry", &told).on_hover_text(hover).clicked() {
+            doc.select(Selection::Entry { space, va, level });
+        }
     }
     let line = lookup::read(&doc.recording, space, va, doc.moment(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
@@ -206,6 +237,7 @@ fn memory(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64,
             asks.command("show-page-tables");
         }
     });
+    trail::ui(doc, asks, ui);
 }
 
 /// Puts what the person edited over bytes of memory. `true`: there was something.

@@ -182,7 +182,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             }
         }
         let kind = Rect::from_min_max(pos2(x + c.kind, rect.top()), pos2(x + c.dispatch - 8.0, rect.bottom()));
-        let bad = j.chain.iter().any(|c| !c.decoded) || j.end.is_some();
+        let bad = j.chain.iter().any(|c| !c.decoded) || j.chain.end.is_some();
         let (word, colour) = match bad {
             _ if !doc.facts.knows(Stage::Chains) => ("…".to_owned(), p.quiet),
             true => (format!("▲ {}", words::job_kind(j)), p.error),
@@ -272,7 +272,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             },
         );
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
-            asks.memory(Some(j.space.unwrap_or(0)), c.va, 32);
+            asks.memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
             asks.command("show-memory");
         }
         let kind = if c.decoded {
@@ -309,7 +309,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         let told = format!("and {more} more in the chain");
         ui.label(egui::RichText::new(told).font(small()).color(p.quiet));
     }
-    if let Some(e) = &j.end {
+    if let Some(e) = &j.chain.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
     }
     reaches(doc, asks, ui, index);
@@ -378,7 +378,7 @@ pub fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     }
     widgets::section(ui, "Reaches");
     let quiet = |ui: &mut Ui, words: String| ui.label(egui::RichText::new(words).font(small()).color(p.quiet));
-    let Some(space) = j.space else {
+    let Some(space) = j.chain.space else {
         quiet(ui, "its address space is not in the recording".into());
         return;
     };

@@ -9,11 +9,13 @@ use super::keys_sheet::KeysSheet;
 use super::layout::{self, Sides, Torn};
 use super::leaving::Question;
 use super::links::Afterwards;
+use super::naming::{Naming, Writing};
 use super::own_maps::OwnMapsWatch;
 use super::panel_picture::Wanted;
 use super::pick::{Chooser, Chosen, Pick, Typed};
 use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
+use super::tour::Tour;
 use crate::document::Document;
 use crate::document::boards::Boards;
 use crate::document::journal::Keeping;
@@ -91,6 +93,8 @@ pub struct App {
     pub question: Option<Question>,
     /// Settings of the person.
     pub settings: Settings,
+    /// The tour, while it is taken.
+    pub tour: Option<Tour>,
     /// A file that was let go over the open recording: the person says what it is for.
     pub brought: Option<PathBuf>,
     /// What happens once the recording that is being opened is there.
@@ -99,6 +103,10 @@ pub struct App {
     pub(super) wanted_picture: Option<Wanted>,
     /// The register maps of the person's own that the open recording may have names from.
     pub(super) own_maps: Option<OwnMapsWatch>,
+    /// The sheet that names a register or memory, when it is open.
+    pub naming: Option<Naming>,
+    /// Names on their way into files.
+    pub(super) writing: Writing,
     pub(super) board: Option<String>,
     pub(super) keeper: Keeper,
     /// Where the edits were kept when it was looked last.
@@ -148,10 +156,13 @@ impl App {
             confirm: None,
             question: None,
             settings,
+            tour: None,
             brought: None,
             afterwards: Afterwards::default(),
             wanted_picture: None,
             own_maps: None,
+            naming: None,
+            writing: Writing::default(),
             board: setup.board,
             keeper: Keeper::default(),
             keeping: Keeping::Beside,
@@ -277,6 +288,7 @@ impl App {
             Some(c) if (c.enabled)(self) => {
                 tracing::debug!("command {id}");
                 (c.run)(self, ctx);
+                self.tour_ran(id);
                 ctx.request_repaint();
                 true
             }

@@ -5,7 +5,7 @@ use super::app::App;
 use super::leaving::Leave;
 use super::shortcut::key;
 use super::tasks::{Done, Ended};
-use super::{contents, keys_sheet, palette, shell, typed};
+use super::{contents, keys_sheet, naming, palette, shell, typed};
 use crate::document::comparison::With;
 use crate::panels;
 use crate::panels::desk::Ask;
@@ -64,6 +64,7 @@ impl App {
         self.make_picture(&ctx);
         palette::draw(self, ui);
         typed::draw(self, &ctx);
+        naming::draw(self, &ctx);
         for _ in 0..4 {
             let asked = self.asks.take();
             if asked.is_empty() {
@@ -130,11 +131,16 @@ fn keys(app: &mut App, ctx: &Context) {
     let covered = app.help || app.about || app.keys_sheet.is_some();
     let typing = ctx.text_edit_focused();
     let mut untouched = field::untouched(ctx);
-    let (mut run, mut close) = (Vec::new(), false);
+    let (mut run, mut close, mut left) = (Vec::new(), false, false);
+    let tour = app.escape_leaves_tour() && app.naming.is_none();
     ctx.input_mut(|i| {
         i.events.retain(|event| {
             if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.is(event)) {
                 close = true;
+                return false;
+            }
+            if !asked && !covered && !typing && !left && key(Key::Escape).is_some_and(|s| s.is(event)) && tour {
+                left = true;
                 return false;
             }
             // A shortcut that is still held must not press the button that the question gave the keyboard to.
@@ -160,6 +166,9 @@ fn keys(app: &mut App, ctx: &Context) {
     });
     if close {
         app.close_sheet();
+    }
+    if left {
+        app.leave_tour();
     }
     for id in run {
         app.run(ctx, id);

@@ -99,7 +99,8 @@ fn hint(app: &mut App, ui: &mut Ui) {
     };
     let words = words.replace("{palette}", &key("palette", "The field at the top"));
     let words = words.replace("{help}", &key("help", "All keys, in the menu Help,"));
-    if app.doc.is_none() || app.settings.folder().is_none() {
+    // The tour tells more, one thing at a time.
+    if app.doc.is_none() || app.settings.folder().is_none() || app.tour.is_some() {
         return;
     }
     strip(ui, "hint", |ui| {

@@ -2,8 +2,9 @@
 //! its registers have their new names.
 
 use super::app::App;
+use crate::document::maps;
 use egui::Context;
-use register_maps::OwnMaps;
+use register_maps::{Found, OwnMaps};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ const LOOK: Duration = Duration::from_millis(700);
 pub(super) struct OwnMapsWatch {
     /// The source of the map beside the recording, which is in use for recordings of its device.
     beside: Option<String>,
+    found: Vec<Found>,
     wanted: Arc<AtomicBool>,
     changed: Arc<AtomicBool>,
 }
@@ -28,6 +30,7 @@ impl OwnMapsWatch {
             .iter()
             .find(|f| f.beside)
             .map(|f| f.path.display().to_string());
+        let found = own.found;
         let mut files = own.watched;
         let (wanted, changed) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let (still, tell, ctx) = (Arc::clone(&wanted), Arc::clone(&changed), ctx.clone());
@@ -47,9 +50,17 @@ impl OwnMapsWatch {
         }
         Self {
             beside,
+            found,
             wanted,
             changed,
         }
+    }
+}
+
+impl OwnMapsWatch {
+    /// All maps that were found.
+    pub(super) fn found(&self) -> &[Found] {
+        &self.found
     }
 }
 
@@ -81,9 +92,36 @@ impl App {
         if let Some(w) = &self.own_maps {
             w.changed.store(false, Ordering::Relaxed);
         }
-        if let Some(path) = self.doc.as_ref().map(|d| d.path.clone()) {
-            self.info("a register map of yours changed: the recording is read again".to_owned());
-            self.open(ctx, path);
-        }
+        self.info("a register map of yours changed: names are read again".to_owned());
+        self.read_names(ctx);
+    }
+
+    /// Reads the person's maps again, apart from the interface thread, and gives the open recording their names. What
+    /// was done and where the person is stays.
+    pub(super) fn read_names(&mut self, ctx: &Context) {
+        let Some(doc) = &self.doc else { return };
+        let (path, recording, again) = (doc.path.clone(), Arc::clone(&doc.recording), ctx.clone());
+        self.tasks.spawn(ctx, "reading register maps", move |_| {
+            let own = maps::put_to_use_again(&path);
+            // Laid over each other here, so that the window finds them made.
+            let _ = registers::RecordedRegisters::new(&recording);
+            Box::new(move |app| {
+                let mut doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));
+                let Some(renamed) = doc.as_mut().map(|d| d.rename()) else {
+                    return;
+                };
+                let idle = doc.is_some_and(|d| d.finding_out.is_none());
+                for error in own.errors() {
+                    app.error("a register map of yours is not used", error);
+                }
+                app.watch_own_maps(own, &again);
+                match renamed {
+                    true if idle => app.find_out(&again),
+                    true => {}
+                    // The registers are in another space now.
+                    false => app.open(&again, path),
+                }
+            })
+        });
     }
 }

@@ -22,6 +22,8 @@ pub enum Entry {
     Event(u64),
     /// An address.
     Memory(u64),
+    /// Memory: address space, first byte, bytes.
+    Range(u32, u64, u64),
     /// A register.
     Register(u32),
     /// A job.
@@ -146,6 +148,13 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
             ));
         }
     }
+    for m in doc.facts.device.iter().flat_map(|d| d.map().memory()) {
+        if let Some(rank) = fits(&m.name, wanted).filter(|r| *r < 100) {
+            let told = format!("memory at {:#x}", m.address.0);
+            let entry = Entry::Range(m.space, m.address.0, m.bytes);
+            out.push((rank + 2, m.name.clone(), told, entry));
+        }
+    }
     for (offset, r) in &doc.facts.registers {
         if let Some(rank) = fits(&r.name, wanted).filter(|r| *r < 100) {
             let told = format!(
@@ -186,6 +195,10 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         Entry::Memory(va) => {
             let memory = &mut desk.views.memory;
             memory.show_first(doc, memory.space, *va, 1);
+            "memory"
+        }
+        Entry::Range(space, va, bytes) => {
+            desk.views.memory.show_first(doc, *space, *va, *bytes);
             "memory"
         }
         Entry::Register(r) => {

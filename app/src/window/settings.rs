@@ -21,6 +21,8 @@ pub struct Settings {
     pub scale: u32,
     /// Hints that were read and do not come back.
     pub hints_read: u32,
+    /// Whether the tour was taken or sent away, and is offered no more.
+    pub tour_seen: bool,
     /// Recordings opened before, latest first.
     pub recent: Vec<PathBuf>,
     /// Name of the newest crash report that the person was told of.

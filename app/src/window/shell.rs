@@ -7,7 +7,7 @@ use super::sheets::{about, confirm, help};
 use super::status::status;
 use super::top::top;
 use super::welcome::welcome;
-use super::{keys_sheet, layout};
+use super::{keys_sheet, layout, tour};
 use crate::panels;
 use crate::panels::desk::Desk;
 use crate::theme::palette;
@@ -41,10 +41,12 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
                     let desk = Desk { doc, views, asks };
                     app.dock.ui(&mut layout::Draw { desk }, ui);
                 }
+                tour::edge(app, ui);
             });
         torn(app, ui);
     }
     let ctx = ui.ctx().clone();
+    tour::draw(app, &ctx);
     help(app, &ctx);
     about(app, &ctx);
     keys_sheet::draw(app, &ctx);
@@ -109,7 +111,7 @@ fn sides(app: &mut App, ui: &mut Ui) {
         .show(ui, |ui| {
             egui::ScrollArea::vertical()
                 .auto_shrink(false)
-                .show(ui, |ui| panels::inspector::ui(doc, &mut app.asks, ui));
+                .show(ui, |ui| panels::inspector::ui(doc, &mut app.asks, &app.views, ui));
         });
         if !app.sides.narrow {
             app.sides.inspector = shown.response.rect.width();

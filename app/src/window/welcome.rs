@@ -47,6 +47,9 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
                 app.asks.command("open-sample");
             }
         });
+        if app.offers_tour() {
+            tour(app, ui);
+        }
         if !app.settings.recent.is_empty() {
             ui.add_space(24.0);
             ui.label(RichText::new("Recent").font(strong()).color(p.quiet));
@@ -60,6 +63,27 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
                     app.asks.push(Ask::Open(r));
                 }
             }
+        }
+    });
+}
+
+/// Offers the tour to somebody who is here for the first time.
+fn tour(app: &mut App, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(28.0);
+    ui.label(RichText::new("Here for the first time?").font(strong()).color(p.text));
+    ui.add_space(4.0);
+    ui.label(RichText::new("The tour shows what there is on the sample, in eight short steps.").color(p.quiet));
+    ui.add_space(8.0);
+    ui.horizontal(|ui| {
+        // What the two buttons measure in the fonts that come along.
+        let wide = 186.0;
+        ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
+        if ui.button("Take the tour").clicked() {
+            app.asks.command("tour");
+        }
+        if ui.button("Not now").on_hover_text("the menu Help keeps it").clicked() {
+            app.send_tour_away();
         }
     });
 }

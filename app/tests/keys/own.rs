@@ -165,8 +165,8 @@ fn a_command_has_a_second_key_no_key_and_its_own_again() {
 
 #[test]
 fn its_own_key_is_not_taken_back_from_another_without_a_word() {
-    let mut w = with_file("next-job = \"F2\"\nfit = \"J\"\n");
-    assert!(w.app().notice.is_none());
+    let mut w = with_file("next-job = \"F12\"\nfit = \"J\"\n");
+    assert_eq!(w.app().notice, None);
     searched(&mut w, "next job");
     w.types("\n");
     w.stroke(Modifiers::NONE, Key::Delete, None);

@@ -65,7 +65,7 @@ fn a_job_reaches_first_what_its_descriptors_point_to() {
     let mut w = Window::named("vecadd.kine");
     let doc = w.doc();
     let j = doc.facts.jobs[0].clone();
-    assert!(j.space.is_some(), "the slot's configuration names it");
+    assert!(j.chain.space.is_some(), "the slot's configuration names it");
     let list = reached::buffers(&doc.recording, &j);
     let names: Vec<String> = list
         .iter()

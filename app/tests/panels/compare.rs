@@ -206,6 +206,40 @@ fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
 }
 
 #[test]
+fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
+    let mut w = Window::named("saxpy.kine");
+    compared(&mut w, &samples().join("vecadd.kine"));
+    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let d = c
+        .diff
+        .descriptors
+        .list
+        .first()
+        .cloned()
+        .expect("a descriptor that differs");
+    let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
+    w.click("Differences: Descriptors");
+    // Its row is cut where it is long; what is selected tells all of it.
+    assert!(w.has_part(&format!("{} {:#x}", d.layout, d.a.unwrap().0)), "{d:?}");
+    w.doc().go(0);
+    w.harness
+        .query_all_by_label_contains("difference 0 ")
+        .next()
+        .unwrap()
+        .click();
+    w.settle();
+    assert_eq!(w.doc().moment(), d.events.0, "where the job was given to the GPU");
+    assert!(
+        w.has_part(&format!("field {name}: A {a}, B {b}")),
+        "every field stands below"
+    );
+    w.harness.get_by_label("Bytes side by side").click_accesskit();
+    w.settle();
+    assert_eq!(w.views().compare.section, Section::Memory);
+    assert_eq!(w.views().compare.byte, d.a.map(|va| va.0));
+}
+
+#[test]
 fn the_same_recording_twice_is_said_to_be_the_same() {
     let mut w = Window::open();
     compared(&mut w, &sample());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod beside_inputs;
+mod causes;
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,3 +22,4 @@ mod recorded;
 mod screen;
 mod shader;
 mod unkept;
+mod unknown;

@@ -3,6 +3,7 @@
 use crate::common::Window;
 use crate::common::drawn::{HEIGHT, HOLE, TWICE, WIDTH, color, drawn};
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
 use kinescope::document::screen::Source;
 use kinescope::panels::screen::What;
 use trace_core::recording::Recording;
@@ -205,4 +206,57 @@ fn without_a_known_display_the_form_is_said_by_hand() {
     w.enter("Screen height", &HEIGHT.to_string());
     w.enter("Screen pitch", &(WIDTH * 4).to_string());
     assert_eq!(w.views().screen.drawn().unwrap().pixel(0, 0), Some(rgb(color(0, 0))));
+}
+
+#[test]
+fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
+    let mut w = open();
+    let offset = u64::from((TWICE[1] * WIDTH + TWICE[0]) * 4);
+    let selection = |offset| Selection::Framebuffer {
+        space: 1,
+        offset,
+        bytes: 4,
+    };
+    let at = place(&mut w, TWICE);
+    press(&mut w, at);
+    w.settle();
+    assert_eq!(*w.doc().selection(), selection(offset));
+    let events = &w.doc().recording.events;
+    let stores: Vec<u64> = (0..events.len())
+        .filter(|e| {
+            let a = events.access(*e);
+            a.is_some_and(|a| a.space == 1 && u64::from(a.offset) == offset)
+        })
+        .map(|e| e as u64)
+        .collect();
+    let found: Vec<Option<u64>> = w.doc().trail.touches().iter().map(|t| t.event).collect();
+    assert_eq!(found, stores.iter().map(|e| Some(*e)).collect::<Vec<_>>());
+    assert!(stores.len() == 3 && w.doc().trail.touches().iter().all(|t| t.deed.writes()));
+    assert!(w.has("20, 10 of the screen") && w.has(&format!("Trail of bar0 + {offset:#x}..{:#x}", offset + 4)));
+    // The last of them is the last event; the one before it wrote last.
+    w.run("last-writer");
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (stores[1], selection(offset))
+    );
+    w.run("previous-touch");
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (stores[0], selection(offset))
+    );
+    w.run("next-pixel-store");
+    assert_eq!(
+        (w.doc().moment(), w.doc().selection().clone()),
+        (stores[1], selection(offset))
+    );
+    w.harness.key_press(egui::Key::ArrowRight);
+    w.settle();
+    assert_eq!(*w.doc().selection(), selection(offset + 4));
+    assert!(w.has("21, 10 of the screen") && w.doc().trail.touches().len() == 1);
+    // The way back leads to the pixel too.
+    w.run("back");
+    assert_eq!(
+        (w.doc().selection().clone(), w.views().screen.pixel),
+        (selection(offset), Some(TWICE))
+    );
 }

@@ -371,6 +371,19 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, "undo");
         assert_eq!(w.doc().changes().plots().len(), 1);
     }),
+    ("structure", |w, id| {
+        ran(w, id);
+        assert!(w.app().views.memory.structure.is_some());
+        ran(w, id);
+        assert!(w.app().views.memory.structure.is_none());
+    }),
+    ("name", |w, id| {
+        let r = w.doc().register().unwrap();
+        ran(w, id);
+        let name = w.app().naming.as_ref().unwrap().form.name.clone();
+        assert_eq!(name, w.doc().facts.register_name(r));
+        w.app().naming = None;
+    }),
     ("pin-register", |w, id| {
         let r = w.doc().register().unwrap();
         ran(w, id);
@@ -453,6 +466,23 @@ const CHECKS: &[(&str, Check)] = &[
         let last = w.doc().facts.jobs.len() as u32 - 1;
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Job(last));
+    }),
+    ("select-entry", |w, id| {
+        let b = w.doc().recording.facts.buffers[0].clone();
+        w.doc().select(Selection::Buffer(b.name));
+        ran(w, id);
+        let entry = |level| Selection::Entry {
+            space: b.address_space,
+            va: b.va.0,
+            level,
+        };
+        assert_eq!(*w.doc().selection(), entry(3));
+        assert!(w.shows("page-tables"));
+        // The one above it, up to the top and back to the last.
+        for level in [2, 1, 0, 3] {
+            ran(w, id);
+            assert_eq!(*w.doc().selection(), entry(level));
+        }
     }),
     ("next-write", |w, id| {
         w.doc().go(0);
@@ -826,6 +856,11 @@ const CHECKS: &[(&str, Check)] = &[
     ("keys", |w, id| {
         ran(w, id);
         assert!(w.app().keys_sheet.is_some() && w.has("Search keys"));
+    }),
+    ("tour", |w, id| {
+        ran(w, id);
+        assert_eq!(w.app().tour.as_ref().and_then(|t| t.step()), Some(1));
+        assert!(w.doc().title == "vecadd.kine" && w.app().settings.tour_seen);
     }),
     ("copy-log", |w, id| {
         kinescope::log::push(kinescope::log::Level::Info, "a line for the clipboard");

@@ -9,6 +9,7 @@ mod compare;
 mod notes;
 mod numbers;
 mod pictures;
+mod tour;
 mod unasked;
 
 use common::{Window, sample};

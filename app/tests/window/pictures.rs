@@ -2,6 +2,8 @@
 
 use crate::common::Window;
 use crate::common::drawn::{TWICE, drawn};
+use kinescope::document::moment::Selection;
+use kinescope::panels::inputs::Show;
 use kinescope::panels::screen::What;
 use kinescope::theme::ThemeChoice;
 
@@ -61,6 +63,35 @@ fn screen_light() {
 #[test]
 fn screen_difference_dark() {
     screen("screen_difference_dark", What::Difference, ThemeChoice::Dark);
+}
+
+/// A page-table entry that the CPU wrote between two jobs, with what wrote and read it.
+#[test]
+fn entry_dark() {
+    let mut w = Window::named("changes.kine");
+    w.app().settings.hints_read = 9;
+    w.run("show-page-tables");
+    w.run("last-event");
+    w.doc().select(Selection::Buffer("late".into()));
+    w.run("select-entry");
+    w.run("last-writer");
+    w.harness.snapshot("entry_dark");
+}
+
+/// A pixel of a picture, whose bytes are selected.
+#[test]
+fn pixel_light() {
+    let file = crate::common::samples().join("conv3x3.kine");
+    let mut w = Window::with(&file, ThemeChoice::Light, 1.0);
+    w.app().settings.hints_read = 9;
+    w.run("show-inputs");
+    w.doc().select(Selection::Buffer("src".into()));
+    w.views().inputs.show = Some(Show::Picture);
+    w.views().inputs.shape = Some(("src".into(), kinescope::panels::inputs::shape::rows(64 * 48, 64)));
+    w.settle();
+    w.click("Picture of src");
+    w.settle();
+    w.harness.snapshot("pixel_light");
 }
 
 macro_rules! pictures {

@@ -121,10 +121,46 @@ role = "bus-address"
 doc = "Where it writes."
 "#;
 
+/// Names as a person gives them: a register, memory.
+const MEMORY: &str = r#"# Found out by hand.
+[map]
+name = "named"
+window = 0x100
+doc = "Names."
+
+[block]
+name = "NAMED"
+base = 0
+provenance = "By hand."
+
+[[register]]
+name = "STATUS" # polled
+offset = 0x40
+access = "ro"
+doc = "Status."
+fields = [{ name = "mode", bits = "1:0", enum = "modes" }]
+
+[enum.modes]
+0 = "off"
+
+[[memory]]
+name = "ring"
+address = 0xffffb005c000
+bytes = 0x1000
+layout = "entry"
+
+[[layout]]
+name = "entry"
+bits = 64
+doc = "An entry."
+provenance = "By hand."
+"#;
+
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
     add("register_map", "small", MAP.into());
     add("register_map", "device", DEVICE.into());
+    add("register_map", "memory", MEMORY.into());
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/registers");
     for (name, file) in [
         ("job_slot.toml", "mali-jm/job_slot.toml"),

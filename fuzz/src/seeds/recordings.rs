@@ -32,6 +32,16 @@ pub fn add(add: Add<'_>) {
     add("panfrostdump", "small", panfrostdump());
     add("rd", "small", rd());
     add("v3d", "small", V3D.to_vec());
+    add(
+        "mmt",
+        "real",
+        include_bytes!("../../../trace-core/tests/mmt/accesses.mmt").to_vec(),
+    );
+    add("mmt", "small", mmt());
+    add("regs_history", "debugfs", HISTORY.to_vec());
+    add("regs_history", "kernel-log", KERNEL_LOG.to_vec());
+    let based = [&[1][..], &0xffff_ff80_08a8_0000u64.to_le_bytes(), HISTORY].concat();
+    add("regs_history", "with-base", based);
     let packed = include_bytes!(
         "../../../sample-traces/freedreno/dEQP-VK.draw.indirect_draw.indexed.indirect_draw_count.triangle_list.rd.gz"
     );
@@ -276,6 +286,23 @@ fn panfrostdump() -> Vec<u8> {
     out
 }
 
+/// A file that is opened and mapped, a store to it, loads by address, an ioctl with memory, and records of older releases.
+fn mmt() -> Vec<u8> {
+    let records: [&[u8]; 10] = [
+        b"==1== mmaptrace, an MMAP tracer\n",
+        b"o\x02\0\0\0\0\0\0\0\x04\0\0\0\x04\0\0\0bar\0\n",
+        b"M\0\x10\0\0\0\0\0\0\x03\0\0\0\x01\0\0\0\x04\0\0\0\x01\0\0\0\0\0\x80\x04\0\0\0\0\0\x10\0\0\0\0\0\0\n",
+        b"w\x01\0\0\0\x08\0\0\0\x04\x78\x56\x34\x12\n",
+        b"R\x08\0\x80\x04\0\0\0\0\x10\0\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\n",
+        b"r\x09\0\0\0\0\0\0\0\x01\x07\n",
+        b"i\x04\0\0\0\x2a\x46\x20\xc0\x04\0\0\0\x01\x02\x03\x04\n",
+        b"y\0\x10\0\0\0\0\0\0\x03\0\0\0\x05\x06\x07\n",
+        b"nm\0\0\0\xf6\0\0\0\0\x02\0\0\0\0\x90\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\n",
+        b"nk\x03\0\0\0VG\0\n",
+    ];
+    records.concat()
+}
+
 /// A file with a submit of commands of the third generation, which lead to further commands.
 fn rd() -> Vec<u8> {
     let words = |w: &[u32]| w.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
@@ -298,3 +325,20 @@ const V3D: &[u8] = b"# tracer: nop\n\
     \x20  python3-770 [001] .... 65.262148: v3d_map_gpu_region: start_page=0x00000020 num_pages=0x00002100 is_map=1\n\
     \x20  python3-770 [001] .... 65.262344: v3d_access_reg: group=~hub rw=r offset=0x00001200 val=0x060d0c01 core=-1\n\
     \x20  v3d_csd-747 [002] d.h1 65.345213: v3d_access_reg: group=core rw=w offset=0x00000030 val=0x00000001 core=0\n";
+
+/// A ring that is full: the id of a GPU, a mask, and the start of a job.
+const HISTORY: &[u8] = b"Last 4 register accesses of 9 total:\n\
+    \x20    0: r: reg 0xffffff8008a80000 val 60000000\n\
+    \x20    1: w: reg 0xffffff8008a81008 val 00000007\n\
+    \x20    2: w: reg 0xffffff8008a818c0 val 00001000\n\
+    \x20    3: w: reg 0xffffff8008a818e0 val 00000001\n";
+
+/// Two dumps in a kernel log, which overlap; the second is cut.
+const KERNEL_LOG: &[u8] = b"<6>[    0.100000] usb 1-1: new device\n\
+    <3>[    1.000000] mali 13000000.gpu: Register IO History:\n\
+    <3>[    1.000001] mali 13000000.gpu: Last 2 register accesses of 2 total:\n\
+    <3>[    1.000002] mali 13000000.gpu:      0: r: reg 0x    f0a80000 val 60000000\n\
+    <3>[    1.000003] mali 13000000.gpu:      1: r: reg 0x    f0a81000 val 00000001\n\
+    <3>[    2.000000] mali 13000000.gpu: Last 3 register accesses of 4 total:\n\
+    <3>[    2.000001] mali 13000000.gpu:      0: r: reg 0x    f0a81000 val 00000001\n\
+    <3>[    2.000002] mali 13000000.gpu:      1: w: reg 0x    f0a81004 val 00000001\n";

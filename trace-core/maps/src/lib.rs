@@ -7,6 +7,7 @@
 mod draft;
 mod error;
 mod genxml;
+pub mod naming;
 mod own;
 mod rnn;
 mod source;

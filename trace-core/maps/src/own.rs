@@ -54,6 +54,11 @@ pub fn beside(recording: &Path) -> PathBuf {
     full.with_file_name(format!("{stem}{SUFFIX}"))
 }
 
+/// What tells a recording that was opened from a file.
+fn opened_from(file: &Path) -> Arc<Path> {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into()
+}
+
 /// What a file was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
@@ -261,9 +266,13 @@ impl OwnMaps {
     /// Reads the map beside a recording too, and puts it to use for it alone: the recording is marked with where it was
     /// opened from, so that another one of the same device does not have its map.
     pub fn add_beside(&mut self, file: &Path, recording: &mut Recording) {
-        let path = beside(file);
-        let from: Arc<Path> = std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into();
-        recording.opened_from = Some(Arc::clone(&from));
+        recording.opened_from = Some(opened_from(file));
+        self.add_beside_again(file);
+    }
+
+    /// As [`OwnMaps::add_beside`], for a recording that was marked by it before.
+    pub fn add_beside_again(&mut self, file: &Path) {
+        let (path, from) = (beside(file), opened_from(file));
         let source = path.display().to_string();
         let there = path.exists();
         let map = self.take(&path, &source, || For::Recording(from));

@@ -1,4 +1,4 @@
-//! A person's own maps: found, put to use before embedded ones, refused with file and line, read again when they change.
+//! A person's own maps: found, laid over embedded ones, refused with file and line, read again when they change.
 //!
 //! What is in use is the program's; these tests run as one, so that none sees another's maps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -30,7 +30,7 @@ fn first(recording: &Recording) -> Option<String> {
 }
 
 #[test]
-fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
+fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.map.toml");
     let gpu = "[[map.gpu]]\nid = 0x6000\nname = \"Mine\"\n";
@@ -41,7 +41,16 @@ fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
     assert_eq!(own.found.len(), 1);
     assert_eq!(first(&g71).as_deref(), Some("FIRST"));
     assert_eq!(RegisterMap::built_in_for(&g71).unwrap().name(), "mali-jm");
-    assert_eq!(RecordedRegisters::new(&g71).unwrap().map().name(), "mine");
+    // It lies over the embedded one, which stays with all that it does not name.
+    let both = RecordedRegisters::new(&g71).unwrap().map();
+    assert_eq!(both.name(), "mine");
+    assert!(both.named("GPU_STATUS").is_some() && both.layout("job-header").is_some());
+    let layers: Vec<&str> = RegisterMap::naming(&g71).iter().map(|m| m.name()).collect();
+    assert_eq!(layers, ["mine", "mali-jm"]);
+    assert!(
+        std::ptr::eq(both, RegisterMap::for_recording(&g71).unwrap()),
+        "made once"
+    );
     assert!(!own.watched.changed());
 
     // Touched and not changed: nothing. Changed to the same length: seen.
@@ -95,6 +104,12 @@ fn own_maps_come_before_embedded_ones_and_are_read_again_when_they_change() {
     own = OwnMaps::of_folder(Some(folder.path()));
     own.add_beside(&kine, &mut unknown);
     assert_eq!(first(&unknown).as_deref(), Some("BESIDE"));
+    let layers: Vec<&str> = RegisterMap::naming(&unknown).iter().map(|m| m.name()).collect();
+    assert_eq!(
+        layers,
+        ["beside", "parts"],
+        "the one beside a recording lies over that of its device"
+    );
     // Another recording of the same device, opened too, with a map of its own beside it and then without one.
     let mut other = recording(0, "regs");
     let other_kine = folder.path().join("other.kine");

@@ -8,46 +8,66 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
 use crate::registers::RegisterMap;
 use crate::timeline::{self, JobSpan};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// A run of printable bytes this long stands in no page of job descriptors: they are words of small numbers.
 const TEXT_RUN: usize = 48;
 
-/// Decodes every submitted chain, each in its own address space.
-pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+/// A job as it was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submit {
+    /// Number of the submit, from 0.
+    pub index: u32,
+    /// The event that handed it to the GPU.
+    pub event: u64,
+    /// GPU address of the first job of the chain.
+    pub head_va: GpuVa,
+}
+
+/// Decodes every submitted chain, each in its own address space. `known` are the recording's jobs, by event, where the
+/// caller has them.
+pub(super) fn jobs(
+    recording: &Recording,
+    known: Option<&[Submit]>,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
     let Some(map) = RegisterMap::built_in_for(recording) else {
         return Ok(());
     };
-    let timeline = timeline::derive(recording, map, progress)?;
+    let jobs = match known {
+        Some(known) => Cow::Borrowed(known),
+        None => {
+            let spans = timeline::derive(recording, map, progress)?.jobs;
+            Cow::Owned(spans.iter().map(submit).collect())
+        }
+    };
     if recording.facts.address_spaces.is_empty() {
-        if let Some(job) = timeline.jobs.first() {
+        if let Some(job) = jobs.first() {
             let message = format!(
                 "{} jobs were submitted and the recording has no page tables, so none of them can be decoded",
-                timeline.jobs.len()
+                jobs.len()
             );
-            let f = Finding::new(
-                FindingKind::UndecodedJobHead,
-                format!("event {}", job.submit_event),
-                message,
-            );
-            findings.push(f.at_event(job.submit_event));
+            let f = Finding::new(FindingKind::UndecodedJobHead, format!("event {}", job.event), message);
+            findings.push(f.at_event(job.event));
         }
         return Ok(());
     }
-    let submits: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
+    let submits: Vec<u64> = jobs.iter().map(|j| j.event).collect();
     let spaces = address_spaces(recording, map, &submits);
     let views = memory_at_submits(recording, map, &submits);
-    progress.set_total(timeline.jobs.len() as u64);
+    progress.set_total(jobs.len() as u64);
     let mut heads = Few::new(FindingKind::UndecodedJobHead);
     let mut foreign = Few::new(FindingKind::ForeignData);
     let mut pages_seen = BTreeSet::new();
-    for ((job, view), space) in timeline.jobs.iter().zip(views).zip(spaces) {
+    for ((job, view), space) in jobs.iter().zip(views).zip(spaces) {
         progress.advance(1)?;
-        let place = |va: GpuVa| format!("job {}, event {}, {va}", job.index, job.submit_event);
+        let place = |va: GpuVa| format!("job {}, event {}, {va}", job.index, job.event);
         let Some(view) = view else {
             heads.add(|| {
                 let message = "the recording does not hold the page tables of the address space that the job runs in";
-                Finding::new(FindingKind::UndecodedJobHead, place(job.head_va), message).at_event(job.submit_event)
+                Finding::new(FindingKind::UndecodedJobHead, place(job.head_va), message).at_event(job.event)
             });
             continue;
         };
@@ -58,7 +78,7 @@ pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Ve
                     if let Soundness::Doubtful(why) = h.looks_sound() {
                         foreign.add(|| {
                             let message = format!("the descriptor decodes, but {why}");
-                            Finding::new(FindingKind::ForeignData, place(j.va), message).at_event(job.submit_event)
+                            Finding::new(FindingKind::ForeignData, place(j.va), message).at_event(job.event)
                         });
                     }
                 }
@@ -70,7 +90,7 @@ pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Ve
                     };
                     heads.add(|| {
                         let message = format!("{which} does not decode: {e}");
-                        Finding::new(FindingKind::UndecodedJobHead, place(j.va), message).at_event(job.submit_event)
+                        Finding::new(FindingKind::UndecodedJobHead, place(j.va), message).at_event(job.event)
                     });
                 }
             }
@@ -87,7 +107,7 @@ pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Ve
             _ => None,
         };
         if let Some((at, why)) = bad_end {
-            heads.add(|| Finding::new(FindingKind::UndecodedJobHead, place(at), why).at_event(job.submit_event));
+            heads.add(|| Finding::new(FindingKind::UndecodedJobHead, place(at), why).at_event(job.event));
         }
     }
     heads.tell(findings);
@@ -95,12 +115,20 @@ pub(super) fn jobs(recording: &Recording, progress: &Progress, findings: &mut Ve
     Ok(())
 }
 
+fn submit(job: &JobSpan) -> Submit {
+    Submit {
+        index: job.index,
+        event: job.submit_event,
+        head_va: job.head_va,
+    }
+}
+
 /// Tells of text in the page of a descriptor.
 fn text(
     view: &GpuMemoryView<'_>,
     va: GpuVa,
     header: &Result<crate::jobs::JobHeader, HeaderError>,
-    job: &JobSpan,
+    job: &Submit,
     foreign: &mut Few,
 ) {
     let Some(page) = view.page(va).0 else { return };
@@ -116,7 +144,7 @@ fn text(
              else before it was dumped"
         );
         let place = format!("job {}, {:#x}", job.index, (va.page() << 12) + at as u64);
-        Finding::new(FindingKind::ForeignData, place, message).at_event(job.submit_event)
+        Finding::new(FindingKind::ForeignData, place, message).at_event(job.event)
     });
 }
 

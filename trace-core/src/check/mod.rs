@@ -10,6 +10,7 @@ mod tests;
 mod undecoded;
 
 pub use file::file;
+pub use jobs::Submit;
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
@@ -38,6 +39,18 @@ pub fn undecoded_accesses(recording: &Recording, progress: &Progress) -> Result<
 /// # Errors
 /// When the work was cancelled.
 pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
+    check_submits(recording, None, progress)
+}
+
+/// [`check_with`] for one who knows the recording's jobs already, so that they are not looked for once more.
+///
+/// # Errors
+/// When the work was cancelled.
+pub fn check_submits(
+    recording: &Recording,
+    submits: Option<&[Submit]>,
+    progress: &Progress,
+) -> Result<Vec<Finding>, Cancelled> {
     let mut findings = Vec::new();
     progress.set_total(2 * recording.events.len() as u64);
     structure::lost(recording, &mut findings);
@@ -49,7 +62,7 @@ pub fn check_with(recording: &Recording, progress: &Progress) -> Result<Vec<Find
     progress.advance(1)?;
     memory::mappings(recording, progress, &mut findings)?;
     tables::tables(recording, progress, &mut findings)?;
-    jobs::jobs(recording, progress, &mut findings)?;
+    jobs::jobs(recording, submits, progress, &mut findings)?;
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
 }

@@ -87,6 +87,8 @@ pub struct Course {
     pub a: Option<Range<u64>>,
     /// The events of the second recording, likewise.
     pub b: Option<Range<u64>>,
+    /// GPU addresses of the chains that the submits name.
+    pub heads: (Option<u64>, Option<u64>),
 }
 
 impl Course {
@@ -103,6 +105,7 @@ impl Course {
             job: self.job.swapped(),
             a: self.b,
             b: self.a,
+            heads: (self.heads.1, self.heads.0),
         }
     }
 }

@@ -5,7 +5,8 @@
 //! driver may have acted on what it read). Each step says which it is, and each lies before the one that it explains.
 
 use super::aligned::{Aligned, Become, Which};
-use super::{BufferDiff, Diff, HostWriteDifference};
+use super::mapped_since::{Place, since};
+use super::{BufferDiff, Diff, HostWriteDifference, MappingDifference};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, MemoryView, Recording};
@@ -42,6 +43,15 @@ pub enum Effect {
         /// The buffer that it is in.
         buffer: Option<String>,
     },
+    /// How a page is mapped in the end.
+    Mapping {
+        /// Index of the address space in the list of the first recording, and in that of the second.
+        spaces: (u32, u32),
+        /// Its address in the first.
+        a: GpuVa,
+        /// Its address in the second.
+        b: GpuVa,
+    },
 }
 
 /// How a step leads to the one before it in the list, which is later in the recording.
@@ -62,6 +72,8 @@ pub enum Link {
     MayDecide,
     /// The job may have read bytes that are different from the beginning on.
     Held,
+    /// It is otherwise since this job was begun; what did it the recordings do not tell.
+    Since,
 }
 
 impl Link {
@@ -81,6 +93,7 @@ impl Link {
             Self::Ran => "came after",
             Self::Told => "was told by",
             Self::MayDecide => "may follow from",
+            Self::Since => "is so since",
             Self::Held => "may have read what differs from the beginning on:",
         }
     }
@@ -442,6 +455,23 @@ impl<'r> Walk<'r> {
         (submits != (None, None)).then(|| step(submits, Link::Ran))
     }
 
+    /// What made a page be mapped otherwise.
+    fn mapping_before(
+        &self,
+        spaces: (u32, u32),
+        (a, b): (GpuVa, GpuVa),
+        progress: &Progress,
+    ) -> Result<Option<Step>, Cancelled> {
+        let place = |recording: &'r Recording, space: u32, va| {
+            let space = recording.facts.address_spaces.get(space as usize)?;
+            Some(Place { recording, space, va })
+        };
+        let (Some(a), Some(b)) = (place(self.a, spaces.0, a), place(self.b, spaces.1, b)) else {
+            return Ok(None);
+        };
+        since(a, b, self.aligned.courses(), progress)
+    }
+
     /// The last job, for a buffer that jobs write: where a recording has memory of the end alone it does not tell behind
     /// which job a byte differs.
     fn last_job(&self, buffer: Option<&str>) -> Option<Step> {
@@ -466,10 +496,11 @@ impl<'r> Walk<'r> {
                 let stored = self.byte_before(*spaces, (*a, *b), None);
                 stored.or_else(|| self.last_job(buffer.as_deref()))
             }
+            Effect::Mapping { spaces, a, b } => self.mapping_before(*spaces, (*a, *b), progress)?,
         };
         let mut last = match &effect {
             Effect::Event { a, b } => self.place((*a, *b)),
-            Effect::Byte { .. } => u64::MAX,
+            Effect::Byte { .. } | Effect::Mapping { .. } => u64::MAX,
         };
         while let Some(step) = next.take() {
             progress.check()?;
@@ -527,8 +558,24 @@ pub fn first_byte(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect
     })
 }
 
-/// What led to the first difference of the events, to the first one of some registers, and to the first byte that differs
-/// in some buffers.
+/// A run of pages that is mapped otherwise, to be explained by its first page; `None` where one side has not the address
+/// space.
+#[must_use]
+pub fn mapping(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Effect> {
+    let space = |r: &Recording| {
+        let at = r.facts.address_spaces.iter().position(|s| s.number == m.address_space);
+        u32::try_from(at?).ok()
+    };
+    Some(Effect::Mapping {
+        spaces: (space(a)?, space(b)?),
+        a: m.va,
+        // What was moved is mapped at both addresses, by one side each: where the first has it explains both.
+        b: m.va,
+    })
+}
+
+/// What led to the first difference of the events, to the first one of some registers, to the first run of pages that is
+/// mapped otherwise, and to the first byte that differs in some buffers.
 ///
 /// # Errors
 /// When the work was cancelled.
@@ -547,6 +594,7 @@ pub fn causes(
             effects.push(effect);
         }
     }
+    effects.extend(diff.mappings.list.iter().take(1).filter_map(|m| mapping(a, b, m)));
     let differing = diff.buffers.iter().filter(|b| b.differs());
     for d in differing.take(MOST_OF_A_KIND) {
         effects.extend(first_byte(a, b, d));

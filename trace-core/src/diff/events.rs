@@ -149,10 +149,13 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
             b: number(j),
         };
         let course = |s: &Stream, i: Option<usize>| Some(s.courses.get(i?)?.begin..s.end(i?));
+        // The first course is what comes before any job.
+        let head = |s: &Stream, i: Option<usize>| Some(s.courses.get(i.filter(|i| *i > 0)?)?.head.1);
         courses.push(Course {
             job,
             a: course(&work.a.1, i),
             b: course(&work.b.1, j),
+            heads: (head(&work.a.1, i), head(&work.b.1, j)),
         });
         work.course(job, (i, j), progress)?;
     }

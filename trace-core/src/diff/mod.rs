@@ -9,10 +9,12 @@ mod anchors;
 mod beside;
 mod buffers;
 mod causes;
+mod descriptors;
 mod elements;
 mod events;
 mod host_writes;
 mod images;
+mod mapped_since;
 mod mappings;
 mod moved;
 mod pages;
@@ -26,7 +28,7 @@ mod tests;
 pub(crate) use align::{Step, align};
 pub use aligned::{Aligned, Become, Block, Course, Which};
 pub use beside::{Beside, BytePair, byte_differs};
-pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, why};
+pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, mapping, why};
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance};
 pub use images::{ImageDiff, ImageError, ImageRange, images};
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
@@ -49,6 +51,9 @@ pub struct Diff {
     /// What the CPU wrote between other events.
     #[serde(default)]
     pub host_writes: HostWriteDiff,
+    /// What jobs were told to do.
+    #[serde(default)]
+    pub descriptors: DescriptorDiff,
     /// What the page tables map at the end.
     pub mappings: MappingDiff,
     /// Memory at the end.
@@ -184,6 +189,75 @@ pub struct HostWriteDifference {
     pub bytes_a: Vec<u8>,
     /// What the second wrote.
     pub bytes_b: Vec<u8>,
+}
+
+/// What jobs were told to do, field by field: the descriptors of the chains of jobs that go together, each as its submit
+/// found it. Their bytes are compared as what the CPU wrote and as pages; this tells what they mean, and counts for
+/// nothing by itself. Jobs that run the same chains again, with the same snapshots, are compared once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorDiff {
+    /// Descriptors that tell the same on both sides.
+    pub same: u64,
+    /// Descriptors with a field that differs.
+    pub changed: u64,
+    /// Jobs of chains that only the first has.
+    pub only_a: u64,
+    /// Jobs of chains that only the second has.
+    pub only_b: u64,
+    /// Address fields that differ only by where things were put. They count as no difference.
+    pub relocated: u64,
+    /// Descriptors, and jobs, that a side does not hold, or that rules leave out.
+    pub unknown: u64,
+    /// The first that differ, at most [`MOST`], in the order of the jobs.
+    pub list: Vec<DescriptorDifference>,
+}
+
+/// A descriptor that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorDifference {
+    /// Jobs whose chain it is of.
+    pub job: JobPair,
+    /// The submits of these jobs, as which it was read: the event of the first recording, and of the second.
+    pub events: (u64, u64),
+    /// Its job's place in the chain, from 0.
+    pub in_chain: u32,
+    /// What it is: a layout of the register map, `draw`.
+    pub layout: String,
+    /// Numbers of the address spaces that it lies in.
+    pub spaces: (u8, u8),
+    /// Its address in the first; `None` where the chain has no such job.
+    pub a: Option<GpuVa>,
+    /// Its address in the second.
+    pub b: Option<GpuVa>,
+    /// Its bytes.
+    pub bytes: u32,
+    /// Offset of the byte in which the first field that differs begins.
+    pub first_byte: u32,
+    /// Fields that differ: name, what it means on each side, empty where a side has none.
+    pub fields: Vec<(String, String, String)>,
+}
+
+impl DescriptorDiff {
+    /// How many differ.
+    #[must_use]
+    pub fn differ(&self) -> u64 {
+        self.changed + self.only_a + self.only_b
+    }
+
+    /// The same with the sides swapped.
+    fn swapped(mut self) -> Self {
+        std::mem::swap(&mut self.only_a, &mut self.only_b);
+        for d in &mut self.list {
+            d.job = d.job.swapped();
+            d.spaces = (d.spaces.1, d.spaces.0);
+            d.events = (d.events.1, d.events.0);
+            std::mem::swap(&mut d.a, &mut d.b);
+            for f in &mut d.fields {
+                std::mem::swap(&mut f.1, &mut f.2);
+            }
+        }
+        self
+    }
 }
 
 /// A register whose histories differ.
@@ -385,6 +459,7 @@ impl Diff {
     #[must_use]
     pub fn swapped(mut self) -> Self {
         self.events = self.events.swapped();
+        self.descriptors = self.descriptors.swapped();
         self.registers = self.registers.into_iter().map(RegisterDiff::swapped).collect();
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
         std::mem::swap(&mut self.mappings.only_a, &mut self.mappings.only_b);
@@ -438,6 +513,7 @@ pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progres
 pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
     let found = events::diff(a, b, rules, progress)?;
     let host_writes = host_writes::diff(a, b, &found.aligned.courses, rules, progress)?;
+    let descriptors = descriptors::diff(a, b, &found.aligned.courses, rules, progress)?;
     let (mappings, moved) = mappings::diff(a, b, rules, progress)?;
     let pages = pages::diff(a, b, &moved, rules, progress)?;
     let buffers = buffers::diff(a, b, rules, progress)?;
@@ -445,6 +521,7 @@ pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress)
         events: found.events,
         registers: found.registers,
         host_writes,
+        descriptors,
         mappings,
         pages,
         buffers,

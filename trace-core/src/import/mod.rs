@@ -6,6 +6,7 @@ mod counted;
 mod error;
 pub mod gpureplay;
 pub(crate) mod made_tables;
+pub mod mmt;
 pub mod panfrostdump;
 pub mod raw_memory;
 pub mod rd;
@@ -80,6 +81,13 @@ pub const IMPORTERS: &[Importer] = &[
         reads: Reads::Recording(rd::import),
     },
     Importer {
+        name: "valgrind-mmt",
+        takes: "a log of valgrind's tool mmt, plain or packed by gzip",
+        fits: mmt::fits,
+        parts: |_| Vec::new(),
+        reads: Reads::Recording(mmt::import),
+    },
+    Importer {
         name: "gpureplay-v3d",
         takes: "an ftrace log of GPUReplay's recorder for Broadcom's V3D",
         fits: trace::v3d::fits,
@@ -92,6 +100,16 @@ pub const IMPORTERS: &[Importer] = &[
         fits: trace::fits,
         parts: trace::parts,
         reads: Reads::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),
+    },
+    // Looks far into a text, so that it comes behind those that tell by its first lines.
+    Importer {
+        name: "kbase-regs-history",
+        takes: "the register history of Arm's kernel driver for Mali GPUs (regs_history in debugfs), or a kernel log with it, plain or packed by gzip",
+        fits: trace::regs_history::fits,
+        parts: |_| Vec::new(),
+        reads: Reads::Recording(|path, progress| {
+            trace::regs_history::import(path, &trace::regs_history::Options::default(), progress)
+        }),
     },
 ];
 

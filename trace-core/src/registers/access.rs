@@ -2,6 +2,7 @@
 
 use super::{Half, Register, RegisterMap};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A register that an access touches, and which of its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,7 @@ fn low_bytes(n: u8) -> u64 {
 /// The registers that an access touches, by rising offset.
 #[derive(Clone, Debug, Default)]
 pub struct Covering<'a> {
-    rest: std::slice::Iter<'a, Register>,
+    rest: std::slice::Iter<'a, Arc<Register>>,
     start: u64,
     end: u64,
 }
@@ -131,7 +132,8 @@ impl RegisterMap {
     pub fn holding(&self, offset: u32) -> Option<&Register> {
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
-        here.find(|r| r.end() > offset).filter(|r| r.offset <= offset)
+        let found = here.find(|r| r.end() > offset).filter(|r| r.offset <= offset);
+        found.map(|r| &**r)
     }
 
     /// The first register that an access touches.

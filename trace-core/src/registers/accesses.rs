@@ -1,7 +1,8 @@
-//! The events that access one register, packed: a byte or so an access, so that a hundred million of them are lists
-//! that fit in memory.
+//! The events that access one register, packed: a byte or so an access, and less where a driver polls, so that a
+//! hundred million of them are lists that fit in memory.
 //!
-//! An access is the distance from the one before it and whether it writes, as a number of 7 bits a byte (LEB128). Where
+//! An access is the distance from the one before it, whether it writes, and whether it comes again, as a number of 7
+//! bits a byte (LEB128); one that comes again at the same distance has a byte behind it that tells how often. Where
 //! each [`BLOCK`] of them begins is kept beside, with its first event and the writes before it: what stands at a place,
 //! and how many accesses or writes lie before an event, is a search among the blocks and a walk through one.
 
@@ -11,10 +12,15 @@ mod tests;
 use std::ops::Range;
 
 /// Accesses of a block: the longest walk.
-const BLOCK: usize = 64;
+const BLOCK: usize = 256;
 
-/// Bytes of the longest number: a distance of 32 bits and the bit of the write.
-const LONGEST: usize = 5;
+/// Bytes of the longest access: a distance of 32 bits with two bits beside it, and how often it comes again.
+const LONGEST: usize = 6;
+
+/// Bit of an access that writes.
+const WRITE: u64 = 1;
+/// Bit of an access that comes again.
+const AGAIN: u64 = 2;
 
 /// Where a block begins.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +44,8 @@ pub struct Accesses {
     writes: usize,
     /// The last event.
     last: u32,
+    /// Where the last access begins, and its distance and bit; `None` where the next one cannot be the same again.
+    open: Option<(u32, u64)>,
 }
 
 /// An access to a register: its event, and whether it writes.
@@ -64,18 +72,40 @@ impl Accesses {
                 at: self.bytes.len() as u32,
                 writes: self.writes as u32,
             });
-            distance = 0;
+            (distance, self.open) = (0, None);
         }
-        let mut left = u64::from(distance) << 1 | u64::from(write);
-        while left >= 0x80 {
-            self.bytes.push(left as u8 | 0x80);
-            left >>= 7;
+        let number = u64::from(distance) << 2 | if write { WRITE } else { 0 };
+        match self.open {
+            Some((at, same)) if same == number => self.again(at as usize),
+            _ => {
+                self.open = Some((self.bytes.len() as u32, number));
+                let mut left = number;
+                while left >= 0x80 {
+                    self.bytes.push(left as u8 | 0x80);
+                    left >>= 7;
+                }
+                self.bytes.push(left as u8);
+            }
         }
-        self.bytes.push(left as u8);
         self.len += 1;
         self.writes += usize::from(write);
         self.last = event;
         true
+    }
+
+    /// The access that begins at a byte, the last one, comes once more.
+    fn again(&mut self, at: usize) {
+        let comes_again = self.bytes.get(at).is_some_and(|b| u64::from(*b) & AGAIN != 0);
+        if !comes_again {
+            if let Some(first) = self.bytes.get_mut(at) {
+                *first |= AGAIN as u8;
+            }
+            self.bytes.push(0);
+        }
+        // It fits: a block has no more than 256 accesses, and the one that comes again is one of them.
+        if let Some(times) = self.bytes.last_mut() {
+            *times = times.saturating_add(1);
+        }
     }
 
     /// Gives back the memory that pushing took in advance.
@@ -134,6 +164,12 @@ impl Accesses {
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter::at_block(self, 0)
+    }
+
+    /// Looks for the last access before each of several events that rise.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor { of: self, block: 0 }
     }
 
     /// Accesses and writes before an event.
@@ -265,6 +301,38 @@ impl<'a> AccessList<'a> {
     }
 }
 
+/// Finds accesses at events that rise: each search begins where the last one ended, so that near events cost little.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    of: &'a Accesses,
+    block: usize,
+}
+
+impl Cursor<'_> {
+    /// The last access before an event, with its place among all accesses. The event is not before the one that was
+    /// asked for last.
+    pub fn last_before(&mut self, event: u64) -> Option<(usize, Accessed)> {
+        let blocks = self.of.blocks.get(self.block..).unwrap_or_default();
+        let begun = gallop(blocks, |b| u64::from(b.first) < event);
+        self.block += begun.checked_sub(1)?;
+        let within = Iter::at_block(self.of, self.block).take(BLOCK);
+        let (place, last) = within.take_while(|a| a.event < event).enumerate().last()?;
+        Some((self.block * BLOCK + place, last))
+    }
+}
+
+/// How many items at the head of a list satisfy something that holds up to one of them and for none behind it, as
+/// `partition_point` tells, in time by the logarithm of that number instead of the list's.
+pub(crate) fn gallop<T>(items: &[T], holds: impl Fn(&T) -> bool) -> usize {
+    let mut step = 1;
+    while items.get(step - 1).is_some_and(&holds) {
+        step = step.saturating_mul(2);
+    }
+    let from = step / 2;
+    let rest = items.get(from..step.min(items.len())).unwrap_or_default();
+    from + rest.partition_point(holds)
+}
+
 /// Accesses in order.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
@@ -275,6 +343,9 @@ pub struct Iter<'a> {
     /// Accesses left altogether.
     rest: usize,
     event: u32,
+    /// The access that was read last, and how often it still comes again.
+    number: u64,
+    again: u8,
 }
 
 impl<'a> Iter<'a> {
@@ -287,7 +358,29 @@ impl<'a> Iter<'a> {
             left: 0,
             rest: of.len.saturating_sub(block.saturating_mul(BLOCK)),
             event: 0,
+            number: 0,
+            again: 0,
         }
+    }
+
+    /// The next access as it is packed.
+    fn read(&mut self) -> Option<()> {
+        let (mut number, mut shift) = (0u64, 0u32);
+        loop {
+            let (byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                break;
+            }
+            shift += 7;
+        }
+        if number & AGAIN != 0 {
+            let (times, rest) = self.bytes.split_first()?;
+            (self.again, self.bytes) = (*times, rest);
+        }
+        self.number = number;
+        Some(())
     }
 }
 
@@ -299,22 +392,16 @@ impl Iterator for Iter<'_> {
             self.event = self.blocks.next()?.first;
             self.left = BLOCK;
         }
-        let (mut number, mut shift) = (0u64, 0u32);
-        loop {
-            let (byte, rest) = self.bytes.split_first()?;
-            self.bytes = rest;
-            number |= u64::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                break;
-            }
-            shift += 7;
+        match self.again.checked_sub(1) {
+            Some(again) => self.again = again,
+            None => self.read()?,
         }
         self.left -= 1;
         self.rest = self.rest.saturating_sub(1);
-        self.event = self.event.wrapping_add((number >> 1) as u32);
+        self.event = self.event.wrapping_add((self.number >> 2) as u32);
         Some(Accessed {
             event: u64::from(self.event),
-            write: number & 1 != 0,
+            write: self.number & WRITE != 0,
         })
     }
 

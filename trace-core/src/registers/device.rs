@@ -8,13 +8,13 @@ use crate::recording::{Hardware, Recording};
 /// A device that a map describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    id: Id,
+    pub(super) id: Id,
     name: String,
 }
 
 /// How its bus tells the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Id {
+pub(super) enum Id {
     /// Vendor and device of PCI configuration space.
     Pci(u16, u16),
     /// What the device tree says that it is compatible with.
@@ -77,11 +77,17 @@ impl RegisterMap {
         Self::embedded().find(|m| m.hardware_name(hardware).is_some())
     }
 
-    /// The map that names the registers of a recording's device: one of the person's ([`choose`](super::choose)) before
-    /// the embedded one.
+    /// The map that names the registers of a recording's device: the person's ([`choose`](super::choose)) laid over the
+    /// embedded one.
     #[must_use]
     pub fn for_recording(recording: &Recording) -> Option<&'static Self> {
-        super::chosen::of(recording).or_else(|| Self::built_in_for(recording))
+        super::chosen::of(recording)
+    }
+
+    /// The maps that [`RegisterMap::for_recording`] is made of, the one whose names win first.
+    #[must_use]
+    pub fn naming(recording: &Recording) -> Vec<&'static Self> {
+        super::chosen::layers(recording)
     }
 
     /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register

@@ -1,7 +1,7 @@
 //! What the registers of a recording held at any event: their accesses sorted by register once, then a search each.
 
 use super::accesses::{AccessList, Accesses};
-use super::{Covering, Part, RecordedRegisters, RegisterMap, register_space};
+use super::{Covering, Part, RecordedRegisters, RegisterMap};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Held {
     pub place: usize,
 }
 
-/// Sorts the accesses of a recording's register space by register: offset of each register that is accessed, and its
+/// Sorts the accesses of a recording's space of this number by register: offset of each register that is accessed, and its
 /// accesses. What `map` does not know is a register of its own at the offset of the access; an access that touches
 /// several registers is with each. Events beyond 32 bits are left out. Takes time by the number of events, and memory of
 /// a little more than a byte an access.
@@ -36,9 +36,9 @@ pub struct Held {
 pub fn by_register(
     recording: &Recording,
     map: Option<&RegisterMap>,
+    space: u8,
     progress: &Progress,
 ) -> Result<BTreeMap<u32, Accesses>, Cancelled> {
-    let space = register_space(recording, map);
     let mut near: Vec<Accesses> = Vec::new();
     near.resize_with(NEAR, Accesses::default);
     let mut far: BTreeMap<u32, Accesses> = BTreeMap::new();

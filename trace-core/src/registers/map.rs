@@ -5,7 +5,7 @@ use super::device::Device;
 use super::parse::{RegisterMapError, parse};
 use super::{Layout, Register};
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Names and meanings of a device's registers, entries and descriptors. Immutable once made.
 #[derive(Debug, Default)]
@@ -20,14 +20,16 @@ pub struct RegisterMap {
     pub(super) widths: u16,
     pub(super) gpus: Vec<Gpu>,
     pub(super) devices: Vec<Device>,
-    /// By rising offset.
-    pub(super) registers: Vec<Register>,
+    /// By rising offset. Maps that lie over each other share them.
+    pub(super) registers: Vec<Arc<Register>>,
     /// For each word of 4 bytes up to the last register, the first register that has a byte in it: its index plus one,
     /// 0 where there is none.
     pub(super) by_word: Vec<u16>,
     pub(super) by_name: HashMap<String, u16>,
     pub(super) bus_master: Option<BusMaster>,
-    pub(super) layouts: Vec<Layout>,
+    pub(super) layouts: Vec<Arc<Layout>>,
+    /// By address space and address.
+    pub(super) memory: Vec<super::NamedMemory>,
     pub(super) enums: Vec<(String, super::weight::Values)>,
     /// What all of it takes in memory, about.
     pub(super) built_bytes: u64,
@@ -229,18 +231,20 @@ impl RegisterMap {
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
         // Up to four registers have a byte in a word; nearly always the first is it.
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
-        here.find(|r| r.offset >= offset).filter(|r| r.offset == offset)
+        let found = here.find(|r| r.offset >= offset).filter(|r| r.offset == offset);
+        found.map(|r| &**r)
     }
 
     /// The register of this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Register> {
-        self.registers.get(usize::from(*self.by_name.get(name)?))
+        let register = self.registers.get(usize::from(*self.by_name.get(name)?));
+        register.map(|r| &**r)
     }
 
     /// All registers by rising offset.
     pub fn registers(&self) -> impl Iterator<Item = &Register> {
-        self.registers.iter()
+        self.registers.iter().map(|r| &**r)
     }
 
     /// The layout of this name: of an entry or descriptor (`aarch64-4k-entry`, `job-header`), of a register, or of a
@@ -258,7 +262,7 @@ impl RegisterMap {
 
     /// Entries and descriptors, in the order of the files.
     pub fn layouts(&self) -> impl Iterator<Item = &Layout> {
-        self.layouts.iter()
+        self.layouts.iter().map(|l| &**l)
     }
 
     /// The name of a value in an enumeration of the map, `exception` for one.

@@ -6,7 +6,7 @@ use super::rules::replay;
 use super::screen;
 use super::weight::{self, Values, Weight};
 use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
-use super::{bus, device};
+use super::{bus, device, memory};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -84,7 +84,16 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
             layout.zero.clone_from(&l.zero);
             layout.doc.clone_from(&l.doc);
             weight.add(&at, weight::layout(&layout))?;
-            map.layouts.push(layout);
+            map.layouts.push(Arc::new(layout));
+        }
+        for m in &f.memory {
+            let at = At {
+                file,
+                place: m.name.clone(),
+            };
+            let range = memory::named(&at, m)?;
+            weight.add(&at, range.weight())?;
+            memory::add(&mut map, &at, range)?;
         }
     }
     index(&mut map, &mut weight)?;
@@ -317,7 +326,7 @@ fn add(
             return Err(at.err("with this, and all repeats counted, there are too many registers"));
         }
         weight.add(at, weight::register(&r))?;
-        map.registers.push(r);
+        map.registers.push(Arc::new(r));
         Ok(())
     };
     if !raw.wide {
@@ -449,7 +458,7 @@ fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Lay
 }
 
 /// Sorts the registers and fills the look-up tables; two in one place or of one name are an error.
-fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
+pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
     map.registers.sort_by_key(|r| r.offset);
     if let Some(last) = map.registers.last() {
         let at = At {

@@ -13,6 +13,8 @@ pub(super) struct RawFile {
     pub register: Vec<RawRegister>,
     #[serde(default)]
     pub layout: Vec<RawLayout>,
+    #[serde(default)]
+    pub memory: Vec<RawMemory>,
     #[serde(rename = "bus-master")]
     pub bus_master: Option<RawBusMaster>,
     #[serde(default, rename = "enum")]
@@ -202,6 +204,21 @@ pub(super) struct RawLayout {
     #[serde(default)]
     pub fields: Vec<RawField>,
     pub provenance: String,
+}
+
+/// A range of memory.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMemory {
+    pub name: String,
+    pub address: u64,
+    pub bytes: u64,
+    #[serde(default)]
+    pub space: u32,
+    #[serde(default)]
+    pub layout: String,
+    #[serde(default)]
+    pub doc: String,
 }
 
 /// A field.

@@ -31,20 +31,24 @@ const MODE_UNMAPPED: u64 = 1;
 /// When the work was cancelled.
 pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Timeline, Cancelled> {
     let classes = Classes::new(recording, map);
-    let found = scan(recording, &classes, progress)?;
     let mut work = Work::new(&recording.events, &classes);
-    for mark in &found.marks {
-        work.take(mark);
-    }
+    let (mut polls, mut gaps) = (Vec::new(), Vec::new());
+    scan(recording, &classes, progress, |found| {
+        polls.extend(found.polls);
+        gaps.extend(found.gaps);
+        for mark in &found.marks {
+            work.take(mark);
+        }
+    })?;
     let phases = work.phases(recording.events.len() as u64);
     let mut interrupts = work.interrupts;
     interrupts.extend(work.waiting.into_iter().flatten());
     interrupts.sort_by_key(|i| i.event);
     Ok(Timeline {
-        polls: found.polls,
+        polls,
         interrupts,
         jobs: work.jobs,
-        gaps: found.gaps,
+        gaps,
         phases,
     })
 }

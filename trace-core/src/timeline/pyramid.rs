@@ -32,7 +32,8 @@ pub struct Pyramid {
 /// What lies in each pixel of a part of an axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pixels {
-    /// First event at or after each pixel's left edge, and one more for the end of the last.
+    /// First event at or after each pixel's left edge, and one more for the end of the last. Where pixels are many
+    /// events wide an edge within may lie up to a quarter of a pixel further left: see [`Pyramid::pixels`].
     pub edges: Vec<u64>,
     lanes: usize,
     /// For each pixel: for each lane the reads and the writes.
@@ -260,18 +261,21 @@ impl Pyramid {
         counts.as_chunks::<2>().0.iter().map(|[r, w]| (*r, *w)).collect()
     }
 
-    /// The pixels of a part of an axis, from left to right.
+    /// The pixels of a part of an axis, from left to right. Where they hold several blocks of events, what they hold
+    /// begins and ends with a block, at most a quarter of a pixel before its edge: nothing is counted twice or left out,
+    /// and no event has to be looked at for it, so that a part of a hundred million costs what one of a few does.
     #[must_use]
     pub fn pixels(&self, events: &Events, kind: AxisKind, range: (f64, f64), pixels: usize) -> Pixels {
         let lanes = self.lanes.names.len();
         let step = (range.1 - range.0) / pixels.max(1) as f64;
         let mut latest = 0;
-        let edges: Vec<u64> = (0..=pixels)
+        let mut edges: Vec<u64> = (0..=pixels)
             .map(|i| {
                 latest = self.axis.event_at(kind, range.0 + step * i as f64).max(latest);
                 latest
             })
             .collect();
+        round(&mut edges);
         let mut counts = vec![0u32; pixels * lanes * 2];
         for (edge, counts) in edges.windows(2).zip(counts.chunks_mut((lanes * 2).max(1))) {
             if let [from, to] = *edge {
@@ -350,6 +354,25 @@ fn kept<'a, T: Copy>(rows: &'a [T], width: usize, lanes: &'a [usize]) -> impl It
             pair.iter().copied()
         })
     })
+}
+
+/// Puts the edges between wide pixels where blocks begin.
+fn round(edges: &mut [u64]) {
+    const BLOCKS: u64 = BLOCK as u64;
+    let mut before = edges.first().copied().unwrap_or(0);
+    for i in 1..edges.len().saturating_sub(1) {
+        let (Some(edge), Some(next)) = (edges.get(i).copied(), edges.get(i + 1).copied()) else {
+            return;
+        };
+        // Of both pixels that meet here, as their edges were.
+        let narrower = edge.saturating_sub(before).min(next.saturating_sub(edge));
+        before = edge;
+        if narrower >= 4 * BLOCKS
+            && let Some(edge) = edges.get_mut(i)
+        {
+            *edge -= *edge % BLOCKS;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -500,6 +523,42 @@ pub(super) mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn wide_pixels_begin_with_a_block_and_hold_every_event_once() {
+        let r = recording(200_003);
+        let p = build(&r);
+        for kind in AxisKind::ALL {
+            let end = p.axis().end(kind);
+            for (range, pixels) in [((0.0, end), 20), ((end * 0.1, end * 0.9), 17), ((0.0, end), 1)] {
+                let view = p.pixels(&r.events, kind, range, pixels);
+                let step = (range.1 - range.0) / pixels as f64;
+                for i in 0..pixels {
+                    let (from, to) = (view.edges[i], view.edges[i + 1]);
+                    assert!(from < to);
+                    let expected = counted(&p, &r, from..to);
+                    let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(i, l)).collect();
+                    assert_eq!(got, expected, "{kind:?}, pixel {i} of {pixels}");
+                    let exact = p.axis().event_at(kind, range.0 + step * i as f64);
+                    assert!(
+                        from <= exact && exact - from < BLOCK as u64,
+                        "{kind:?} {i}: {from}, {exact}"
+                    );
+                    if i == 0 {
+                        assert_eq!(from, exact);
+                    }
+                }
+                assert_eq!(view.edges[pixels], p.axis().event_at(kind, range.1));
+            }
+        }
+        let mut edges = vec![3, 5000, 10_000, 10_500, 20_000, 30_001];
+        round(&mut edges);
+        let block = BLOCK as u64;
+        assert_eq!(
+            edges,
+            [3, 5000 / block * block, 10_000, 10_500, 20_000 / block * block, 30_001]
+        );
     }
 
     #[test]

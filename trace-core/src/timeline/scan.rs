@@ -9,6 +9,9 @@ use rayon::prelude::*;
 /// Events that one worker looks at in one go.
 const BLOCK: usize = 1 << 16;
 
+/// Blocks that are looked at before what they told is taken up: enough for every worker.
+const AT_ONCE: usize = 64;
+
 /// What a register is to this pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -291,25 +294,29 @@ fn goes_on(before: Seen, now: Seen) -> bool {
     before.key != Key::None && before.key == now.key && now.time.saturating_sub(before.time) <= GAP_NS
 }
 
-/// Looks at all events.
-pub(super) fn scan(recording: &Recording, classes: &Classes, progress: &Progress) -> Result<Found, Cancelled> {
+/// Looks at all events, and gives what it found to `take`, in the order of the events, as it goes on: what is found in
+/// many events is not in memory at once.
+pub(super) fn scan(
+    recording: &Recording,
+    classes: &Classes,
+    progress: &Progress,
+    mut take: impl FnMut(Found),
+) -> Result<(), Cancelled> {
     let events = &recording.events;
     let blocks = events.len().div_ceil(BLOCK);
-    let found: Vec<Result<Found, Cancelled>> = (0..blocks)
-        .into_par_iter()
-        .map(|b| {
-            progress.check()?;
-            Ok(scan_block(events, classes, b * BLOCK))
-        })
-        .collect();
-    let mut all = Found::default();
-    for f in found {
-        let f = f?;
-        all.polls.extend(f.polls);
-        all.gaps.extend(f.gaps);
-        all.marks.extend(f.marks);
+    for from in (0..blocks).step_by(AT_ONCE) {
+        let found: Vec<Result<Found, Cancelled>> = (from..(from + AT_ONCE).min(blocks))
+            .into_par_iter()
+            .map(|b| {
+                progress.check()?;
+                Ok(scan_block(events, classes, b * BLOCK))
+            })
+            .collect();
+        for f in found {
+            take(f?);
+        }
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Looks at the events of one block; a run belongs to the block in which it begins.

@@ -1,5 +1,7 @@
 //! Where long lists of spans lie on few pixels: small things merge, and never vanish.
 
+use crate::registers::gallop;
+
 /// A run of pixels that one or more items cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
@@ -23,12 +25,14 @@ pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64
     let (Some(start), Some(end)) = (edges.first().copied(), edges.last().copied()) else {
         return out;
     };
+    let mut at_edge = 0;
     let mut at = items.partition_point(|i| span(i).1 < start);
     while let Some((first, mut last)) = items.get(at).map(&span).filter(|s| s.0 < end) {
         let mut next = at + 1;
         // Items that begin in the pixel that this one ends in merge with it, and those that begin where they end.
         loop {
-            let pixel = edges.partition_point(|e| *e <= last);
+            at_edge += gallop(edges.get(at_edge..).unwrap_or_default(), |e| *e <= last);
+            let pixel = at_edge;
             let limit = edges
                 .get(pixel)
                 .copied()
@@ -36,7 +40,7 @@ pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64
                 .max(last.saturating_add(1))
                 .min(end);
             let more = items.get(next..).unwrap_or_default();
-            let step = more.partition_point(|i| span(i).0 < limit);
+            let step = gallop(more, |i| span(i).0 < limit);
             if step == 0 {
                 break;
             }

@@ -122,7 +122,7 @@ proptest! {
     fn what_a_register_held_at_an_event_is_the_last_value_told(list in accesses()) {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
-        let sorted = history::by_register(&r, Some(device.map()), &Progress::new()).unwrap();
+        let sorted = history::by_register(&r, Some(device.map()), device.space(), &Progress::new()).unwrap();
         let touching = touching(&r);
         let of = sorted.get(&REGISTER).cloned().unwrap_or_default();
         prop_assert_eq!(of.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());

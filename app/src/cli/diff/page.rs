@@ -1,7 +1,7 @@
 //! A comparison as a page of HTML that stands alone: no script, no other file, light or dark as the reader's system.
 
 use super::report::{Cause, Report};
-use super::words::{held, job_name, mapped, told, written};
+use super::words::{described, held, job_name, mapped, told, written};
 use crate::cli::out::counted;
 use crate::html;
 use maud::{Markup, html};
@@ -35,6 +35,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
             (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
         })))
+        (descriptors(r))
         (lines("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
             let what = match m.moved_to {
                 Some(_) => sign("moved"),
@@ -155,6 +156,30 @@ fn registers(r: &Report<'_>) -> Markup {
             }
         }
         (rest(r.registers.len()))
+    }
+}
+
+fn descriptors(r: &Report<'_>) -> Markup {
+    let list = &r.descriptors.list;
+    if list.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 { "Descriptors of jobs, by field" }
+        table {
+            tr { th { "Descriptor" } th { "Field" } th { "First" } th { "Second" } th { "Events" } }
+            @for d in list.iter().take(MOST) {
+                @for (n, f) in d.fields.iter().enumerate() {
+                    tr {
+                        td { @if n == 0 { (described(d)) } }
+                        td { (f.field) }
+                        td class="gone" { (f.a.unwrap_or("–")) } td class="more" { (f.b.unwrap_or("–")) }
+                        td { @if n == 0 { (at(Some(d.a_event), Some(d.b_event))) } }
+                    }
+                }
+            }
+        }
+        (rest(list.len()))
     }
 }
 

@@ -7,8 +7,8 @@ use crate::cli::source::Opened;
 use serde::Serialize;
 use std::borrow::Cow;
 use trace_core::diff::{
-    self, Aligned, Become, BufferDiff, Diff, Effect, Errors, EventDifference, HostWriteDifference, JobPair, Link,
-    MappingDifference, PageDifference, RegisterDiff, Rules, Tolerance, kind_name,
+    self, Aligned, Become, BufferDiff, DescriptorDifference, Diff, Effect, Errors, EventDifference,
+    HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Tolerance, kind_name,
 };
 use trace_core::memory::element_text;
 use trace_core::recording::EventKind;
@@ -21,6 +21,7 @@ pub struct Report<'a> {
     pub events: Events,
     pub registers: Vec<Register<'a>>,
     pub host_writes: HostWrites,
+    pub descriptors: Descriptors<'a>,
     pub mappings: Mappings,
     pub memory: Memory<'a>,
     /// What led to the differences.
@@ -195,6 +196,40 @@ pub struct HostWrite {
     pub bytes_b: String,
 }
 
+/// What jobs were told to do; counts are of descriptors.
+#[derive(Serialize)]
+pub struct Descriptors<'a> {
+    pub same: u64,
+    pub changed: u64,
+    pub only_a: u64,
+    pub only_b: u64,
+    pub relocated: u64,
+    pub unknown: u64,
+    pub list: Vec<Descriptor<'a>>,
+}
+
+#[derive(Serialize)]
+pub struct Descriptor<'a> {
+    pub job: JobPair,
+    pub a_event: u64,
+    pub b_event: u64,
+    pub in_chain: u32,
+    pub layout: &'a str,
+    pub a_address_space: u8,
+    pub b_address_space: u8,
+    pub a_va: Option<String>,
+    pub b_va: Option<String>,
+    pub bytes: u32,
+    pub fields: Vec<DescriptorField<'a>>,
+}
+
+#[derive(Serialize)]
+pub struct DescriptorField<'a> {
+    pub field: &'a str,
+    pub a: Option<&'a str>,
+    pub b: Option<&'a str>,
+}
+
 #[derive(Serialize)]
 pub struct Mapping {
     pub address_space: u8,
@@ -249,6 +284,7 @@ pub fn report<'a>(
         b: d.value_b.map(hex),
     };
     let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
+    let d = &diff.descriptors;
     let list: Vec<Event> = e.list.iter().map(event).collect();
     let host_list: Vec<HostWrite> = h.list.iter().map(host_write).collect();
     let fields = |r: &'a RegisterDiff| {
@@ -305,6 +341,15 @@ pub fn report<'a>(
             by: addresses(h.physical),
             list: host_list,
         },
+        descriptors: Descriptors {
+            same: d.same,
+            changed: d.changed,
+            only_a: d.only_a,
+            only_b: d.only_b,
+            relocated: d.relocated,
+            unknown: d.unknown,
+            list: d.list.iter().map(descriptor).collect(),
+        },
         mappings: Mappings {
             same: m.same,
             changed: m.changed,
@@ -360,6 +405,11 @@ fn cause(c: &diff::Cause, aligned: &Aligned, both: (&Opened, &Opened)) -> Cause 
                 None => format!("the byte at {}", hex(a.0)),
             };
             out.buffer.clone_from(buffer);
+        }
+        Effect::Mapping { spaces, a, .. } => {
+            out.address_space = Some(spaces.0);
+            out.va = Some(hex(a.0));
+            out.what = format!("the mapping at {}", hex(a.0));
         }
     }
     out
@@ -517,6 +567,30 @@ fn host_write(d: &HostWriteDifference) -> HostWrite {
         bytes: d.bytes,
         bytes_a: digits(&d.bytes_a),
         bytes_b: digits(&d.bytes_b),
+    }
+}
+
+fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
+    Descriptor {
+        job: d.job,
+        a_event: d.events.0,
+        b_event: d.events.1,
+        in_chain: d.in_chain,
+        layout: &d.layout,
+        a_address_space: d.spaces.0,
+        b_address_space: d.spaces.1,
+        a_va: d.a.map(|va| hex(va.0)),
+        b_va: d.b.map(|va| hex(va.0)),
+        bytes: d.bytes,
+        fields: d
+            .fields
+            .iter()
+            .map(|(field, a, b)| DescriptorField {
+                field,
+                a: d.a.map(|_| a.as_str()),
+                b: d.b.map(|_| b.as_str()),
+            })
+            .collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A comparison as text: what a person reads in ten seconds, then the differences.
 
 use super::report::{Memory, Report};
-use super::words::{held, job_name, mapped, told, written};
+use super::words::{described, held, job_name, mapped, told, written};
 use crate::cli::out::counted;
 use crate::cli::{Failure, Out};
 
@@ -25,6 +25,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
     let (e, m, p, h) = (&r.events, &r.mappings, &r.memory, &r.host_writes);
+    let d = &r.descriptors;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let some = |n: u64, what: &str| match n {
         0 => String::new(),
@@ -39,6 +40,10 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         row(
             "CPU's bytes",
             format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
+        ),
+        row(
+            "Descriptors",
+            counts(d.same, d.changed, d.only_a, d.only_b) + &some(d.relocated, "addresses only lie elsewhere"),
         ),
         row(
             "Mapped pages",
@@ -162,6 +167,18 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             out.line(format_args!("  {}", written(d, h.by)))?;
         }
         more(out, h.list.len())?;
+    }
+    let told = &r.descriptors;
+    if !told.list.is_empty() {
+        out.line("\nDescriptors of jobs, by field")?;
+        for d in told.list.iter().take(most) {
+            out.line(format_args!("  {}", described(d)))?;
+            for f in &d.fields {
+                let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
+                out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
+            }
+        }
+        more(out, told.list.len())?;
     }
     if !m.list.is_empty() {
         out.line("\nMapped pages")?;

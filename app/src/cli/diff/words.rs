@@ -1,6 +1,6 @@
 //! Differences in words: a line each.
 
-use super::report::{Buffer, Event, HostWrite, Mapping};
+use super::report::{Buffer, Descriptor, Event, HostWrite, Mapping};
 use crate::cli::out::counted;
 use trace_core::diff::JobPair;
 
@@ -47,7 +47,20 @@ pub fn mapped(d: &Mapping) -> String {
     }
 }
 
-/// What became of a range that the CPU wrote, in words.
+/// Which descriptor it is, in words.
+pub fn described(d: &Descriptor<'_>) -> String {
+    let at = match (&d.a_va, &d.b_va) {
+        (Some(a), Some(b)) if a != b => format!("{a} and {b}"),
+        (a, b) => a.clone().or_else(|| b.clone()).unwrap_or_default(),
+    };
+    let of = match d.in_chain {
+        0 => String::new(),
+        n => format!(", {n} behind the head"),
+    };
+    format!("{}{of}: {} at {at}", job_name(d.job), d.layout)
+}
+
+/// What a range that the CPU wrote became, in words.
 pub fn written(d: &HostWrite, by: &str) -> String {
     let at = if by == "physical address" {
         d.va.clone()

@@ -2,7 +2,7 @@
 
 use super::{Comparison, fields};
 use crate::document::Document;
-use trace_core::diff::{BufferDiff, Effect, Pattern, Rule, Tolerance, first_byte};
+use trace_core::diff::{BufferDiff, Effect, Pattern, Rule, Tolerance, first_byte, mapping};
 use trace_core::recording::{EventKind, GpuVa};
 
 /// A difference in one of the lists of a comparison.
@@ -14,6 +14,8 @@ pub enum Meant {
     Register(usize),
     /// A range that the CPU wrote.
     Write(usize),
+    /// A descriptor of a job.
+    Descriptor(usize),
     /// A run of pages that is mapped otherwise.
     Mapping(usize),
     /// A buffer, by its place among those that differ; behind them a page.
@@ -42,7 +44,28 @@ impl Meant {
                 let w = c.diff.host_writes.list.get(*n)?;
                 Some(Effect::Event { a: w.a, b: w.b })
             }
-            Self::Mapping(_) => None,
+            Self::Descriptor(n) => {
+                let d = c.diff.descriptors.list.get(*n)?;
+                let index = |r: &trace_core::Recording, number: u8| {
+                    let at = r.facts.address_spaces.iter().position(|s| s.number == number)?;
+                    u32::try_from(at).ok()
+                };
+                let at = |va: GpuVa| GpuVa(va.0.saturating_add(u64::from(d.first_byte)));
+                // What only one side's chain has is so by what led there: the submits.
+                let (Some(va_a), Some(va_b)) = (d.a, d.b) else {
+                    return Some(Effect::Event {
+                        a: Some(d.events.0),
+                        b: Some(d.events.1),
+                    });
+                };
+                Some(Effect::Byte {
+                    spaces: (index(a, d.spaces.0)?, index(b, d.spaces.1)?),
+                    a: at(va_a),
+                    b: at(va_b),
+                    buffer: None,
+                })
+            }
+            Self::Mapping(n) => mapping(a, b, c.diff.mappings.list.get(*n)?),
             Self::Memory(n) => {
                 if let Some(buffer) = buffers(c).nth(*n) {
                     return first_byte(a, b, buffer);
@@ -90,6 +113,13 @@ impl Meant {
                 let w = c.diff.host_writes.list.get(*n).filter(|_| !c.diff.host_writes.physical);
                 w.into_iter()
                     .map(|w| memory(w.address_space, w.va.0, w.bytes))
+                    .collect()
+            }
+            Self::Descriptor(n) => {
+                let d = c.diff.descriptors.list.get(*n);
+                let at = d.and_then(|d| Some((d, d.a.map(|va| (d.spaces.0, va)).or(d.b.map(|va| (d.spaces.1, va)))?)));
+                at.into_iter()
+                    .map(|(d, (space, va))| memory(space, va.0, u64::from(d.bytes)))
                     .collect()
             }
             Self::Mapping(_) => vec![Rule::Mappings],

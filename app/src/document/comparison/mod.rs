@@ -252,17 +252,8 @@ impl Document {
     /// own between them.
     #[must_use]
     pub fn differs_within(&self, first: u64, end: u64) -> bool {
-        self.comparing.done.as_ref().is_some_and(|c| {
-            let step = |e: u64| {
-                if e >= self.len() {
-                    c.steps.len()
-                } else {
-                    c.steps.of(Which::A, e)
-                }
-            };
-            // Those that B has behind the last event of A count there.
-            c.steps.differs_within(step(first), step(end))
-        })
+        let done = self.comparing.done.as_ref();
+        done.is_some_and(|c| c.steps.differs_within(first, end))
     }
 
     /// Goes to where an event of one side is in the comparison, in both recordings.

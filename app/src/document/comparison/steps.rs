@@ -127,6 +127,8 @@ pub struct Steps {
     differing: Vec<u32>,
     /// First row of each of them, and the number of rows.
     rows: Vec<u64>,
+    /// The events of the first at which each of them is seen; what the second has alone is seen at the event before it.
+    seen: Vec<Range<u32>>,
     events: [Vec<u32>; 2],
     /// What each compared event is.
     kinds: [Vec<u8>; 2],
@@ -160,6 +162,11 @@ impl Steps {
             out.starts.push(step);
             if b.what.differs() && b.len > 0 {
                 out.differing.push(i);
+                let events = &out.events[0];
+                let at = |n: u32| events.get(n as usize).or(events.last()).copied().unwrap_or(0);
+                let first = if b.len_a() > 0 { b.a } else { b.a.saturating_sub(1) };
+                let last = first.saturating_add(b.len_a().saturating_sub(1));
+                out.seen.push(at(first)..at(last).saturating_add(1));
                 row += if b.what == Become::Changed { u64::from(b.len) } else { 1 };
                 out.rows.push(row);
             }
@@ -331,10 +338,12 @@ impl Steps {
         (r.step <= step && step < r.step + r.len).then_some(row)
     }
 
-    /// Whether a step from `first` on and before `end` differs.
+    /// Whether something differs at events of the first from `first` on and before `end`. Asked for every pixel of a
+    /// lane, so that it looks at the differences alone.
     #[must_use]
     pub fn differs_within(&self, first: u64, end: u64) -> bool {
-        self.row(self.row_from(first)).is_some_and(|r| r.step < end)
+        let at = self.seen.partition_point(|s| u64::from(s.end) <= first);
+        self.seen.get(at).is_some_and(|s| u64::from(s.start) < end)
     }
 
     /// The row that a step is in, or the next one behind it.

@@ -59,7 +59,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("fields").max_rect(inner));
     child.shrink_clip_rect(detail);
     match view.section {
-        Section::Mappings => walks::ui(doc, c, view.selected, &mut child),
+        Section::Mappings => walks::ui(doc, c, view, asks, &mut child),
         _ => detail_ui(doc, c, &meant, view, asks, &mut child),
     }
     ui.advance_cursor_after_rect(full);
@@ -78,6 +78,7 @@ pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
         }
         Section::Registers => row().map(Meant::Register),
         Section::Writes => row().map(Meant::Write),
+        Section::Descriptors => row().map(Meant::Descriptor),
         Section::Mappings => row().map(Meant::Mapping),
         Section::Buffers => row().map(Meant::Memory),
         Section::Memory => Some(Meant::Byte(view.space, view.byte?)),
@@ -90,6 +91,7 @@ fn alike(section: Section) -> &'static str {
         Section::Events => "No event differs.",
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
+        Section::Descriptors => "Jobs were told to do the same on both sides.",
         Section::Mappings => "Both map the same pages in the end.",
         Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same in the end.",
     }
@@ -251,6 +253,7 @@ impl Columns {
                 Section::Events => ("access", "A → B"),
                 Section::Registers => ("register", "first field that differs: A → B"),
                 Section::Writes => ("where", "A → B"),
+                Section::Descriptors => ("descriptor", "first field that differs: A → B"),
                 Section::Mappings => ("where", "A → B"),
                 Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
             },
@@ -351,6 +354,23 @@ fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette)
                 ),
                 value: format!("{} → {}", or(&hex(&w.bytes_a)), or(&hex(&w.bytes_b))),
                 memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va.0, w.bytes)),
+            })
+        }
+        Section::Descriptors => {
+            let d = c.diff.descriptors.list.get(at)?;
+            let (sign, ink) = sides(p, d.a.is_some(), d.b.is_some());
+            let (number, va) = d.a.map(|va| (d.spaces.0, va)).or(d.b.map(|va| (d.spaces.1, va)))?;
+            let field = d.fields.first();
+            Some(Line {
+                sign,
+                word: text::counted(d.fields.len() as u64, "field", "fields"),
+                ink,
+                a: Some(d.events.0),
+                b: Some(d.events.1),
+                what: format!("{} {:#x} {}", d.layout, va.0, job(d.job)),
+                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                // Memory is asked for by its place in the first.
+                memory: d.a.is_some().then_some((number, va.0, u64::from(d.bytes))),
             })
         }
         Section::Mappings => {
@@ -536,6 +556,12 @@ fn detail_ui(doc: &mut Document, c: &Arc<Comparison>, meant: &Meant, view: &mut 
                     field(ui, name, a, b);
                 }
             }
+            Meant::Descriptor(n) => {
+                let fields = c.diff.descriptors.list.get(*n).map_or(&[][..], |d| &d.fields);
+                for (name, a, b) in fields {
+                    field(ui, name, a, b);
+                }
+            }
             Meant::Memory(n) => {
                 if let Some(e) = buffers(c).nth(*n).and_then(|b| b.elements.as_ref()) {
                     errors::ui(e, ui);
@@ -545,7 +571,7 @@ fn detail_ui(doc: &mut Document, c: &Arc<Comparison>, meant: &Meant, view: &mut 
         }
         let row = view
             .selected
-            .filter(|_| matches!(meant, Meant::Memory(_) | Meant::Write(_)));
+            .filter(|_| matches!(meant, Meant::Memory(_) | Meant::Write(_) | Meant::Descriptor(_)));
         let p = palette(ui);
         if let Some(l) = row
             .and_then(|row| line(doc, c, view.section, row, p))

@@ -2,8 +2,10 @@
 
 use super::SIDE;
 use super::view::{Section, View};
+use super::why;
 use crate::document::Document;
 use crate::document::comparison::Comparison;
+use crate::document::comparison::meant::Meant;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, field, icons, mono, palette, small, text};
@@ -18,6 +20,9 @@ use trace_core::recording::Recording;
 const END: u64 = 1 << 48;
 /// Width of the addresses, points.
 const ADDRESS: f32 = 118.0;
+/// Height of why the byte that is meant differs, and from which height of all there is room for it, points.
+const WHY: f32 = 96.0;
+const WITH_WHY: f32 = 260.0;
 /// Room between both sides, points.
 const GAP: f32 = 28.0;
 
@@ -101,7 +106,11 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     }
     bar(doc, view, asks, ui, &sides);
     let p = palette(ui);
-    let size = ui.available_size_before_wrap();
+    let full = ui.available_rect_before_wrap();
+    let meant = view.byte.filter(|_| full.height() >= WITH_WHY);
+    let differs = meant.is_some_and(|va| beside.read(va, 1).iter().any(byte_differs));
+    let below = if differs { WHY } else { 0.0 };
+    let size = vec2(full.width(), full.height() - below);
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory of both"));
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
@@ -146,6 +155,20 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         let top = from + i as f32 * ROW;
         let row = Rect::from_min_size(pos2(area.left(), top), vec2(area.width(), ROW));
         draw_line(ui, view, &beside, (va, line), row, starts, digit);
+    }
+    if let Some(va) = meant.filter(|_| differs) {
+        let rect = full.with_min_y(area.bottom());
+        ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(
+            egui::UiBuilder::new()
+                .id_salt("why")
+                .max_rect(rect.shrink2(vec2(SIDE, 2.0))),
+        );
+        child.shrink_clip_rect(rect);
+        egui::ScrollArea::vertical().auto_shrink(false).show(&mut child, |ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            why::ui(doc, c, &Meant::Byte(view.space, va), view, asks, ui);
+        });
     }
 }
 

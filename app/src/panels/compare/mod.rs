@@ -254,6 +254,7 @@ fn entries(c: &Comparison, section: Section) -> u64 {
         Section::Events => c.steps.rows(),
         Section::Registers => c.diff.registers.len() as u64,
         Section::Writes => c.diff.host_writes.list.len() as u64,
+        Section::Descriptors => c.diff.descriptors.list.len() as u64,
         Section::Mappings => c.diff.mappings.list.len() as u64,
         Section::Buffers => (buffers(c).count() + c.diff.pages.list.len()) as u64,
         Section::Rules => c.rules.list.len() as u64,

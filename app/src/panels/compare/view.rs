@@ -18,6 +18,8 @@ pub enum Section {
     Registers,
     /// What the CPU wrote.
     Writes,
+    /// What jobs were told to do, by field.
+    Descriptors,
     /// What the page tables map at the end.
     Mappings,
     /// Named buffers and pages at the end.
@@ -30,10 +32,11 @@ pub enum Section {
 
 impl Section {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Events,
         Self::Registers,
         Self::Writes,
+        Self::Descriptors,
         Self::Mappings,
         Self::Buffers,
         Self::Memory,
@@ -47,6 +50,7 @@ impl Section {
             Self::Events => "Events",
             Self::Registers => "Registers",
             Self::Writes => "CPU writes",
+            Self::Descriptors => "Descriptors",
             Self::Mappings => "Mappings",
             Self::Buffers => "Buffers, pages",
             Self::Memory => "Memory",

@@ -1,11 +1,16 @@
 //! The walks of an address through the page tables of both recordings, level by level; what differs stands out.
 
 use super::list::three;
+use super::view::View;
+use super::why;
 use crate::document::comparison::Comparison;
+use crate::document::comparison::meant::Meant;
 use crate::document::tables::{entry_bits, entry_words};
 use crate::document::{Document, lookup};
+use crate::panels::desk::Asks;
 use crate::theme::{body, mono, palette, strong};
 use egui::Ui;
+use std::sync::Arc;
 use trace_core::mmu::{Walk, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 
@@ -89,10 +94,10 @@ fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Ve
     out
 }
 
-/// Draws the walks of the mapping that is meant.
-pub(super) fn ui(doc: &Document, c: &Comparison, row: Option<u64>, ui: &mut Ui) {
+/// Draws the walks of the mapping that is meant, and why it differs.
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    let at = row.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);
+    let at = view.selected.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);
     let Some(m) = c.diff.mappings.list.get(at) else { return };
     let there = m.moved_to.unwrap_or(m.va).0;
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -124,5 +129,6 @@ pub(super) fn ui(doc: &Document, c: &Comparison, row: Option<u64>, ui: &mut Ui) 
                     [(name, font, ink), (or(&l.a), mono(), value), (or(&l.b), mono(), value)],
                 );
             }
+            why::ui(doc, c, &Meant::Mapping(at), view, asks, ui);
         });
 }

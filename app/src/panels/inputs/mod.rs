@@ -2,10 +2,12 @@
 
 mod grid;
 mod picture;
+pub mod pixel;
 mod plots;
 mod replayed;
 pub mod shape;
 pub mod summary;
+pub mod tensor;
 pub mod view;
 mod views;
 
@@ -179,7 +181,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
     match &s {
-        Some(s) => views::ui(doc, view, &mut child, &contents, element, s),
+        Some(s) => views::ui(doc, view, asks, &mut child, &contents, element, s),
         None if view.stopped.is_some() => {
             let what = "Looking through the values was stopped. The table shows them all the same.";
             if widgets::empty(&mut child, icons::CHART_BAR, what, Some("Look again")) {

@@ -1,6 +1,7 @@
 //! The values of a buffer as a picture that can be painted on.
 
 use super::grid::start_editing;
+use super::pixel;
 use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{Brush, View};
@@ -87,7 +88,7 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
 /// Pixels of the buffer that take this many points on the screen have lines between them.
 const PIXELS_APART: f32 = 10.0;
 
-/// Draws the picture and acts on it: a click edits a value, a brush paints.
+/// Draws the picture and acts on it: a click selects a pixel, a double-click edits it, a brush paints.
 pub fn picture(
     doc: &mut Document,
     view: &mut View,
@@ -102,12 +103,13 @@ pub fn picture(
         return;
     };
     let [w, h] = shape.size();
-    let room = ui.available_size() - vec2(4.0, 6.0);
+    // With room for the frame of the focus.
+    let room = ui.available_size() - vec2(8.0, 8.0);
     let mut scale = (room.x / w as f32).min(room.y / h as f32).max(0.01);
     if scale > 2.0 {
         scale = scale.floor();
     }
-    let corner = ui.cursor().min + vec2(0.0, 4.0);
+    let corner = ui.cursor().min + vec2(3.0, 4.0);
     let at = Rect::from_min_size(corner, vec2(w as f32 * scale, h as f32 * scale));
     let id = ui.scope_id().with("picture");
     let texture = match ui.data(|d| d.get_temp::<(usize, egui::TextureHandle)>(id)) {
@@ -139,7 +141,7 @@ pub fn picture(
     }
     let r = ui.interact(at, ui.scope_id().with("picture area"), Sense::click_and_drag());
     r.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Picture of {}", s.key.name)));
-    let pixel = |q: egui::Pos2| {
+    let pixel_under = |q: egui::Pos2| {
         let (x, y) = ((q.x - at.left()) / scale, (q.y - at.top()) / scale);
         (x >= 0.0 && y >= 0.0 && x < w as f32 && y < h as f32).then_some([x as u64, y as u64])
     };
@@ -147,6 +149,29 @@ pub fn picture(
         let corner = at.min + vec2(x as f32 * scale, y as f32 * scale);
         Rect::from_min_size(corner, vec2(scale, scale))
     };
+    let mut chosen = None;
+    if r.has_focus() {
+        let frame = at.expand(2.0);
+        painter.rect_stroke(frame, 0.0, Stroke::new(1.0, p.read), egui::StrokeKind::Outside);
+        let now = view.seen.and_then(|i| shape.pixel(i));
+        chosen = pixel::keys(ui, &r, &shape, now);
+    }
+    // With the brush in hand a click paints: held with it, Ctrl selects.
+    let selects = view.brush.is_none() || ui.input(|i| i.modifiers.command);
+    if r.clicked() {
+        r.request_focus();
+        let under = r.interact_pointer_pos().and_then(pixel_under);
+        chosen = chosen.or(under.filter(|_| selects).map(pixel::Wanted::Pixel));
+    }
+    if let Some(pixel::Wanted::Pixel(px)) = chosen {
+        pixel::choose(doc, view, contents, element, &shape, px);
+    }
+    // The second click is one too: it chose what is edited now.
+    let edits = chosen == Some(pixel::Wanted::Edit) || r.double_clicked() && view.brush.is_none();
+    if let Some(i) = view.seen.filter(|_| edits) {
+        view.reveal = Some(i);
+        start_editing(doc, view, contents, element, i);
+    }
     if let Some(i) = view.seen.and_then(|i| shape.pixel(i)) {
         painter.rect_stroke(
             cell(i).expand(1.0),
@@ -159,7 +184,10 @@ pub fn picture(
         let held = r.is_pointer_button_down_on();
         // A touch may begin and end, or begin and move, between two frames.
         let touched = view.last.is_none() && (r.clicked() || r.secondary_clicked() || r.drag_stopped());
-        let down = (held || touched).then(|| r.interact_pointer_pos()).flatten();
+        let paints = !selects || !view.stroke.is_empty();
+        let down = (paints && (held || touched))
+            .then(|| r.interact_pointer_pos())
+            .flatten();
         if let Some(q) = down {
             if view.stroke.is_empty() {
                 view.erases = ui.input(|i| i.pointer.secondary_down() || i.pointer.secondary_released());
@@ -169,7 +197,7 @@ pub fn picture(
             // Between two frames the pointer went straight.
             let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
             for n in 0..=steps as u32 {
-                if let Some(px) = pixel(from + (q - from) * (n as f32 / steps)) {
+                if let Some(px) = pixel_under(from + (q - from) * (n as f32 / steps)) {
                     dab(view, &shape, px, brush.size);
                 }
             }
@@ -184,23 +212,15 @@ pub fn picture(
         for px in &view.stroke {
             painter.rect_filled(cell(*px), 0.0, ink);
         }
-        if let Some(q) = r.hover_pos().and_then(pixel) {
+        if let Some(q) = r.hover_pos().and_then(pixel_under) {
             let half = u64::from(brush.size) / 2;
             let a = cell([q[0].saturating_sub(half), q[1].saturating_sub(half)]);
             let side = brush.size as f32 * scale;
             let outline = Rect::from_min_size(a.min, vec2(side, side));
             painter.rect_stroke(outline, 0.0, Stroke::new(1.0, p.edited), egui::StrokeKind::Outside);
         }
-    } else if r.clicked()
-        && let Some(e) = r
-            .interact_pointer_pos()
-            .and_then(pixel)
-            .and_then(|[x, y]| shape.elements(x, y))
-    {
-        view.reveal = Some(e[0]);
-        start_editing(doc, view, contents, element, e[0]);
     }
-    if let Some([x, y]) = r.hover_pos().and_then(pixel)
+    if let Some([x, y]) = r.hover_pos().and_then(pixel_under)
         && let Some(e) = shape.elements(x, y)
     {
         let told = pixel_text(contents, element, &shape, [x, y], e);

@@ -2,6 +2,7 @@
 
 use super::shape::{self, Layout, Shape};
 use super::summary::{Key, Summary};
+use super::tensor;
 use crate::document::moment::Selection;
 use crate::document::{Document, facts};
 use crate::theme::rows::Rows;
@@ -19,6 +20,8 @@ pub enum Show {
     Plot,
     /// How often each value occurs.
     Histogram,
+    /// A slice of two axes as a heat map.
+    Tensor,
 }
 
 /// What paints on the picture.
@@ -66,6 +69,10 @@ pub struct View {
     pub show: Option<Show>,
     /// The shape that the person chose, and for which buffer.
     pub shape: Option<(String, Shape)>,
+    /// The tensor that the buffer is shown as.
+    pub tensor: Option<tensor::Form>,
+    pub(super) slice: Option<Arc<tensor::Values>>,
+    pub(super) slicing: Option<(tensor::Made, Progress)>,
     /// What paints; `None`: clicking the picture selects.
     pub brush: Option<Brush>,
     /// The person said whether to paint on this buffer; else a small picture of an input is painted on.

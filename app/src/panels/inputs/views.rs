@@ -3,9 +3,10 @@
 use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{Show, View};
-use super::{picture, plots};
+use super::{picture, plots, tensor};
 use crate::document::Document;
 use crate::document::contents::Contents;
+use crate::panels::desk::Asks;
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use trace_core::recording::ElementType;
 pub fn ui(
     doc: &mut Document,
     view: &mut View,
+    asks: &mut Asks,
     ui: &mut Ui,
     contents: &Contents,
     element: ElementType,
@@ -39,6 +41,7 @@ pub fn ui(
             (Show::Picture, "Picture"),
             (Show::Plot, "Plot"),
             (Show::Histogram, "Histogram"),
+            (Show::Tensor, "Tensor"),
         ] {
             let r = ui.selectable_label(show == which, word);
             r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, show == which, format!("Values as {word}")));
@@ -57,5 +60,6 @@ pub fn ui(
         }
         Show::Plot => plots::plot(doc, view, ui, contents, element, s),
         Show::Histogram => plots::histogram(ui, s),
+        Show::Tensor => tensor::ui(doc, view, asks, ui, contents, element),
     }
 }

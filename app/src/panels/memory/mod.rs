@@ -4,10 +4,12 @@ mod fold;
 mod pane;
 mod rows;
 mod search;
+mod structure;
 pub mod view;
 mod writer;
 
 pub use pane::touch;
+pub use structure::{Structure, toggle as toggle_structure};
 pub use view::{Touched, View};
 
 use crate::document::moment::Selection;
@@ -40,7 +42,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     bar(doc, view, asks, ui);
     head(doc, view, ui);
     let full = ui.available_rect_before_wrap();
-    let below = view.touched.is_some() || (view.plot && view.element.is_some());
+    let below = view.touched.is_some() || view.structure.is_some() || (view.plot && view.element.is_some());
     let height = if below {
         (full.height() * 0.5).clamp(90.0, 320.0)
     } else {
@@ -58,6 +60,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         child.shrink_clip_rect(area);
         if view.touched.is_some() {
             pane::touches(doc, view, asks, &mut child);
+        } else if view.structure.is_some() {
+            structure::ui(doc, view, &mut child);
         } else {
             pane::plot(doc, view, &mut child);
         }
@@ -148,6 +152,14 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         combo
             .response
             .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+        let on = view.structure.is_some();
+        let r = ui.selectable_label(on, "structure");
+        r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Structure over memory"));
+        if r.on_hover_text("lays a descriptor of the register map over what is selected")
+            .clicked()
+        {
+            structure::toggle(doc, view);
+        }
         if view.element.is_some() {
             let on = view.plot;
             let r = ui.selectable_label(on, RichText::new(icons::CHART_BAR).size(14.0));
@@ -174,7 +186,7 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
         parts.push(format!("AS {}", s.number));
     }
     parts.push(format!("{va:#x}"));
-    if let Some((name, at)) = facts::buffer_at(&doc.recording, space, va) {
+    if let Some((name, at)) = facts::place_at(&doc.recording, &doc.facts, space, va) {
         parts.push(format!("{name} + {at:#x}"));
     }
     match fact.and_then(|s| s.mapping_at(va)) {

@@ -28,7 +28,7 @@ pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
     let path = doc.path.clone();
     asks.work("looking for what touches the byte", move |progress| {
-        let found = touches::find(&recording, &facts, space, va, moment, progress);
+        let found = touches::find(&recording, &facts, (space, va, 1), moment, progress);
         Box::new(move |desk| {
             if desk.doc.path != path {
                 return;

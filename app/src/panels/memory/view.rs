@@ -1,5 +1,6 @@
 //! What the panel shows of memory, and how it follows what is selected elsewhere.
 
+use super::structure::Structure;
 use crate::document::debug::Told;
 use crate::document::moment::Selection;
 use crate::document::touches::Touch;
@@ -81,6 +82,9 @@ pub struct View {
     /// The selected values are plotted.
     pub plot: bool,
     pub(super) plotted: Option<Plotted>,
+    /// A layout laid over memory.
+    pub structure: Option<Structure>,
+    pub(super) fields: Rows,
     pub(super) list: Rows,
     /// Bytes between which the pointer selects: where it began, where it is.
     pub(super) drag: Option<(u64, u64)>,

@@ -140,7 +140,7 @@ impl View {
         }
         self.seen_jump = doc.jumps;
         let place = match doc.selection() {
-            Selection::Memory { va, space, .. } => Some((*space, *va)),
+            Selection::Memory { va, space, .. } | Selection::Entry { va, space, .. } => Some((*space, *va)),
             Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.address_space, b.va.0)),
             Selection::Job(j) => doc.facts.jobs.get(*j as usize).map(|j| (self.space, j.head_va)),
             _ => None,

@@ -1,8 +1,9 @@
 //! The walk of an address, level by level: where each entry stands, what it is, what its bits mean.
 
 use super::view::View;
+use crate::document::moment::Selection;
 use crate::document::tables::{entry_bits, entry_words};
-use crate::document::{Document, lookup, touches};
+use crate::document::{Document, entries, lookup, touches};
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
@@ -66,7 +67,7 @@ pub fn words(doc: &Document, space: u32, va: u64) -> String {
 }
 
 /// Draws the walk of the address that is shown.
-pub fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
     let Some(va) = view.at else { return };
     ui.add_space(4.0);
     egui::ScrollArea::vertical()
@@ -78,7 +79,19 @@ pub fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
         });
 }
 
-fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
+/// Whether the entry of a level on the walk of an address is what is selected, maybe on the walk of another address.
+fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
+    match *doc.selection() {
+        Selection::Entry {
+            space: s,
+            va: v,
+            level: l,
+        } => (s, l) == (space, level) && entries::span(v, l) == entries::span(va, level),
+        _ => false,
+    }
+}
+
+fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
     let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) else {
         return;
@@ -93,11 +106,18 @@ fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
             asks.command("show-memory");
         }
     });
+    let mut chosen = None;
     for s in &w.steps {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
         let (word, to) = entry_words(s.kind);
-        r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("level {} {word}", s.level)));
-        if r.hovered() {
+        let selected = is_selected(doc, space, va, s.level);
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("level {} {word}", s.level)));
+        if r.clicked() {
+            chosen = Some(s.level);
+        }
+        if selected {
+            widgets::select(ui, rect);
+        } else if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         let c = match s.kind {
@@ -123,7 +143,10 @@ fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
         }
         let x = if wide { 178.0 } else { 82.0 };
         put(x, rect.width(), &format!("{word} {to}"), c);
-        let mut told = format!("the entry stands at {at} and is {:#018x}", s.raw);
+        let mut told = format!(
+            "the entry stands at {at} and is {:#018x}; a click selects it and shows what wrote and read it",
+            s.raw
+        );
         let bits = entry_bits(&doc.recording, format_of(doc, space), s);
         for (name, value) in &bits {
             told += &format!("\n{name}: {value}");
@@ -135,6 +158,9 @@ fn steps(doc: &Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
             ("where it leads", target),
         ];
         widgets::copies(&r, &forms).on_hover_text(told);
+    }
+    if let Some(level) = chosen {
+        doc.select(Selection::Entry { space, va, level });
     }
     match (&w.result, w.steps.last()) {
         (Ok(_), Some(s)) => {

@@ -175,7 +175,7 @@ fn starts(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         widgets::key_value(ui, "chain of", Part::words(n));
     }
     if widgets::key_link(ui, "header", &format!("{:#x}", j.head_va)).clicked() {
-        asks.memory(Some(j.space.unwrap_or(0)), j.head_va, 32);
+        asks.memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
         asks.command("show-memory");
     }
     if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {

@@ -1,6 +1,7 @@
 //! Register: the meant register bit by bit, and every access to it.
 
 mod details;
+mod guess;
 mod values;
 pub mod view;
 mod wide;
@@ -31,7 +32,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     head(doc, view, asks, &mut child, register);
     wide::bits(doc, &mut child, register);
     values::strip(doc, &mut child, register);
-    accesses(doc, view, asks, &mut child, register);
+    if view.statistics {
+        guess::ui(doc, view, asks, &mut child, register);
+    } else {
+        accesses(doc, view, asks, &mut child, register);
+    }
     ui.advance_cursor_after_rect(full);
 }
 
@@ -46,14 +51,25 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
         ui.add_space(4.0);
         details::steps(doc, asks, ui, register);
         plot_menu(doc, asks, ui, register);
+        let help = asks.told("name", "name it and its fields");
+        if ui.button("Name…").on_hover_text(help).clicked() {
+            asks.command("name");
+        }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            let on = view.statistics;
+            let r = ui.selectable_label(on, RichText::new("statistics").color(if on { p.text } else { p.quiet }));
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Statistics of this register"));
+            if r.on_hover_text("what its accesses tell of what it is").clicked() {
+                view.statistics = !on;
+            }
             for which in Which::ALL.into_iter().rev() {
-                let on = view.which == which;
+                let on = view.which == which && !view.statistics;
                 let r = ui.selectable_label(on, RichText::new(which.word()).color(if on { p.text } else { p.quiet }));
                 let label = format!("List {}", which.word());
                 r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &label));
                 if r.clicked() {
                     view.which = which;
+                    view.statistics = false;
                     view.shown = None;
                 }
             }

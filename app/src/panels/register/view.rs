@@ -2,7 +2,8 @@
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
-use trace_core::registers::Accesses;
+use trace_core::progress::Progress;
+use trace_core::registers::{Accesses, Guess};
 
 /// Which accesses are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,12 @@ pub struct View {
     pub which: Which,
     /// Accesses that change the value, of this register, once found.
     pub(super) changes: Option<(u32, Arc<Accesses>)>,
+    /// Whether statistics are shown in place of the accesses.
+    pub statistics: bool,
+    /// Those of the register that was looked at last.
+    pub(super) guess: Option<Arc<Guess>>,
+    /// The register whose accesses are being looked at.
+    pub(super) guessing: Option<(u32, Progress)>,
     /// The register whose changes are looked for.
     pub(super) looking: Option<u32>,
 }

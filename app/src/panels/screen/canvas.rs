@@ -97,7 +97,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     if focused {
         let frame = full.shrink(1.0);
         painter.rect_stroke(frame, 0.0, Stroke::new(1.0, p.read), StrokeKind::Inside);
-        keys(view, asks, ui, &response, size);
+        keys(doc, view, asks, ui, &response, size);
     }
     if response.dragged() {
         view.middle = Some(middle - response.drag_delta() / scale);
@@ -109,12 +109,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     if response.double_clicked() {
         // Of the pixel that the first click chose: the pane that came with it may have moved the picture.
         if let Some(e) = setter(doc, view, screen) {
-            doc.go(e);
+            doc.go_following(e);
         }
     } else if response.clicked() {
         response.request_focus();
         let under = response.interact_pointer_pos().and_then(pixel);
-        super::choose(view, asks, under);
+        super::choose(doc, view, asks, under);
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
         let told = under(doc, view, screen, at);
@@ -191,7 +191,7 @@ fn wheel(view: &mut View, ui: &Ui, about: Pos2) {
 }
 
 /// Arrows move the chosen pixel, plus and minus zoom about it.
-fn keys(view: &mut View, asks: &mut Asks, ui: &Ui, response: &egui::Response, size: Vec2) {
+fn keys(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &Ui, response: &egui::Response, size: Vec2) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
@@ -219,7 +219,7 @@ fn keys(view: &mut View, asks: &mut Asks, ui: &Ui, response: &egui::Response, si
     } else {
         return;
     };
-    super::choose(view, asks, Some(to));
+    super::choose(doc, view, asks, Some(to));
 }
 
 /// What is told of a pixel under the pointer.

@@ -10,6 +10,7 @@ pub mod view;
 pub use view::{View, What};
 
 use crate::document::Document;
+use crate::document::moment::Selection;
 use crate::document::screen::{Screen, ScreenError, has_framebuffer};
 use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, widgets};
@@ -49,6 +50,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             return;
         }
     };
+    follow(doc, view);
     make::follow(doc, view, asks, &screen);
     bar::ui(doc, view, asks, ui, &screen);
     let full = ui.available_rect_before_wrap();
@@ -94,10 +96,34 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks) {
     view.known = Known::Reading(progress);
 }
 
-/// Chooses a pixel and looks for the stores to it; `None` chooses none.
-pub fn choose(view: &mut View, asks: &mut Asks, pixel: Option<[u32; 2]>) {
+/// Chooses a pixel, looks for the stores to it, and selects its bytes everywhere; `None` chooses none.
+pub fn choose(doc: &mut Document, view: &mut View, asks: &mut Asks, pixel: Option<[u32; 2]>) {
     view.pixel = pixel;
     stores(view, asks);
+    let space = view.screen().map(|s| s.framebuffer.space());
+    match (view.pixel_bytes(), space) {
+        (Some(b), Some(space)) => doc.select(Selection::Framebuffer {
+            space,
+            offset: b.start,
+            bytes: b.end - b.start,
+        }),
+        _ if matches!(doc.selection(), Selection::Framebuffer { .. }) => doc.select(Selection::Event),
+        _ => {}
+    }
+    view.seen_jump = doc.jumps;
+}
+
+/// What is selected elsewhere, on the way back for one, is the chosen pixel.
+fn follow(doc: &Document, view: &mut View) {
+    if view.seen_jump == doc.jumps {
+        return;
+    }
+    view.seen_jump = doc.jumps;
+    if let Selection::Framebuffer { space, offset, .. } = *doc.selection()
+        && let Some(pixel) = view.pixel_at(space, offset)
+    {
+        view.pixel = Some(pixel);
+    }
 }
 
 /// Looks for the stores to the chosen pixel, where they are not known.

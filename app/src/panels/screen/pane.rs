@@ -21,7 +21,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
             if widgets::icon_button(ui, icons::X, "Choose no pixel").clicked() {
-                super::choose(view, asks, None);
+                super::choose(doc, view, asks, None);
             }
             if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
                 asks.command("next-pixel-store");
@@ -139,7 +139,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
     });
     view.list = rows;
     if let Some(e) = go {
-        doc.go(e);
+        doc.go_following(e);
     }
 }
 

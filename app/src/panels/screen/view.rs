@@ -96,6 +96,7 @@ pub struct View {
     pub stores: Option<PixelStores>,
     pub(super) list: Rows,
     pub(super) seen_moment: u64,
+    pub(super) seen_jump: u64,
     pub(super) state: FramebufferState,
     pub(super) made: Option<Made>,
     /// The picture is being drawn apart from the interface thread, for this event.
@@ -154,6 +155,18 @@ impl View {
             false => list.partition_point(|s| s.event < m).checked_sub(1)?,
         };
         list.get(at).map(|s| s.event)
+    }
+
+    /// The pixel that begins at an offset of a space, as the screen is drawn now.
+    #[must_use]
+    pub fn pixel_at(&self, space: u8, offset: u64) -> Option<[u32; 2]> {
+        self.screen().filter(|s| s.framebuffer.space() == space)?;
+        let format = self.look()?.ok()?.format;
+        let inside = offset.checked_sub(format.base)?;
+        let pitch = u64::from(format.pitch.max(1));
+        let x = u32::try_from(inside % pitch / u64::from(format.pixel.bytes())).ok()?;
+        let y = u32::try_from(inside / pitch).ok()?;
+        (format.offset(x, y) == Some(offset)).then_some([x, y])
     }
 
     /// Bytes of the chosen pixel in the framebuffer.

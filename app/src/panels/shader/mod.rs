@@ -115,7 +115,7 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
         }
     };
     if all.is_empty() {
-        let told = match (&job.space, job.chain.first()) {
+        let told = match (&job.chain.space, job.chain.first()) {
             (None, _) => format!("The address space of job {} is not in the recording.", job.index),
             (_, Some(c)) if c.decoded => {
                 format!("Job {} runs no shader: it is a {} job.", job.index, c.kind)
@@ -159,7 +159,7 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, all: &[Runs]
     let Some((job, runs)) = found.zip(all.get(view.chosen.1)) else {
         return;
     };
-    let (space, event, entry) = (job.space.unwrap_or(0), job.submit, runs.entry);
+    let (space, event, entry) = (job.chain.space.unwrap_or(0), job.submit, runs.entry);
     let first = Listing::read(&doc.recording, space, event, entry, AT_ONCE);
     if first.code.end != CodeEnd::Limit {
         take(view, first);
@@ -206,7 +206,7 @@ pub fn show_bytes(doc: &Document, view: &View, asks: &mut Asks) {
 
 /// Shows bytes of the job's memory.
 fn memory(doc: &Document, asks: &mut Asks, job: u32, va: u64) {
-    let space = doc.facts.jobs.get(job as usize).and_then(|j| j.space);
+    let space = doc.facts.jobs.get(job as usize).and_then(|j| j.chain.space);
     asks.memory_first(space, va, 16);
     asks.command("show-memory");
 }

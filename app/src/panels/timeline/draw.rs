@@ -11,6 +11,9 @@ use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec
 use trace_core::check::Severity;
 use trace_core::timeline::merge_spans;
 
+/// Points that no words go into: thousands of such runs a frame are not measured.
+const SHORTEST: f32 = 16.0;
+
 /// The colour of findings of a severity.
 #[must_use]
 pub fn severity_colour(p: &Palette, s: Severity) -> Color32 {
@@ -107,6 +110,9 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             let colour = if bad { p.error } else { p.job };
             ui.painter().rect_filled(r, 1.5, colour.gamma_multiply(SOFT));
             let seen = r.intersect(row).shrink2(vec2(4.0, 0.0));
+            if seen.width() < SHORTEST {
+                continue;
+            }
             let one = Some(m.first_item).filter(|_| m.items == 1);
             let label = match one.and_then(|i| slot.get(i)).and_then(job) {
                 Some(j) => format!("job {}", j.index),
@@ -166,6 +172,9 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             // Too narrow for a hatch: one line of it.
             ui.painter()
                 .vline(seen.left() + 0.5, seen.y_range(), Stroke::new(1.0, p.poll));
+        }
+        if seen.width() < SHORTEST {
+            continue;
         }
         let one = Some(m.first_item).filter(|_| m.items == 1);
         let label = match one.and_then(|i| doc.facts.polls.get(i)) {
@@ -230,6 +239,7 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
         return;
     };
     let (top, bottom, mid) = (row.top() + 4.0, row.bottom() - 4.0, row.center().y);
+    let mut bars = Mesh::default();
     for (i, s) in list.iter().enumerate() {
         // A value from before the part in view begins left of it.
         let x0 = scale.x(s.from).max(row.left() - 8.0);
@@ -238,7 +248,7 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
         if x1 - x0 < 5.0 {
             // Too narrow for its outline: a bar, which never vanishes.
             let bar = Rect::from_min_max(pos2(x0, top), pos2(x1.max(x0 + 1.0), bottom));
-            ui.painter().rect_filled(bar, 0.0, colour.gamma_multiply(SOFT));
+            bars.add_colored_rect(bar, colour.gamma_multiply(SOFT));
             continue;
         }
         let slope = 3.0_f32.min((x1 - x0) / 2.0);
@@ -263,6 +273,7 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
                 .text(seen.left_center(), Align2::LEFT_CENTER, "…", mono_small(), p.quiet);
         }
     }
+    ui.painter().add(Shape::mesh(bars));
 }
 
 fn ticks(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, events: impl Iterator<Item = u64>, colour: Color32) {

@@ -3,8 +3,8 @@
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
-use crate::document::facts::RegisterFact;
 use crate::document::jobs::JobFact;
+use trace_core::registers::{Accessed, history};
 use trace_core::timeline::{Pixels, merge_spans};
 
 /// Things of a lane that share a pixel, or one thing.
@@ -71,7 +71,7 @@ impl Spans {
                 .changes()
                 .pins()
                 .iter()
-                .filter_map(|r| Some((*r, stretches(doc, axis, pixels, f.registers.get(r)?))))
+                .filter_map(|r| Some((*r, stretches(doc, axis, pixels, *r)?)))
                 .collect(),
         }
     }
@@ -92,33 +92,45 @@ fn runs<T>(place: &impl Fn(u64) -> f64, pixels: &Pixels, items: &[T], span: impl
         .collect()
 }
 
-/// The stretches of a register: for every pixel the value that it ends with.
-fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, fact: &RegisterFact) -> Vec<Stretch> {
-    let events = fact.accesses.all();
-    let at = |e: u64| events.before(e);
+/// Pixels that a value is looked for in where a register is accessed more often than there are pixels: of narrower
+/// stretches no value can be read anyway.
+const NARROW: usize = 3;
+
+/// The stretches of a register: each of its values, or, where it has more accesses than there are pixels, the one that
+/// every few pixels end with.
+fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> Option<Vec<Stretch>> {
+    let accesses = &doc.facts.registers.get(&register)?.accesses;
     let mut out: Vec<Stretch> = Vec::new();
-    let mut put = |n: usize| {
-        let Some(event) = events.get(n) else { return };
-        if let Some(a) = doc.recording.events.access(event as usize)
-            && out.last().is_none_or(|s| s.value != a.value)
+    let mut put = |place: usize, a: Accessed| {
+        let at = (place, a.event);
+        let value = history::value_of(&doc.recording, doc.facts.device, register, accesses, at);
+        if let Some(value) = value
+            && out.last().is_none_or(|s| s.value != value)
         {
             out.push(Stretch {
-                from: doc.facts.axis.position(axis, event),
-                value: a.value,
+                from: doc.facts.axis.position(axis, a.event),
+                value,
                 write: a.write,
             });
         }
     };
-    let mut seen = at(pixels.events().0);
-    if let Some(before) = seen.checked_sub(1) {
-        put(before);
+    let (start, end) = pixels.events();
+    let (from, to) = (accesses.all().before(start), accesses.all().before(end));
+    if to - from <= pixels.len() {
+        let from = from.saturating_sub(1);
+        (from..to)
+            .zip(accesses.iter_from(from))
+            .for_each(|(place, a)| put(place, a));
+        return Some(out);
     }
-    for end in pixels.edges.iter().skip(1) {
-        let upto = at(*end);
-        if upto > seen {
-            put(upto - 1);
+    let mut cursor = accesses.cursor();
+    let mut seen = None;
+    for edge in pixels.edges.iter().step_by(NARROW).chain(pixels.edges.last()) {
+        if let Some((place, a)) = cursor.last_before(*edge)
+            && seen.replace(place) != Some(place)
+        {
+            put(place, a);
         }
-        seen = upto;
     }
-    out
+    Some(out)
 }

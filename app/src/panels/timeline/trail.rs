@@ -1,6 +1,7 @@
 //! The lane of what is selected: every event that read or wrote it lights up.
 
 use super::scale::{Scale, x_of};
+use crate::document::facts::Stage;
 use crate::document::trail::Followed;
 use crate::document::{Document, touches};
 use crate::panels::desk::Asks;
@@ -9,21 +10,25 @@ use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use std::sync::Arc;
 use trace_core::timeline::Pixels;
 
-/// Has what touches the selected byte looked for, once for each byte.
+/// Has what touches the selection looked for, once for each.
 pub fn ask(doc: &mut Document, asks: &mut Asks) {
-    let Some(Followed::Byte { space, va }) = doc.followed() else {
-        doc.trail.forget();
-        return;
+    let followed = match doc.followed() {
+        None | Some(Followed::Register(_)) => {
+            doc.trail.forget();
+            return;
+        }
+        Some(f) => f,
     };
-    if doc.trail.is_of(space, va) || !doc.can_filter() {
+    let known = doc.finding_out.is_none() || doc.facts.knows(Stage::Chains) && doc.facts.knows(Stage::Spaces);
+    if doc.trail.is_of(followed) || !doc.can_filter() || !known {
         return;
     }
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
     let progress = asks.work("looking for what touches the selection", move |progress| {
-        let found = touches::find(&recording, &facts, space, va, moment, progress);
-        Box::new(move |desk| desk.doc.trail.found(space, va, found))
+        let found = followed.find(&recording, &facts, moment, progress);
+        Box::new(move |desk| desk.doc.trail.found(followed, found))
     });
-    doc.trail.asked(space, va, progress);
+    doc.trail.asked(followed, progress);
 }
 
 /// What a mark stands for.
@@ -77,7 +82,7 @@ pub fn marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
             };
             cells.filter_map(mark).collect()
         }
-        Some(Followed::Byte { .. }) => {
+        Some(_) => {
             let list = doc.trail.touches();
             let mark = |(a, b): (u64, u64)| {
                 let from = list.partition_point(|t| t.event < Some(a));
@@ -102,7 +107,7 @@ pub fn marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let told = match doc.followed() {
-        None => "select a register or a byte, and what reads and writes it lights up here",
+        None => "select a register, a byte, a pixel or a page-table entry, and what reads and writes it lights up here",
         Some(_) if doc.trail.is_looked_for() => "looking for what touches it…",
         Some(_) => "",
     };
@@ -130,9 +135,9 @@ const MARK: f32 = 4.0;
 
 /// What the lane says at a place, in words; empty: nothing of its own.
 pub fn told(doc: &Document, scale: &Scale, x: f32) -> String {
-    let Some(Followed::Byte { .. }) = doc.followed() else {
+    if matches!(doc.followed(), None | Some(Followed::Register(_))) {
         return String::new();
-    };
+    }
     let list = doc.trail.touches();
     let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
     let near = |t: &&touches::Touch| t.event.is_some_and(|e| (x_of(doc, scale, e) - x).abs() < MARK + 2.0);
@@ -152,7 +157,7 @@ pub fn nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
             let two = doc.facts.registers.get(&r)?.accesses.all().around(at);
             two.into_iter().flatten().collect()
         }
-        Followed::Byte { .. } => {
+        _ => {
             let list = doc.trail.touches();
             let n = list.partition_point(|t| t.event < Some(at));
             let two = [n.checked_sub(1), Some(n)].into_iter().flatten();

@@ -4,6 +4,7 @@ use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
 
 mod beside;
+mod descriptors;
 mod measured;
 
 fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
@@ -625,4 +626,70 @@ fn the_same_value_in_a_root_register_is_the_same_whatever_lies_there() {
     let d = diff(&a, &b);
     assert_eq!((d.events.equal, d.events.changed, d.events.relocated), (1, 0, 0));
     assert_eq!(diff(&b, &a), d.swapped());
+}
+
+#[test]
+fn a_mapping_differs_since_the_store_of_its_entry() {
+    use crate::recording::{HostWriteRow, PhysAddr};
+    // Two jobs' worth of events would be more than it takes: the entry is stored before any job.
+    let base = 0x10_0000u64;
+    let whole = |entries: &[u64], store: bool| {
+        let mut r = mapped(base, &[RW, RW]);
+        let later = mapped(base, entries);
+        let mut m = MemoryBuilder::new();
+        let mut table = 0;
+        for (event, of) in [(0, &r), (2, &later)] {
+            let view = of.memory.last();
+            let frames: Vec<_> = (0..4)
+                .map(|n| {
+                    let frame = (base >> 12) + n;
+                    let page = m.add_page(view.frame(frame).unwrap());
+                    if n == 3 {
+                        table = page.0;
+                    }
+                    (frame, page, FrameRole::Table)
+                })
+                .collect();
+            m.add_snapshot(event, frames);
+        }
+        r.memory = m.finish();
+        let mut e = EventsBuilder::new();
+        let access = |offset: u32| Access {
+            space: 0,
+            write: true,
+            offset,
+            width: 4,
+            value: 1,
+        };
+        e.access(0, 0, access(0x20));
+        if store {
+            let row = HostWriteRow {
+                at: base + 0x3000 + 8,
+                bytes: 8,
+                page: table,
+            };
+            e.host_write(1, 0, row);
+        } else {
+            e.access(1, 0, access(0x24));
+        }
+        e.access(2, 0, access(0x28));
+        r.events = e.finish();
+        r
+    };
+    assert_eq!(PhysAddr(base + 0x3008).frame(), (base >> 12) + 3);
+    for (store, expected) in [(true, Some((Some(1), Some(1)))), (false, None)] {
+        let (a, b) = (whole(&[RW, RW], store), whole(&[RW, RWX], store));
+        let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
+        let [m] = &d.mappings.list[..] else {
+            panic!("{:?}", d.mappings)
+        };
+        assert_eq!((m.va, m.pages), (GpuVa(0x1000), 1));
+        let effect = mapping(&a, &b, m).unwrap();
+        let cause = why((&a, &b), (&d, &aligned), effect, &Progress::new()).unwrap();
+        let first = cause.steps.first().map(|s| (s.a, s.b));
+        assert_eq!(first, expected, "{cause:?}");
+        if store {
+            assert_eq!(cause.steps[0].link, Link::Stored);
+        }
+    }
 }

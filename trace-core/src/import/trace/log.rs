@@ -84,6 +84,22 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
     Ok(log)
 }
 
+/// What there is to tell of how a file ended behind so many whole lines; nothing, where it ended with one.
+pub(super) fn ended(end: &End, lines: u64) -> Option<Finding> {
+    let (place, message) = match end {
+        End::Whole => return None,
+        End::Cut(bytes) => (
+            format!("line {}", lines + 1),
+            format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
+        ),
+        End::Broken(why, at) => (
+            format!("byte {at:#x}"),
+            format!("the packed file cannot be unpacked further ({why}); {lines} lines before it were used"),
+        ),
+    };
+    Some(Finding::new(FindingKind::TruncatedSection, place, message))
+}
+
 impl Log {
     /// Puts what another log of the same clock says between what this one does. `name` is that of its file.
     pub(super) fn merge(&mut self, other: Self, name: &str) {
@@ -136,22 +152,7 @@ impl Log {
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, self.unusable.place(), message));
         }
-        match end {
-            End::Whole => {}
-            End::Cut(bytes) => self.findings.push(Finding::new(
-                FindingKind::TruncatedSection,
-                format!("line {}", self.lines + 1),
-                format!("the last line has no line end, so its value may be cut; its {bytes} bytes were not used"),
-            )),
-            End::Broken(why, at) => self.findings.push(Finding::new(
-                FindingKind::TruncatedSection,
-                format!("byte {at:#x}"),
-                format!(
-                    "the packed file cannot be unpacked further ({why}); {} lines before it were used",
-                    self.lines
-                ),
-            )),
-        }
+        self.findings.extend(ended(&end, self.lines));
     }
 
     pub(super) fn recording(

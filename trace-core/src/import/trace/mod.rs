@@ -6,6 +6,7 @@
 //! | the kernel's mmiotrace | `mmiotrace` | `NAME.aux.txt`, an ftrace log of the same run |
 //! | the kernel's ftrace: `rwmmio` events, probes of accessors | `ftrace`, `kernel`, `kernel_log` | `NAME.resource.txt`, the device's windows |
 //! | QEMU's trace of `memory_region_ops_*` | `qemu`, `pci_config` | |
+//! | the register history of Arm's kernel driver for Mali GPUs | `regs_history` | |
 //! | any | `screen` | `NAME.ppm`, the picture at the end |
 //!
 //! Blocks of whole lines are read by one thread, parsed by several, each block by itself, and taken in order
@@ -22,6 +23,7 @@ mod merge;
 mod mmiotrace;
 mod pci_config;
 mod qemu;
+pub mod regs_history;
 mod resource;
 mod rows;
 mod screen;

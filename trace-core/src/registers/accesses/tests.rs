@@ -1,12 +1,14 @@
 //! Lists of accesses against plain lists of numbers.
 
-use super::{Accessed, Accesses};
+use super::{Accessed, Accesses, gallop};
 use proptest::prelude::*;
 
-/// Distances as drivers make them: polls, neighbours, pauses.
+/// Distances as drivers make them: polls, neighbours, pauses, the same for a while.
 fn distances() -> impl Strategy<Value = Vec<(u32, bool)>> {
     let one = prop_oneof![4 => 1u32..3, 4 => 1u32..200, 1 => 1u32..2_000_000];
-    proptest::collection::vec((one, any::<bool>()), 0..400)
+    let often = prop_oneof![4 => Just(1usize), 1 => 2usize..600];
+    let runs = proptest::collection::vec(((one, any::<bool>()), often), 0..60);
+    runs.prop_map(|runs| runs.into_iter().flat_map(|(d, n)| std::iter::repeat_n(d, n)).collect())
 }
 
 fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
@@ -35,10 +37,12 @@ proptest! {
             prop_assert_eq!(list.first(), naive.first().copied());
             prop_assert_eq!(list.last(), naive.last().copied());
             prop_assert_eq!(list.iter().collect::<Vec<_>>(), naive.clone());
-            for place in 0..naive.len() + 2 {
+            // Of long lists a few hundred places and events, not all.
+            let some = naive.len() / 200 + 1;
+            for place in (0..naive.len() + 2).step_by(some) {
                 prop_assert_eq!(list.get(place), naive.get(place).copied());
             }
-            let asked = naive.iter().flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
+            let asked = naive.iter().step_by(some).flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
             for event in asked {
                 prop_assert_eq!(list.before(event), naive.partition_point(|e| *e < event));
                 prop_assert_eq!(list.upto(event), naive.partition_point(|e| *e <= event));
@@ -50,7 +54,23 @@ proptest! {
                 prop_assert_eq!(list.first_in(within.clone()), naive.iter().copied().find(|e| within.contains(e)));
             }
         }
-        for place in [0, 1, 63, 64, 65, 128, plain.len()] {
+        for step in [1, 2, 97] {
+            let mut cursor = packed.cursor();
+            for (event, _) in plain.iter().step_by(step) {
+                for event in [*event, event + 1] {
+                    let n = plain.partition_point(|p| p.0 < event);
+                    let naive = n.checked_sub(1).map(|n| (n, Accessed { event: plain[n].0, write: plain[n].1 }));
+                    prop_assert_eq!(cursor.last_before(event), naive);
+                }
+            }
+            let last = plain.len().checked_sub(1).map(|n| (n, plain[n].0));
+            prop_assert_eq!(cursor.last_before(u64::MAX).map(|(n, a)| (n, a.event)), last);
+        }
+        for (event, _) in plain.iter().step_by(plain.len() / 200 + 1) {
+            prop_assert_eq!(gallop(&plain, |p| p.0 < *event), plain.partition_point(|p| p.0 < *event));
+        }
+        prop_assert_eq!(gallop(&plain, |_| true), plain.len());
+        for place in [0, 1, 255, 256, 257, 600, plain.len()] {
             let from: Vec<Accessed> = packed.iter_from(place).collect();
             let naive: Vec<Accessed> = plain.iter().skip(place).map(|p| Accessed { event: p.0, write: p.1 }).collect();
             prop_assert_eq!(packed.iter_from(place).len(), naive.len());
@@ -79,6 +99,17 @@ fn an_event_of_zero_is_an_access_as_any_other() {
         (Some(0), 1, 1)
     );
     assert!(a.all().holds(0));
+}
+
+#[test]
+fn a_register_that_is_polled_takes_hardly_anything() {
+    // 127 reads at one go, then a job.
+    let packed: Accesses = (0..100_000u64)
+        .flat_map(|job| (0..127).map(move |n| (job * 142 + n, false)))
+        .collect();
+    assert!(packed.bytes() < 1_500_000, "{} for {}", packed.bytes(), packed.len());
+    assert_eq!(packed.all().get(127 * 99_999 + 126), Some(99_999 * 142 + 126));
+    assert_eq!(packed.all().before(99_999 * 142), 127 * 99_999);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the codec and of the embedded map of Mali GPUs.
 
 mod devices;
+mod over;
 mod samples;
 mod widths;
 

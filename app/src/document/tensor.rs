@@ -1,0 +1,241 @@
+//! Elements of a buffer as a tensor: any number of dimensions, where each element lies, and slices of two axes.
+
+/// Most dimensions.
+pub const MOST_AXES: usize = 16;
+
+/// Where the elements of a tensor lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// Lengths of the axes, the first one first.
+    pub shape: Vec<u64>,
+    /// Elements from one index of an axis to the next.
+    pub strides: Vec<u64>,
+}
+
+/// How the elements of a tensor follow one another where no distances are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The last axis runs fastest, as in C.
+    #[default]
+    Rows,
+    /// The first axis runs fastest, as in Fortran.
+    Columns,
+}
+
+impl Order {
+    /// In words.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rows => "row major",
+            Self::Columns => "column major",
+        }
+    }
+
+    /// The distances of a shape whose elements lie close together; `None`: they are more than can be counted.
+    #[must_use]
+    pub fn strides(self, shape: &[u64]) -> Option<Vec<u64>> {
+        let mut out = vec![1; shape.len()];
+        let mut next = 1u64;
+        let mut each = |at: usize| {
+            if let (Some(to), Some(n)) = (out.get_mut(at), shape.get(at)) {
+                *to = next;
+                next = next.checked_mul((*n).max(1))?;
+            }
+            Some(())
+        };
+        match self {
+            Self::Rows => (0..shape.len()).rev().try_for_each(&mut each)?,
+            Self::Columns => (0..shape.len()).try_for_each(&mut each)?,
+        }
+        Some(out)
+    }
+}
+
+/// Numbers with anything between them: `2×3×4`, `2, 3, 4`.
+fn numbers(text: &str) -> Result<Vec<u64>, String> {
+    let parts = text.split(['×', 'x', ',', ' ', '[', ']', '(', ')']);
+    let list: Result<Vec<u64>, String> = parts
+        .filter(|p| !p.is_empty())
+        .map(|p| p.parse().map_err(|_| format!("{p} is no number")))
+        .collect();
+    let list = list?;
+    match list.len() {
+        0 => Err("write the lengths of its axes: 2×3×4".to_owned()),
+        n if n > MOST_AXES => Err(format!("{n} axes; {MOST_AXES} are possible")),
+        _ => Ok(list),
+    }
+}
+
+impl Tensor {
+    /// A tensor as a person writes it: the lengths of its axes, and the distances in elements or nothing, then by
+    /// `order`. `elements` are how many the buffer holds.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the person.
+    pub fn read(shape: &str, strides: &str, order: Order, elements: u64) -> Result<Self, String> {
+        let shape = numbers(shape)?;
+        if shape.contains(&0) {
+            return Err("an axis has no elements".to_owned());
+        }
+        let strides = match strides.trim() {
+            "" => order
+                .strides(&shape)
+                .ok_or("it has more elements than can be counted")?,
+            text => numbers(text)?,
+        };
+        if strides.len() != shape.len() {
+            return Err(format!("{} axes and {} distances", shape.len(), strides.len()));
+        }
+        let made = Self { shape, strides };
+        match made.last() {
+            Some(last) if last < elements => Ok(made),
+            Some(last) => Err(format!("it reaches to element {last}; the buffer has {elements}")),
+            None => Err("it reaches further than can be counted".to_owned()),
+        }
+    }
+
+    /// The farthest element.
+    fn last(&self) -> Option<u64> {
+        let mut pairs = self.shape.iter().zip(&self.strides);
+        pairs.try_fold(0u64, |at, (n, s)| at.checked_add((n - 1).checked_mul(*s)?))
+    }
+
+    /// The element of an index, an entry for each axis; `None` outside.
+    #[must_use]
+    pub fn element(&self, index: &[u64]) -> Option<u64> {
+        if index.len() != self.shape.len() {
+            return None;
+        }
+        let mut at = 0u64;
+        for ((i, n), s) in index.iter().zip(&self.shape).zip(&self.strides) {
+            if i >= n {
+                return None;
+            }
+            at = at.checked_add(i.checked_mul(*s)?)?;
+        }
+        Some(at)
+    }
+}
+
+/// A slice of a tensor: which axis runs down and which across, and where on all the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// The axis that runs down; `None`: one row.
+    pub down: Option<usize>,
+    /// The axis that runs across.
+    pub across: usize,
+    /// An index for each axis; those of the two axes do not count.
+    pub at: Vec<u64>,
+}
+
+impl Slice {
+    /// The last two axes, at the begin of the others.
+    #[must_use]
+    pub fn first(tensor: &Tensor) -> Self {
+        let n = tensor.shape.len();
+        Self {
+            down: n.checked_sub(2),
+            across: n.saturating_sub(1),
+            at: vec![0; n],
+        }
+    }
+
+    /// Brings the slice inside a tensor.
+    pub fn fit(&mut self, tensor: &Tensor) {
+        let n = tensor.shape.len();
+        if self.at.len() != n || self.across >= n || self.down.is_some_and(|d| d >= n || d == self.across) {
+            *self = Self::first(tensor);
+        }
+        for (i, n) in self.at.iter_mut().zip(&tensor.shape) {
+            *i = (*i).min(n - 1);
+        }
+    }
+
+    /// Rows and columns.
+    #[must_use]
+    pub fn size(&self, tensor: &Tensor) -> (u64, u64) {
+        let length = |axis: usize| tensor.shape.get(axis).copied().unwrap_or(1);
+        (self.down.map_or(1, length), length(self.across))
+    }
+
+    /// The index of a cell, an entry for each axis.
+    #[must_use]
+    pub fn index(&self, row: u64, column: u64) -> Vec<u64> {
+        let mut at = self.at.clone();
+        if let Some(to) = self.down.and_then(|d| at.get_mut(d)) {
+            *to = row;
+        }
+        if let Some(to) = at.get_mut(self.across) {
+            *to = column;
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_lie_by_order_or_by_distances() {
+        let of = |order| Tensor::read("2×3×4", "", order, 24).unwrap();
+        assert_eq!(of(Order::Rows).strides, [12, 4, 1]);
+        assert_eq!(of(Order::Columns).strides, [1, 2, 6]);
+        assert_eq!(of(Order::Rows).element(&[1, 2, 3]), Some(23));
+        assert_eq!(of(Order::Columns).element(&[1, 2, 3]), Some(23));
+        assert_eq!(of(Order::Rows).element(&[1, 0, 2]), Some(14));
+        assert_eq!(of(Order::Columns).element(&[1, 0, 2]), Some(13));
+        assert_eq!(of(Order::Rows).element(&[2, 0, 0]), None);
+        // Rows of 8 of which 4 count, every other one; and one element that is seen everywhere.
+        let padded = Tensor::read("3, 4", "16, 1", Order::Rows, 36).unwrap();
+        assert_eq!(padded.element(&[2, 3]), Some(35));
+        assert_eq!(
+            Tensor::read("9 9", "0 0", Order::Rows, 1).unwrap().element(&[8, 8]),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn every_element_of_a_tensor_has_one_index() {
+        for order in [Order::Rows, Order::Columns] {
+            let t = Tensor::read("2 3 4 5", "", order, 120).unwrap();
+            let mut seen = vec![0; 120];
+            for a in 0..2 {
+                for b in 0..3 {
+                    for c in 0..4 {
+                        for d in 0..5 {
+                            seen[t.element(&[a, b, c, d]).unwrap() as usize] += 1;
+                        }
+                    }
+                }
+            }
+            assert!(seen.iter().all(|n| *n == 1));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_buffer_is_told() {
+        let wrong = |shape: &str, strides: &str| Tensor::read(shape, strides, Order::Rows, 24).unwrap_err();
+        assert!(wrong("5×5", "").contains("reaches to element 24"));
+        assert!(wrong("2×3", "1").contains("2 axes and 1 distances"));
+        assert!(wrong("2×y", "").contains("no number") && wrong("", "").contains("write the lengths"));
+        assert!(wrong("0×3", "").contains("no elements"));
+        assert!(wrong("18446744073709551615 18446744073709551615", "").contains("can be counted"));
+        assert!(wrong(&"2 ".repeat(17), "").contains("17 axes"));
+    }
+
+    #[test]
+    fn a_slice_takes_two_axes_and_stands_on_the_others() {
+        let t = Tensor::read("2 3 4", "", Order::Rows, 24).unwrap();
+        let mut s = Slice::first(&t);
+        assert_eq!((s.size(&t), s.index(2, 3)), ((3, 4), vec![0, 2, 3]));
+        s.at[0] = 1;
+        assert_eq!(t.element(&s.index(0, 0)), Some(12));
+        (s.down, s.across) = (Some(2), 0);
+        assert_eq!((s.size(&t), s.index(3, 1)), ((4, 2), vec![1, 0, 3]));
+        let flat = Tensor::read("24", "", Order::Rows, 24).unwrap();
+        s.fit(&flat);
+        assert_eq!((s.size(&flat), s.down), ((1, 24), None));
+    }
+}

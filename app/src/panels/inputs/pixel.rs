@@ -1,0 +1,157 @@
+//! A pixel of the picture of a buffer: chosen by a click or by arrows, its bytes selected everywhere.
+
+use super::shape::{Layout, Shape};
+use super::view::{Show, View};
+use crate::document::contents::Contents;
+use crate::document::moment::Selection;
+use crate::document::{Document, facts};
+use egui::{EventFilter, Key, Response, Ui};
+use trace_core::recording::{Buffer, ElementType};
+
+/// Channels of a coloured pixel, in the order of its elements.
+const CHANNELS: [&str; 3] = ["red", "green", "blue"];
+
+/// A pixel whose bytes are selected.
+pub struct Pixel {
+    /// Column and row in the picture.
+    pub at: [u64; 2],
+    /// Name of the buffer.
+    pub buffer: String,
+    /// The picture's shape in words.
+    pub shape: String,
+    /// Which channel the first selected byte is of; `None`: the picture is grey.
+    pub channel: Option<&'static str>,
+    /// Bytes that lie together: of the whole pixel, or of one channel where each has a plane of its own.
+    pub bytes: u64,
+    /// Where the other channels begin, when they lie in planes of their own.
+    pub others: Option<[(&'static str, u64); 2]>,
+}
+
+/// Selects the bytes of a pixel: all of its channels where they lie together, otherwise those of red.
+pub fn choose(
+    doc: &mut Document,
+    view: &mut View,
+    contents: &Contents,
+    element: ElementType,
+    shape: &Shape,
+    [x, y]: [u64; 2],
+) {
+    let Some([first, ..]) = shape.elements(x, y) else {
+        return;
+    };
+    let (size, buffer) = (element.bytes() as u64, contents.buffer());
+    let channels = if shape.layout == Layout::Interleaved { 3 } else { 1 };
+    let (offset, bytes) = (first.saturating_mul(size), size * channels);
+    if offset.saturating_add(bytes) > buffer.bytes {
+        return;
+    }
+    select(doc, view, buffer, first, (offset, bytes));
+}
+
+/// Selects the bytes of one element.
+pub fn choose_element(doc: &mut Document, view: &mut View, contents: &Contents, element: ElementType, index: u64) {
+    let (size, buffer) = (element.bytes() as u64, contents.buffer());
+    let offset = index.saturating_mul(size);
+    if offset.saturating_add(size) <= buffer.bytes {
+        select(doc, view, buffer, index, (offset, size));
+    }
+}
+
+fn select(doc: &mut Document, view: &mut View, buffer: &Buffer, index: u64, (offset, bytes): (u64, u64)) {
+    view.seen = Some(index);
+    view.reveal = Some(index);
+    view.editing = None;
+    view.wrong = None;
+    doc.select(Selection::Memory {
+        space: buffer.address_space,
+        va: buffer.va.0.saturating_add(offset),
+        bytes,
+    });
+    view.seen_jump = doc.jumps;
+}
+
+/// What the keyboard wants of a picture that has the focus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The pixel here to be selected.
+    Pixel([u64; 2]),
+    /// The value of the pixel that is selected to be edited.
+    Edit,
+}
+
+/// Arrows move from a pixel to the next one that there is, past the lines between pictures; Enter edits.
+pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) -> Option<Wanted> {
+    let filter = EventFilter {
+        horizontal_arrows: true,
+        vertical_arrows: true,
+        ..EventFilter::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
+    let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
+    if pressed(Key::Enter) {
+        return now.map(|_| Wanted::Edit);
+    }
+    let by = if pressed(Key::ArrowLeft) {
+        [-1, 0]
+    } else if pressed(Key::ArrowRight) {
+        [1, 0]
+    } else if pressed(Key::ArrowUp) {
+        [0, -1]
+    } else if pressed(Key::ArrowDown) {
+        [0, 1]
+    } else {
+        return None;
+    };
+    let Some(mut at) = now else {
+        return Some(Wanted::Pixel([0, 0]));
+    };
+    // The line between two pictures is a pixel wide.
+    for _ in 0..2 {
+        at = [at[0].checked_add_signed(by[0])?, at[1].checked_add_signed(by[1])?];
+        if shape.elements(at[0], at[1]).is_some() {
+            return Some(Wanted::Pixel(at));
+        }
+    }
+    None
+}
+
+impl View {
+    /// The pixel that a byte belongs to, while its buffer is shown as a picture.
+    #[must_use]
+    pub fn pixel_of(&self, doc: &Document, space: u32, va: u64) -> Option<Pixel> {
+        if !matches!(self.show, None | Some(Show::Picture)) {
+            return None;
+        }
+        let key = &self.summary()?.key;
+        let shape = key.shape?;
+        let (name, at) = facts::buffer_at(&doc.recording, space, va)?;
+        let buffer = doc.recording.buffer(name).filter(|b| b.name == key.name)?;
+        let size = key.element.bytes() as u64;
+        let index = at / size;
+        let [x, y] = shape.pixel(index)?;
+        let elements = shape.elements(x, y)?;
+        let which = elements.iter().position(|e| *e == index).filter(|_| shape.colour());
+        let place = |n: usize| {
+            let e = elements.get(n).copied().unwrap_or_default();
+            let channel = CHANNELS.get(n).copied().unwrap_or_default();
+            (channel, buffer.va.0.saturating_add(e.saturating_mul(size)))
+        };
+        let others = which.filter(|_| shape.layout == Layout::Planes).map(|w| match w {
+            0 => [place(1), place(2)],
+            1 => [place(0), place(2)],
+            _ => [place(0), place(1)],
+        });
+        Some(Pixel {
+            at: [x, y],
+            buffer: key.name.clone(),
+            shape: shape.name(),
+            channel: which.and_then(|w| CHANNELS.get(w).copied()),
+            bytes: if shape.layout == Layout::Interleaved {
+                3 * size
+            } else {
+                size
+            },
+            others,
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! A page-table entry in the inspector: where it stands, what it is, what it translates, and how that is known.
+
+use super::trail;
+use crate::document::tables::entry_bits;
+use crate::document::{Document, entries};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, Part};
+use crate::theme::{mono, palette, small, text};
+use egui::{RichText, Ui};
+
+/// Draws the section.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
+    let p = palette(ui);
+    widgets::section(ui, "Page-table entry");
+    let Some(of) = doc.recording.facts.address_spaces.get(space as usize).cloned() else {
+        ui.label(RichText::new("This address space is not in the recording.").color(p.quiet));
+        return;
+    };
+    let step = entries::at(&doc.recording, space, va, level, doc.moment());
+    let index = step.map_or_else(String::new, |s| format!(" [{}]", s.index));
+    ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
+    let snapshots = &doc.recording.memory.snapshots;
+    let n = snapshots.partition_point(|s| s.event <= doc.moment()).max(1);
+    let told = match snapshots.len() {
+        0 => format!("AS {} · no snapshot of memory", of.number),
+        1 => format!("AS {} · as in the only snapshot of memory", of.number),
+        all => format!("AS {} · as in snapshot {n} of {all}", of.number),
+    };
+    let event = n.checked_sub(1).and_then(|n| snapshots.get(n)).map(|s| s.event);
+    let shown = ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).truncate());
+    if let Some(e) = event {
+        let told =
+            "Tables are known as snapshots hold them, and between snapshots where writes of the CPU are recorded.";
+        shown.on_hover_text(format!("This one stood before event {}. {told}", text::count(e)));
+    }
+    ui.add_space(4.0);
+    match step {
+        Some(s) => {
+            let at = widgets::key_value(ui, "stands at", Part::mono(s.entry_at.to_string()));
+            widgets::copies(&at, &[("physical address", s.entry_at.to_string())]);
+            let raw = format!("{:#018x}", s.raw);
+            let shown = widgets::key_value(ui, "entry", Part::mono(&raw));
+            widgets::copies(&shown, &[("entry", raw)]);
+            let is = entries::words(of.format, level, s.raw);
+            widgets::copies(&widgets::key_value(ui, "is", Part::mono(&is)), &[("what it is", is)]);
+            for (name, value) in entry_bits(&doc.recording, of.format, &s) {
+                widgets::key_value(ui, &name, Part::words(value));
+            }
+        }
+        None => {
+            let told = format!("The walk of this address ends above level {level} as memory stands now.");
+            ui.add(egui::Label::new(RichText::new(told).color(p.warning)).wrap());
+        }
+    }
+    let span = entries::span(va, level);
+    let range = format!("{:#x}..{:#x}", span.start, span.end);
+    let told = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
+    let shown = widgets::key_value(ui, "translates", Part::mono(&told));
+    widgets::copies(&shown.on_hover_text(&range), &[("range", range)]);
+    ui.add_space(8.0);
+    ui.horizontal_wrapped(|ui| {
+        let hover = asks.told(
+            "select-entry",
+            "the entry that leads here; from the top one the last one",
+        );
+        if ui.button("Entry above").on_hover_text(hover).clicked() {
+            asks.command("select-entry");
+        }
+        if ui.button("Show its memory").clicked() {
+            asks.memory_first(Some(space), va, 16);
+            asks.command("show-memory");
+        }
+    });
+    trail::ui(doc, asks, ui);
+    ui.add_space(6.0);
+    for t in doc.trail.standing().iter().take(4) {
+        let told = RichText::new(&t.what).font(small()).color(p.quiet);
+        ui.add(egui::Label::new(told).wrap());
+    }
+    let told =
+        "That a job reads it is told from where its chain points; the MMU may still hold what an earlier walk read.";
+    ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+}

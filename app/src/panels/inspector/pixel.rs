@@ -1,0 +1,86 @@
+//! A pixel in the inspector: which one of which picture the selected bytes are.
+
+use super::trail;
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::panels::desk::Asks;
+use crate::panels::views::Views;
+use crate::theme::widgets::{self, Part};
+use crate::theme::{mono, palette, text};
+use egui::{RichText, Ui};
+use trace_core::screen::Known;
+
+/// Lines for bytes of a buffer that is shown as a picture; nothing where it is none.
+pub fn of_memory(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
+    let Some(pixel) = views.inputs.pixel_of(doc, space, va) else {
+        return;
+    };
+    let [x, y] = pixel.at;
+    let channel = match pixel.channel {
+        Some(c) if bytes < pixel.bytes || pixel.others.is_some() => format!(" · {c}"),
+        _ => String::new(),
+    };
+    widgets::key_value(ui, "pixel", Part::mono(format!("{x}, {y}{channel}")));
+    widgets::key_value(
+        ui,
+        "of picture",
+        Part::words(format!("{} · {}", pixel.buffer, pixel.shape)),
+    );
+    // The planes of a colour lie apart: the selection holds one of them.
+    for (name, at) in pixel.others.into_iter().flatten() {
+        if widgets::key_link(ui, name, &format!("{at:#x}")).clicked() {
+            let bytes = pixel.bytes;
+            doc.select(Selection::Memory { space, va: at, bytes });
+        }
+    }
+}
+
+/// The section of bytes of a framebuffer.
+pub fn of_framebuffer(
+    doc: &mut Document,
+    asks: &mut Asks,
+    views: &Views,
+    ui: &mut Ui,
+    (space, offset, bytes): (u8, u64, u64),
+) {
+    let p = palette(ui);
+    let pixel = views.screen.pixel_at(space, offset);
+    widgets::section(ui, if pixel.is_some() { "Pixel" } else { "Framebuffer" });
+    let name = doc
+        .recording
+        .facts
+        .spaces
+        .get(usize::from(space))
+        .map(|s| s.name.clone());
+    let name = name.unwrap_or_else(|| "framebuffer".into());
+    let title = match pixel {
+        Some([x, y]) => format!("{x}, {y} of the screen"),
+        None => format!("{name} + {offset:#x}"),
+    };
+    ui.label(RichText::new(title).font(mono()));
+    ui.add_space(4.0);
+    let place = format!("{name} + {offset:#x}");
+    let shown = widgets::key_value(ui, "bytes", Part::mono(&place));
+    widgets::copies(&shown, &[("offset", format!("{offset:#x}")), ("place", place)]);
+    widgets::key_value(ui, "how many", Part::mono(text::bytes(bytes)));
+    if let Some([x, y]) = pixel {
+        if let Some(Ok(look)) = views.screen.look() {
+            let f = look.format;
+            let told = format!("{}×{} {}", f.width, f.height, f.pixel.name());
+            widgets::key_value(ui, "of picture", Part::words(told));
+        }
+        let drawn = views.screen.drawn();
+        let known = drawn.and_then(|d| d.known_at(x, y));
+        let told = match (drawn.and_then(|d| d.pixel(x, y)), known) {
+            (Some([r, g, b]), _) => Part::mono(format!("#{r:02x}{g:02x}{b:02x}")),
+            (None, Some(Known::Lost)) => Part::words("stored without its value").colour(p.warning),
+            _ => Part::words("never stored so far").colour(p.quiet),
+        };
+        widgets::key_value(ui, "colour", told);
+    }
+    trail::ui(doc, asks, ui);
+    ui.add_space(4.0);
+    if ui.button("Show the screen").clicked() {
+        asks.command("show-screen");
+    }
+}

@@ -1,0 +1,131 @@
+//! What read and wrote the selection around the moment, in words, each a way there.
+
+use crate::document::Document;
+use crate::document::touches::{Deed, Touch};
+use crate::document::trail::{Deeds, Followed};
+use crate::panels::desk::Asks;
+use crate::theme::widgets;
+use crate::theme::{ROW, palette, small, text};
+use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
+
+/// Events before the moment that are told, and those from it on.
+const BEFORE: usize = 3;
+const BEHIND: usize = 4;
+
+/// Width of the mark before an event, points.
+const SIGN: f32 = 8.0;
+
+/// The mark that the timeline has for it: filled, framed, a line.
+fn sign(ui: &mut Ui, deed: Deed) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(SIGN, ROW), Sense::hover());
+    let mark = Rect::from_center_size(rect.center(), vec2(SIGN, 10.0)).shrink2(vec2(1.0, 0.0));
+    if deed.writes() {
+        ui.painter().rect_filled(mark, 1.0, p.write);
+    } else if deed.reads() {
+        let stroke = Stroke::new(1.0, p.read);
+        ui.painter().rect_stroke(mark, 1.0, stroke, StrokeKind::Inside);
+    } else {
+        let stroke = Stroke::new(1.0, p.quiet);
+        ui.painter().vline(rect.center().x, mark.y_range(), stroke);
+    }
+}
+
+/// Draws the section; nothing for a register, whose accesses its own section tells.
+pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let followed = match doc.followed() {
+        None | Some(Followed::Register(_)) => return,
+        Some(f) => f,
+    };
+    let p = palette(ui);
+    widgets::section(ui, "Read and written");
+    if !doc.trail.is_of(followed) || !doc.trail.is_known() {
+        let told = if doc.trail.is_looked_for() {
+            "Looking for what touches it …"
+        } else {
+            "The timeline looks for what touches it when it is shown."
+        };
+        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        return;
+    }
+    let moment = doc.moment();
+    let (n, before, rows) = {
+        let list = doc.trail.touches();
+        let before = list.partition_point(|t| t.event < Some(moment));
+        let from = before.saturating_sub(BEFORE);
+        let rows: Vec<Touch> = list.iter().skip(from).take(before - from + BEHIND).cloned().collect();
+        (list.len(), before, rows)
+    };
+    if n == 0 {
+        let told = "No event of the recording is known to touch it.";
+        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        return;
+    }
+    let told = format!(
+        "{}, {} of them before the moment",
+        text::counted(n as u64, "event", "events"),
+        text::count(before as u64)
+    );
+    let hover = asks.told(
+        "next-touch",
+        "every one is a mark in the first lane of the timeline; the next one",
+    );
+    ui.label(RichText::new(told).font(small()).color(p.quiet))
+        .on_hover_text(hover);
+    let mut go = None;
+    for t in &rows {
+        let Some(event) = t.event else { continue };
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 6.0;
+            sign(ui, t.deed);
+            let label = format!("trail event {event}");
+            if widgets::link(ui, &label, &text::count(event)).clicked() {
+                go = Some(event);
+            }
+            let here = if event == moment {
+                format!("{} · the moment", t.kind)
+            } else {
+                t.kind.to_owned()
+            };
+            ui.label(RichText::new(here).font(small()).color(p.quiet));
+        });
+        ui.horizontal_top(|ui| {
+            ui.add_space(SIGN + 6.0);
+            ui.spacing_mut().item_spacing.x = 0.0;
+            ui.add(egui::Label::new(RichText::new(&t.what).font(small())).wrap());
+        });
+        ui.add_space(2.0);
+    }
+    ui.add_space(4.0);
+    ui.horizontal_wrapped(|ui| {
+        for (id, word, hover, forward, deeds) in [
+            (
+                "last-writer",
+                "Last writer",
+                "the last event before the moment that wrote it",
+                false,
+                Deeds::Writes,
+            ),
+            (
+                "next-reader",
+                "Next reader",
+                "the next event behind the moment that reads it",
+                true,
+                Deeds::Reads,
+            ),
+        ] {
+            let there = doc.along(forward, deeds).is_some();
+            let hover = asks.told(id, hover);
+            if ui
+                .add_enabled(there, egui::Button::new(word))
+                .on_hover_text(hover)
+                .clicked()
+            {
+                asks.command(id);
+            }
+        }
+    });
+    if let Some(event) = go {
+        doc.go_following(event);
+    }
+}

@@ -1,0 +1,560 @@
+//! A layout of the register map laid over memory: its fields by name with value, meaning and bytes, one element behind
+//! the other; addresses in it lead on.
+
+use super::view::View;
+use crate::document::moment::Selection;
+use crate::document::{Document, lookup};
+use crate::theme::rows::Rows;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, icons, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use std::collections::BTreeSet;
+use trace_core::registers::{Field, FieldKind, Layout};
+
+/// Most elements of an array.
+const MOST: u64 = 1 << 20;
+
+/// What is laid over memory, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Structure {
+    /// Name of the layout.
+    pub layout: String,
+    /// Index of the address space.
+    pub space: u32,
+    /// Address of the first element.
+    pub at: u64,
+    /// Elements.
+    pub count: u64,
+    /// Bytes from one element to the next; 0: as many as one has.
+    pub stride: u64,
+    /// Elements whose fields are shown.
+    pub open: BTreeSet<u64>,
+    /// The row that keys move from.
+    pub row: u64,
+    /// Where pointers were followed from: layout, address, elements, stride.
+    pub trail: Vec<(String, u64, u64, u64)>,
+}
+
+impl Structure {
+    /// A single element at an address.
+    #[must_use]
+    pub fn new(layout: &str, space: u32, at: u64) -> Self {
+        Self {
+            layout: layout.to_owned(),
+            space,
+            at,
+            count: 1,
+            stride: 0,
+            open: BTreeSet::from([0]),
+            row: 0,
+            trail: Vec::new(),
+        }
+    }
+
+    /// Bytes from one element to the next.
+    #[must_use]
+    pub fn step(&self, layout: &Layout) -> u64 {
+        match self.stride {
+            0 => u64::from(layout.bits.div_ceil(8)).max(1),
+            n => n,
+        }
+    }
+
+    /// The address of an element.
+    #[must_use]
+    pub fn address(&self, layout: &Layout, element: u64) -> u64 {
+        self.at.saturating_add(element.saturating_mul(self.step(layout)))
+    }
+
+    /// Goes to what a pointer leads to; the layout stays until another one is chosen.
+    pub fn follow(&mut self, va: u64) {
+        self.trail.push((self.layout.clone(), self.at, self.count, self.stride));
+        (self.at, self.count, self.row) = (va, 1, 0);
+        self.open = BTreeSet::from([0]);
+    }
+
+    /// Goes back to where the last pointer was followed from.
+    pub fn back(&mut self) {
+        if let Some((layout, at, count, stride)) = self.trail.pop() {
+            (self.layout, self.at, self.count, self.stride) = (layout, at, count, stride);
+            (self.row, self.open) = (0, BTreeSet::from([0]));
+        }
+    }
+
+    /// How many rows there are, where an element has so many fields.
+    fn rows(&self, fields: u64) -> u64 {
+        self.count + self.open.iter().filter(|e| **e < self.count).count() as u64 * fields
+    }
+
+    /// What stands in a row: an element, and which of its fields.
+    fn at_row(&self, row: u64, fields: u64) -> (u64, Option<u64>) {
+        let (mut rest, mut next) = (row, 0);
+        for open in self.open.iter().filter(|e| **e < self.count) {
+            let heads = open - next + 1;
+            if rest < heads {
+                return (next + rest, None);
+            }
+            rest -= heads;
+            if rest < fields {
+                return (*open, Some(rest));
+            }
+            rest -= fields;
+            next = open + 1;
+        }
+        (next + rest, None)
+    }
+
+    fn turn(&mut self, element: u64) {
+        if !self.open.remove(&element) {
+            self.open.insert(element);
+        }
+    }
+}
+
+/// A row of an element: a field, or bits that no field describes.
+enum Part<'a> {
+    Field(&'a Field),
+    Bits(u32, u32),
+}
+
+impl Part<'_> {
+    fn bits(&self) -> (u32, u32) {
+        match self {
+            Self::Field(f) => (f.lo, f.hi),
+            Self::Bits(lo, hi) => (*lo, *hi),
+        }
+    }
+}
+
+/// The rows of an element, by rising bit.
+fn parts(layout: &Layout) -> Vec<Part<'_>> {
+    let mut out = Vec::with_capacity(layout.fields.len());
+    let mut next = 0;
+    for f in &layout.fields {
+        if f.lo > next {
+            out.push(Part::Bits(next, f.lo - 1));
+        }
+        out.push(Part::Field(f));
+        next = f.hi + 1;
+    }
+    if next < layout.bits {
+        out.push(Part::Bits(next, layout.bits - 1));
+    }
+    out
+}
+
+/// What a row tells.
+struct Told {
+    place: String,
+    name: String,
+    value: String,
+    means: String,
+    /// Where it leads, of an address that is not 0.
+    leads: Option<u64>,
+    va: u64,
+    bytes: u64,
+}
+
+fn tell(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>, element: u64) -> Told {
+    let (lo, hi) = part.bits();
+    let first = u64::from(lo / 8);
+    let va = s.address(layout, element).saturating_add(first);
+    let bytes = u64::from(hi / 8) - first + 1;
+    let read = lookup::read(&doc.recording, s.space, va, doc.moment(), bytes.min(16) as usize);
+    let known: Option<Vec<u8>> = read.iter().map(|b| b.ok()).collect();
+    let whole = lo % 8 == 0 && (hi + 1).is_multiple_of(8);
+    let place = match (bytes, whole) {
+        (1, true) => format!("+{first:#x}"),
+        (_, true) => format!("+{first:#x} to {:#x}", first + bytes - 1),
+        _ if lo == hi => format!("+{first:#x} bit {}", lo % 8),
+        _ => format!("+{first:#x} bits {}:{}", hi - lo / 8 * 8, lo % 8),
+    };
+    let field = Field {
+        name: String::new(),
+        lo: lo % 8,
+        hi: (lo % 8) + (hi - lo).min(63),
+        kind: FieldKind::Hex,
+        doc: String::new(),
+        say: String::new(),
+    };
+    let (mut value, mut means, mut leads) = ("not recorded".to_owned(), String::new(), None);
+    if let Some(bytes) = known {
+        let n = field.extract_bytes(&bytes);
+        value = format!("{n:#x}");
+        match part {
+            Part::Field(f) => {
+                means = f.text(n);
+                if let FieldKind::Address { shift } = f.kind {
+                    leads = n.checked_shl(shift).filter(|va| *va != 0 && va >> 48 == 0);
+                }
+            }
+            Part::Bits(lo, hi) if hi - lo > 63 => value += " …",
+            Part::Bits(..) => {}
+        }
+    }
+    if means == value {
+        means.clear();
+    }
+    let name = match part {
+        Part::Field(f) => f.name.clone(),
+        Part::Bits(..) => "not named".to_owned(),
+    };
+    Told {
+        place,
+        name,
+        value,
+        means,
+        leads,
+        va,
+        bytes,
+    }
+}
+
+/// Lays a structure over what is selected, or takes it away.
+pub fn toggle(doc: &Document, view: &mut View) {
+    if view.structure.take().is_some() {
+        return;
+    }
+    let Some(map) = doc.facts.device.map(trace_core::registers::RecordedRegisters::map) else {
+        view.structure = Some(Structure::new("", view.space, view.top));
+        return;
+    };
+    let at = view.selected(doc).map_or(view.top, |s| s.0);
+    let named = map
+        .memory_at(view.space, at)
+        .filter(|(m, _)| map.layout(&m.layout).is_some());
+    let head =
+        matches!(doc.selection(), Selection::Job(_)) || !doc.facts.headers_in(at..at.saturating_add(1)).is_empty();
+    let first = || map.layouts().next().map(|l| l.name.clone()).unwrap_or_default();
+    let mut made = match named {
+        Some((m, _)) => {
+            let layout = map.layout(&m.layout);
+            let size = layout.map_or(1, |l| u64::from(l.bits.div_ceil(8))).max(1);
+            Structure {
+                count: (m.bytes / size).clamp(1, MOST),
+                ..Structure::new(&m.layout, view.space, m.address.0)
+            }
+        }
+        None if head && map.layout("job-header").is_some() => Structure::new("job-header", view.space, at),
+        None => Structure::new(&first(), view.space, at),
+    };
+    made.open = BTreeSet::from([0]);
+    view.touched = None;
+    view.structure = Some(made);
+    view.fields = Rows::default();
+}
+
+/// Draws the structure.
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+    let Some(mut s) = view.structure.take() else { return };
+    let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
+    let names: Vec<&str> = map.map_or_else(Vec::new, |m| m.layouts().map(|l| l.name.as_str()).collect());
+    if names.is_empty() {
+        let told = "No register map of this recording has a layout. A [[layout]] in a map of your own is one; \
+                    docs/register-map.md tells how.";
+        widgets::empty(ui, icons::SQUARES_FOUR, told, None);
+        view.structure = Some(s);
+        return;
+    }
+    let mut keep = true;
+    bar(view, &mut s, &names, ui, &mut keep);
+    let layout = map.and_then(|m| m.layouts().find(|l| l.name == s.layout));
+    if let Some(layout) = layout {
+        list(doc, view, &mut s, layout, ui);
+    }
+    if keep && view.structure.is_none() {
+        view.structure = Some(s);
+    }
+}
+
+fn bar(view: &View, s: &mut Structure, names: &[&str], ui: &mut Ui, keep: &mut bool) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(26.0);
+        ui.add_space(8.0);
+        let back = ui.add_enabled(!s.trail.is_empty(), egui::Button::new(icons::CARET_LEFT).frame(false));
+        let name = "Back along pointers";
+        back.widget_info(|| WidgetInfo::labeled(Role::Button, !s.trail.is_empty(), name));
+        if back.on_hover_text(name).clicked() {
+            s.back();
+        }
+        let combo = egui::ComboBox::from_id_salt("layout")
+            .selected_text(if s.layout.is_empty() { "layout" } else { &s.layout })
+            .width(150.0)
+            .show_ui(ui, |ui| {
+                for n in names {
+                    ui.selectable_value(&mut s.layout, (*n).to_owned(), *n);
+                }
+            });
+        combo
+            .response
+            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Layout over memory"));
+        ui.label(RichText::new("at").color(p.quiet));
+        ui.label(RichText::new(format!("{:#x}", s.at)).font(mono()));
+        if ui
+            .button("At the first line")
+            .on_hover_text("lay it over the first line in view")
+            .clicked()
+        {
+            (s.at, s.space, s.row) = (view.top, view.space, 0);
+            s.open = BTreeSet::from([0]);
+        }
+        let count = egui::DragValue::new(&mut s.count).range(1..=MOST).prefix("× ");
+        ui.add(count).accessible_name("How many elements");
+        let stride = egui::DragValue::new(&mut s.stride)
+            .range(0..=1u64 << 32)
+            .custom_formatter(|n, _| {
+                if n == 0.0 {
+                    "close together".to_owned()
+                } else {
+                    format!("every {n} bytes")
+                }
+            });
+        ui.add(stride)
+            .accessible_name("Bytes from one element to the next, 0: close together");
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(4.0);
+            if widgets::icon_button(ui, icons::X, "Take the structure away").clicked() {
+                *keep = false;
+            }
+        });
+    });
+}
+
+fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout, ui: &mut Ui) {
+    let p = palette(ui);
+    let parts = parts(layout);
+    let fields = parts.len() as u64;
+    let count = s.rows(fields);
+    s.row = s.row.min(count.saturating_sub(1));
+    let area = ui.available_rect_before_wrap();
+    let id = ui.scope_id().with("structure keys");
+    let mut go: Option<(u64, u64)> = None;
+    let mut follow = None;
+    if ui.memory(|m| m.has_focus(id)) {
+        let filter = EventFilter {
+            vertical_arrows: true,
+            horizontal_arrows: true,
+            ..EventFilter::default()
+        };
+        ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+        let key = |k| ui.input_mut(|i| i.consume_key(Modifiers::NONE, k));
+        let (before, mut turned) = (s.row, false);
+        if key(Key::ArrowDown) {
+            s.row = (s.row + 1).min(count.saturating_sub(1));
+        }
+        if key(Key::ArrowUp) {
+            s.row = s.row.saturating_sub(1);
+        }
+        let (element, field) = s.at_row(s.row, fields);
+        if key(Key::ArrowRight) && s.open.insert(element) {
+            turned = true;
+        }
+        if key(Key::ArrowLeft) && s.open.remove(&element) {
+            turned = true;
+            while s.row > 0 && s.at_row(s.row, fields) != (element, None) {
+                s.row -= 1;
+            }
+        }
+        if key(Key::Backspace) {
+            s.back();
+            turned = true;
+        }
+        if key(Key::Enter) {
+            match field.and_then(|f| parts.get(f as usize)) {
+                Some(part) => follow = tell(doc, s, layout, part, element).leads,
+                None => s.turn(element),
+            }
+        }
+        if s.row != before || turned {
+            view.fields.reveal(s.row);
+        }
+        if s.row != before {
+            go = Some(range(s, layout, &parts, s.row));
+        }
+    }
+    let keys = ui.interact(area, id, Sense::click());
+    let told = format!("Structure {} at {:#x}", s.layout, s.at);
+    keys.widget_info(|| WidgetInfo::labeled(Role::Tree, true, &told));
+    let mut rows = view.fields;
+    let count = s.rows(fields);
+    let focused = keys.has_focus();
+    let mut clicked = keys.clicked();
+    rows.show(ui, "Fields", count, |ui, row, rect| {
+        let (element, field) = s.at_row(row, fields);
+        let r = ui.interact(rect, ui.scope_id().with(("structure", row)), Sense::click());
+        if row == s.row {
+            let ink = if focused { p.selection } else { p.raised };
+            ui.painter().rect_filled(rect, 0.0, ink);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let cell = |from: f32, to: f32| {
+            let right = (rect.left() + to).min(rect.right() - 4.0);
+            Rect::from_min_max(pos2(rect.left() + from, rect.top()), pos2(right, rect.bottom()))
+        };
+        let Some(part) = field.and_then(|f| parts.get(f as usize)) else {
+            let at = s.address(layout, element);
+            let open = s.open.contains(&element);
+            let icon = if open { icons::CARET_DOWN } else { icons::CARET_RIGHT };
+            let name = format!("{}[{element}]", s.layout);
+            r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, open, format!("{name} at {at:#x}")));
+            paint_text(ui, cell(8.0, 24.0), Align2::LEFT_CENTER, icon, body(), p.quiet);
+            paint_text(ui, cell(26.0, 300.0), Align2::LEFT_CENTER, &name, mono(), p.text);
+            let place = format!("{at:#x}");
+            paint_text(ui, cell(300.0, 600.0), Align2::LEFT_CENTER, &place, mono(), p.quiet);
+            if r.clicked() {
+                s.row = row;
+                s.turn(element);
+                clicked = true;
+            }
+            widgets::copies(&r, &[("address", place)]);
+            return;
+        };
+        let t = tell(doc, s, layout, part, element);
+        let leads = t.leads.map(|va| format!(", leads to {va:#x}")).unwrap_or_default();
+        let label = format!("{} {} {} {}{leads}", t.place, t.name, t.value, t.means);
+        r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, row == s.row, &label));
+        let named = matches!(part, Part::Field(_));
+        let ink = if named { p.text } else { p.quiet };
+        paint_text(ui, cell(28.0, 150.0), Align2::LEFT_CENTER, &t.place, mono(), p.quiet);
+        let name = t.name.replace('_', " ").to_lowercase();
+        paint_text(ui, cell(154.0, 330.0), Align2::LEFT_CENTER, &name, body(), ink);
+        paint_text(ui, cell(334.0, 500.0), Align2::LEFT_CENTER, &t.value, mono(), ink);
+        let mut clicked_link = false;
+        match t.leads {
+            Some(va) => {
+                let link = cell(504.0, 700.0);
+                let to = ui.interact(link, ui.scope_id().with(("leads", row)), Sense::click());
+                to.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("to {va:#x}")));
+                let shown = format!("→ {va:#x}");
+                let w = paint_text(ui, link, Align2::LEFT_CENTER, &shown, mono(), p.read);
+                if to.hovered() {
+                    let line = link.left()..=link.left() + w;
+                    ui.painter().hline(line, link.center().y + 7.0, (1.0, p.read));
+                }
+                if to.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+                    follow = Some(va);
+                    clicked_link = true;
+                }
+            }
+            None => {
+                paint_text(
+                    ui,
+                    cell(504.0, rect.width()),
+                    Align2::LEFT_CENTER,
+                    &t.means,
+                    body(),
+                    p.quiet,
+                );
+            }
+        }
+        if r.clicked() && !clicked_link {
+            s.row = row;
+            go = Some((t.va, t.bytes));
+            clicked = true;
+        }
+        let forms = [
+            ("value", t.value.clone()),
+            ("meaning", t.means.clone()),
+            ("address", format!("{:#x}", t.va)),
+            ("row", format!("{:#x}\t{}\t{}\t{}", t.va, t.name, t.value, t.means)),
+        ];
+        let r = widgets::copies(&r, &forms);
+        if let Part::Field(f) = part
+            && !f.doc.is_empty()
+        {
+            r.on_hover_text(&f.doc);
+        }
+    });
+    view.fields = rows;
+    if clicked {
+        ui.memory_mut(|m| m.request_focus(id));
+    }
+    if let Some(va) = follow {
+        s.follow(va);
+        view.fields = Rows::default();
+        view.show_first(doc, s.space, va, u64::from(layout.bits.div_ceil(8)).max(1));
+    } else if let Some((va, bytes)) = go {
+        view.show(doc, s.space, va, bytes);
+    }
+    let told = format!("{} · {}", text::counted(fields, "row", "rows"), layout.doc);
+    if !layout.doc.is_empty() {
+        ui.painter().text(
+            area.right_bottom() - egui::vec2(12.0, 2.0),
+            Align2::RIGHT_BOTTOM,
+            &told,
+            small(),
+            p.quiet,
+        );
+    }
+}
+
+/// The bytes that a row is about.
+fn range(s: &Structure, layout: &Layout, parts: &[Part<'_>], row: u64) -> (u64, u64) {
+    let (element, field) = s.at_row(row, parts.len() as u64);
+    let at = s.address(layout, element);
+    match field.and_then(|f| parts.get(f as usize)) {
+        Some(part) => {
+            let (lo, hi) = part.bits();
+            let first = u64::from(lo / 8);
+            (at.saturating_add(first), u64::from(hi / 8) - first + 1)
+        }
+        None => (at, u64::from(layout.bits.div_ceil(8)).max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_elements_with_the_fields_of_those_that_are_open() {
+        let mut s = Structure::new("x", 0, 0x1000);
+        s.count = 5;
+        s.open = BTreeSet::from([1, 3, 9]);
+        assert_eq!(s.rows(2), 9);
+        let all: Vec<_> = (0..9).map(|r| s.at_row(r, 2)).collect();
+        let f = Some;
+        let wanted = [
+            (0, None),
+            (1, None),
+            (1, f(0)),
+            (1, f(1)),
+            (2, None),
+            (3, None),
+            (3, f(0)),
+            (3, f(1)),
+            (4, None),
+        ];
+        assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn bits_without_a_field_are_rows_too() {
+        let map = trace_core::registers::RegisterMap::by_name("mali-jm").unwrap();
+        for layout in map.layouts() {
+            let mut next = 0;
+            for part in parts(layout) {
+                let (lo, hi) = part.bits();
+                assert_eq!(lo, next, "{}", layout.name);
+                next = hi + 1;
+            }
+            assert_eq!(next, layout.bits, "{}", layout.name);
+        }
+    }
+
+    #[test]
+    fn a_pointer_is_followed_and_left_again() {
+        let mut s = Structure::new("a", 0, 0x1000);
+        (s.count, s.stride) = (4, 64);
+        s.follow(0x2000);
+        assert_eq!((s.at, s.count, s.layout.as_str()), (0x2000, 1, "a"));
+        s.layout = "b".into();
+        s.back();
+        assert_eq!((s.at, s.count, s.stride, s.layout.as_str()), (0x1000, 4, 64, "a"));
+        s.back();
+        assert_eq!(s.at, 0x1000);
+    }
+}

@@ -1,0 +1,197 @@
+//! What the accesses of the meant register tell of what it is: asked for by a button, found out apart from the
+//! interface thread, kept until another register is meant.
+
+use super::view::View;
+use crate::document::moment::Selection;
+use crate::document::{Document, lookup};
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, Part};
+use crate::theme::{ROW, body, mono, palette, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::registers::{Guess, guess};
+
+/// Values and followers that are shown at once.
+const MOST: usize = 24;
+
+/// Asks for the statistics of a register, unless they are known or being found out.
+fn ask(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
+    if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
+        return;
+    }
+    if let Some((_, progress)) = view.guessing.take() {
+        progress.cancel();
+    }
+    let recording = Arc::clone(&doc.recording);
+    let first = doc
+        .facts
+        .registers
+        .get(&register)
+        .and_then(|f| f.accesses.all().first());
+    let access = first.and_then(|e| recording.events.access(e as usize));
+    let width = access.map_or(4, |a| lookup::register_width(&recording, register, &a));
+    let space = doc.facts.register_space;
+    let title = format!("looking at accesses of {}", doc.facts.register_name(register));
+    let progress = asks.work(title, move |progress| {
+        let found = guess(&recording, space, register, width, progress);
+        Box::new(move |desk| {
+            let view = &mut desk.views.registers;
+            if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
+                view.guessing = None;
+                match found {
+                    Ok(g) => view.guess = Some(Arc::new(g)),
+                    // Stopped, it is not asked for once more by itself.
+                    Err(_) => view.statistics = false,
+                }
+            }
+        })
+    });
+    view.guessing = Some((register, progress));
+}
+
+/// Draws the statistics.
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
+    let p = palette(ui);
+    let Some(g) = view.guess.clone().filter(|g| g.offset == register) else {
+        ask(doc, view, asks, register);
+        ui.label(RichText::new("looking at all its accesses…").color(p.quiet));
+        return;
+    };
+    let mut go = None;
+    egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        widgets::section(ui, "It looks like");
+        let hints = g.hints();
+        for hint in &hints {
+            let told = hint.to_string();
+            let r = ui.add(egui::Label::new(RichText::new(&told).font(body())).wrap());
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("looks like {told}")));
+        }
+        if hints.is_empty() {
+            ui.label(RichText::new("nothing that is known by its accesses").color(p.quiet));
+        }
+        facts(&g, ui);
+        values(doc, &g, ui);
+        go = followers(doc, &g, ui);
+    });
+    if let Some(offset) = go {
+        doc.select(Selection::Register(offset));
+    }
+}
+
+fn facts(g: &Guess, ui: &mut Ui) {
+    widgets::section(ui, "Bits and accesses");
+    let width = g.width;
+    for (key, bits) in [
+        ("bits changed", g.changing),
+        ("always 1", g.ones),
+        ("always 0", g.zeros),
+    ] {
+        let value = text::hex(bits, width);
+        let r = widgets::key_value(ui, key, Part::mono(&value));
+        widgets::copies(&r, &[("bits", value)]);
+    }
+    let count = text::count;
+    widgets::key_value(
+        ui,
+        "accesses",
+        Part::words(format!("{} reads, {} writes", count(g.reads), count(g.writes))),
+    );
+    let mut told = Vec::new();
+    if g.partial > 0 {
+        told.push(("of a part", format!("{} accesses", count(g.partial))));
+    }
+    let after = g.read_back + g.read_other;
+    if after > 0 {
+        let same = format!("{} of {} reads give what was written", count(g.read_back), count(after));
+        told.push(("after writes", same));
+    }
+    if g.cleared + g.kept > 0 {
+        let all = count(g.cleared + g.kept);
+        told.push((
+            "writing ones",
+            format!("{} of {all} times cleared bits", count(g.cleared)),
+        ));
+    }
+    if g.rises + g.falls > 0 {
+        told.push(("reads", format!("{} rise, {} fall", count(g.rises), count(g.falls))));
+    }
+    if g.polls > 0 {
+        let who: Vec<String> = g
+            .pollers
+            .iter()
+            .take(6)
+            .map(|(t, n)| format!("thread {t} ({})", count(*n)))
+            .collect();
+        let polled = format!(
+            "{} polls, {} reads, by {}",
+            count(g.polls),
+            count(g.polled),
+            who.join(", ")
+        );
+        told.push(("polled", polled));
+        told.push(("waits for", text::hex(g.awaited, width)));
+    }
+    for (key, value) in told {
+        widgets::key_wrapped(ui, key, Part::words(value));
+    }
+}
+
+fn values(doc: &Document, g: &Guess, ui: &mut Ui) {
+    let p = palette(ui);
+    let more = if g.beyond > 0 { "more than " } else { "" };
+    widgets::section(ui, &format!("Values: {more}{} different", text::count(g.different)));
+    let most = g.values.first().map_or(1, |v| v.1).max(1);
+    let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
+    for (value, n) in g.values.iter().take(MOST) {
+        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+        let (shown, times) = (text::hex(*value, g.width), text::count(*n));
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("value {shown}, {times} times")));
+        let bar = Rect::from_min_size(
+            pos2(rect.left() + 170.0, rect.top() + 5.0),
+            vec2(120.0 * *n as f32 / most as f32, ROW - 10.0),
+        );
+        ui.painter().rect_filled(bar, 1.0, p.quiet.gamma_multiply(0.5));
+        ui.painter()
+            .text(rect.left_center(), Align2::LEFT_CENTER, &shown, mono(), p.text);
+        let at = pos2(rect.left() + 162.0, rect.center().y);
+        ui.painter().text(at, Align2::RIGHT_CENTER, &times, mono(), p.quiet);
+        if let Some(means) = map.and_then(|m| m.describe(g.offset, g.width, *value)) {
+            let rest = Rect::from_min_max(pos2(rect.left() + 298.0, rect.top()), rect.max);
+            widgets::paint_text(ui, rest, Align2::LEFT_CENTER, &means, body(), p.quiet);
+        }
+        widgets::copies(&r, &[("value", shown), ("row", format!("{value:#x}\t{n}"))]);
+    }
+    let left = g.different.saturating_sub(g.values.len().min(MOST) as u64);
+    if left > 0 {
+        ui.label(RichText::new(format!("and {} more", text::count(left))).color(p.quiet));
+    }
+}
+
+/// What comes after a write; the register that was clicked.
+fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
+    if g.followers.is_empty() {
+        return None;
+    }
+    widgets::section(ui, "After a write, among the next 16 accesses");
+    let mut go = None;
+    for f in g.followers.iter().take(MOST) {
+        let name = doc.facts.register_name(f.offset);
+        let deed = if f.write { "write" } else { "read" };
+        let far = match f.accesses {
+            1 => "the next one".to_owned(),
+            n => format!("{n} accesses on"),
+        };
+        let times = text::count(f.count);
+        let ns = text::offset_us(f.ns);
+        let told = format!("{times} of {} · {far} · {ns}", text::count(g.writes));
+        let label = format!("followed by {deed} {name}, {told}");
+        let left = Part::mono(format!("{deed} {name}"));
+        let r = widgets::list_row(ui, &label, false, 0.0, left, Part::words(told));
+        if r.clicked() {
+            go = Some(f.offset);
+        }
+    }
+    go
+}

@@ -1,0 +1,313 @@
+//! The sheet that names a register with its fields, or a range of memory; and how names come into the files of the
+//! person's register maps and out of them again.
+//!
+//! The file is what counts, so that what a person writes there by hand is never lost; the journal of changes keeps the
+//! entry before, and taking a name back puts that entry into the file again, if nobody changed it there meanwhile.
+
+mod bits;
+mod form;
+mod sheet;
+
+pub use form::{FieldForm, Form, What};
+pub(super) use sheet::draw;
+
+use super::app::App;
+use crate::document::changes::{Change, Named};
+use crate::document::moment::Selection;
+use crate::document::{Document, maps};
+use egui::Context;
+use kinescope_files::output;
+use register_maps::naming::{self, Head, Key, Said, Written};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use trace_core::registers::RegisterMap;
+
+/// A file that a name may go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The file.
+    pub path: PathBuf,
+    /// For which recordings, in a few words.
+    pub told: String,
+    /// What it begins with, where it is not there yet.
+    pub head: Head,
+}
+
+/// The sheet while it is open.
+#[derive(Clone, Debug)]
+pub struct Naming {
+    /// What is said so far.
+    pub form: Form,
+    /// Files that it may go to.
+    pub targets: Vec<Target>,
+    /// The one of them that is chosen.
+    pub target: usize,
+    /// What is wrong with it.
+    pub wrong: Option<String>,
+    /// Whether it is on its way into the file.
+    pub(super) busy: bool,
+    pub(super) focused: bool,
+    /// Bits that are being chosen: where the pointer went down, and where it is.
+    pub(super) dragged: Option<(u32, u32)>,
+}
+
+/// One thing to do with a map's file.
+enum Job {
+    /// Something is said of a place.
+    Say(Box<Said>, Target),
+    /// An entry takes the place of another.
+    Put {
+        path: PathBuf,
+        head: Head,
+        key: Key,
+        old: Option<String>,
+        new: Option<String>,
+    },
+}
+
+/// Names on their way into files, one after another.
+#[derive(Default)]
+pub(super) struct Writing {
+    waiting: VecDeque<Job>,
+    busy: bool,
+}
+
+/// The text of a file; empty where there is none.
+fn text_of(path: &Path) -> Result<String, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(e) => Err(format!("{}: {e}", path.display())),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    output::write(path, text.as_bytes()).map_err(|e| e.to_string())
+}
+
+impl Job {
+    /// Does it; what was written, where something was said.
+    fn run(&self) -> Result<Option<Written>, String> {
+        let told = |path: &Path, e: naming::NamingError| format!("{}: {e}", path.display());
+        match self {
+            Self::Say(said, to) => {
+                let text = text_of(&to.path)?;
+                let written = naming::say(&text, &to.head, said).map_err(|e| told(&to.path, e))?;
+                if written.text != text {
+                    write(&to.path, &written.text)?;
+                }
+                Ok(Some(written))
+            }
+            Self::Put {
+                path,
+                head,
+                key,
+                old,
+                new,
+            } => {
+                let text = text_of(path)?;
+                let text = naming::put(&text, head, *key, old.as_deref(), new.as_deref()).map_err(|e| told(path, e))?;
+                write(path, &text)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn key_of(named: Named) -> Key {
+    match named {
+        Named::Register(offset) => Key::Register(offset),
+        Named::Memory { space, address } => Key::Memory { space, address },
+    }
+}
+
+fn named(key: Key) -> Named {
+    match key {
+        Key::Register(offset) => Named::Register(offset),
+        Key::Memory { space, address } => Named::Memory { space, address },
+    }
+}
+
+/// What would be named: what is selected, or the register of the event at the moment.
+fn meant(doc: &Document) -> Option<What> {
+    let buffer = |name: &str| doc.recording.facts.buffers.iter().find(|b| b.name == name);
+    match doc.selection() {
+        Selection::Memory { space, va, bytes } => Some(What::Memory {
+            space: *space,
+            address: *va,
+            bytes: (*bytes).max(1),
+        }),
+        Selection::Buffer(name) => buffer(name).map(|b| What::Memory {
+            space: b.address_space,
+            address: b.va.0,
+            bytes: b.bytes.max(1),
+        }),
+        _ => doc.register().map(What::Register),
+    }
+}
+
+impl App {
+    /// Whether something is selected that can be named.
+    #[must_use]
+    pub fn nameable(&self) -> bool {
+        self.doc.as_ref().is_some_and(|d| meant(d).is_some())
+    }
+
+    /// Opens the sheet for what is selected.
+    pub fn begin_naming(&mut self) {
+        let Some(doc) = &self.doc else { return };
+        let Some(what) = meant(doc) else { return };
+        let form = Form::of(doc, what);
+        let own = self.own_maps.as_ref().map_or(&[][..], |w| w.found());
+        let (targets, target) = targets(doc, own, form.what);
+        self.naming = Some(Naming {
+            form,
+            targets,
+            target,
+            wrong: None,
+            busy: false,
+            focused: false,
+            dragged: None,
+        });
+    }
+
+    /// Writes what the sheet says into the file that is chosen. What is wrong with it the sheet tells.
+    pub fn end_naming(&mut self, ctx: &Context) {
+        let Some(open) = self.naming.as_mut().filter(|n| !n.busy) else {
+            return;
+        };
+        let Some(target) = open.targets.get(open.target).cloned() else {
+            return;
+        };
+        match open.form.said() {
+            Err(e) => open.wrong = Some(e),
+            Ok(mut said) => {
+                // Fields that the map below gives stay its own, so that they are not written a second time.
+                let own = self.own_maps.as_ref().map_or(&[][..], |w| w.found());
+                let own = own
+                    .iter()
+                    .find(|f| f.path == target.path)
+                    .and_then(|f| f.map.as_ref().ok());
+                let has = |r: &trace_core::registers::Register| !r.layout.fields.is_empty();
+                if let Said::Register(r) = &mut said
+                    && open.form.fields == open.form.known
+                    && !own.and_then(|m| m.at(r.offset)).is_some_and(has)
+                {
+                    r.fields.clear();
+                }
+                (open.busy, open.wrong) = (true, None);
+                self.write_name(ctx, Job::Say(Box::new(said), target));
+            }
+        }
+    }
+
+    /// Puts the entry before into the file again when a name was taken back, or the one after when it was given again.
+    pub fn take_name_back(&mut self, ctx: &Context, change: &Change, back: bool) {
+        let Change::Name { file, of, old, new, .. } = change else {
+            return;
+        };
+        let (from, to) = if back { (new, old) } else { (old, new) };
+        let head = self.doc.as_ref().map(|d| maps::head(&d.recording, true));
+        let job = Job::Put {
+            path: PathBuf::from(file),
+            head: head.unwrap_or_default(),
+            key: key_of(*of),
+            old: from.clone(),
+            new: to.clone(),
+        };
+        self.write_name(ctx, job);
+    }
+
+    fn write_name(&mut self, ctx: &Context, job: Job) {
+        self.writing.waiting.push_back(job);
+        self.write_next(ctx);
+    }
+
+    /// Begins the next piece of work, if none is under way: files are changed one after another.
+    fn write_next(&mut self, ctx: &Context) {
+        if self.writing.busy {
+            return;
+        }
+        let Some(job) = self.writing.waiting.pop_front() else {
+            return;
+        };
+        self.writing.busy = true;
+        let again = ctx.clone();
+        self.tasks.spawn(ctx, "writing a name", move |_| {
+            let done = job.run();
+            Box::new(move |app| {
+                app.writing.busy = false;
+                app.wrote(&again, job, done);
+                app.write_next(&again);
+            })
+        });
+    }
+
+    fn wrote(&mut self, ctx: &Context, job: Job, done: Result<Option<Written>, String>) {
+        match (job, done) {
+            (Job::Say(said, target), Ok(Some(written))) => {
+                self.naming = None;
+                if written.old != written.new
+                    && let Some(doc) = &mut self.doc
+                {
+                    doc.change(Change::Name {
+                        file: target.path.display().to_string(),
+                        of: named(said.key()),
+                        name: said.name().to_owned(),
+                        old: written.old,
+                        new: written.new,
+                    });
+                    self.info(format!("{} is named in {}", said.name(), target.path.display()));
+                }
+                self.read_names(ctx);
+            }
+            (Job::Say(..), Err(e)) => match &mut self.naming {
+                Some(open) => (open.busy, open.wrong) = (false, Some(e)),
+                None => self.error("the name was not written", &e),
+            },
+            (Job::Put { .. }, Err(e)) => self.error("the file of the name was left as it is", &e),
+            (_, Ok(_)) => self.read_names(ctx),
+        }
+    }
+}
+
+/// Files that a name may go to, and which of them is offered: the one that has a name for the place already, else the
+/// one beside the recording.
+fn targets(doc: &Document, own: &[register_maps::Found], what: What) -> (Vec<Target>, usize) {
+    let mut list = vec![Target {
+        path: register_maps::beside(&doc.path),
+        told: "this recording".to_owned(),
+        head: maps::head(&doc.recording, false),
+    }];
+    let layers = RegisterMap::naming(&doc.recording);
+    let in_use = own.iter().filter(|f| !f.beside).find(|f| {
+        let map = f.map.as_ref().ok();
+        map.is_some_and(|m| layers.iter().any(|l| std::ptr::eq(*l, *m)))
+    });
+    let head = maps::head(&doc.recording, true);
+    let of_device = match in_use {
+        // A map of many files is a person's own order.
+        Some(f) => f.path.is_file().then(|| f.path.clone()),
+        None if head.pci.is_none() && head.compatible.is_none() && head.gpu.is_none() => None,
+        None => maps::folder().map(|f| f.join(maps::file_name(&head))),
+    };
+    if let Some(path) = of_device {
+        list.push(Target {
+            told: format!("all recordings of {}", head.name),
+            path,
+            head,
+        });
+    }
+    let says = |path: &Path| {
+        let map = own.iter().find(|f| f.path == path).and_then(|f| f.map.as_ref().ok());
+        map.is_some_and(|m| match what {
+            What::Register(offset) => m.at(offset).is_some(),
+            What::Memory { space, address, .. } => m.memory_at(space, address).is_some_and(|f| f.1 == 0),
+        })
+    };
+    let at = list.iter().position(|t| says(&t.path)).unwrap_or(0);
+    (list, at)
+}

@@ -1,0 +1,351 @@
+//! What the sheet of a name says: as text while a person types, checked when it is to be written.
+
+use crate::document::{Document, lookup};
+use crate::theme::text;
+use register_maps::naming::{NamedField, NamedRange, NamedRegister, Said};
+use std::sync::Arc;
+use trace_core::registers::{AccessRule, Field, FieldKind, Half};
+
+/// What is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The register at this offset.
+    Register(u32),
+    /// A range of memory.
+    Memory {
+        /// Index of the address space.
+        space: u32,
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// A field as it is typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldForm {
+    /// Its name.
+    pub name: String,
+    /// Last bit.
+    pub high: String,
+    /// First bit.
+    pub low: String,
+    /// What the bits are: a place in [`KINDS`].
+    pub kind: usize,
+    /// Of an enumeration its values: `0 off, 1 on`; of an address how far it is shifted; of a set the first number.
+    pub more: String,
+    /// What it is.
+    pub doc: String,
+    /// How the one-line description tells it.
+    pub say: String,
+}
+
+/// Kinds of fields, as they are offered.
+pub const KINDS: [&str; 8] = [
+    "hex",
+    "number",
+    "values",
+    "bool",
+    "address",
+    "number+1",
+    "power of two",
+    "set",
+];
+
+impl FieldForm {
+    /// A field of these bits.
+    #[must_use]
+    pub fn of_bits(low: u32, high: u32) -> Self {
+        Self {
+            low: low.to_string(),
+            high: high.to_string(),
+            kind: if low == high { 3 } else { 0 },
+            ..Self::default()
+        }
+    }
+
+    fn of(f: &Field) -> Self {
+        let (kind, more) = match &f.kind {
+            FieldKind::Hex => (0, String::new()),
+            FieldKind::Number => (1, String::new()),
+            FieldKind::Enum(values) => {
+                let list: Vec<String> = values.iter().map(|(v, n)| format!("{v:#x} {n}")).collect();
+                (2, list.join(", "))
+            }
+            FieldKind::Bool => (3, String::new()),
+            FieldKind::Address { shift } => (4, shift.to_string()),
+            FieldKind::NumberPlusOne => (5, String::new()),
+            FieldKind::PowerOfTwo => (6, String::new()),
+            FieldKind::Set { first } => (7, first.to_string()),
+        };
+        Self {
+            name: f.name.clone(),
+            high: f.hi.to_string(),
+            low: f.lo.to_string(),
+            kind,
+            more,
+            doc: f.doc.clone(),
+            say: f.say.clone(),
+        }
+    }
+
+    /// First and last bit, as far as they can be read.
+    #[must_use]
+    pub fn bits(&self) -> Option<(u32, u32)> {
+        let low = self.low.trim().parse().ok()?;
+        let high = match self.high.trim() {
+            "" => low,
+            text => text.parse().ok()?,
+        };
+        Some((low, high)).filter(|_| low <= high && high < 64)
+    }
+
+    fn said(&self) -> Result<NamedField, String> {
+        let name = self.name.trim();
+        if name.is_empty() {
+            return Err("a field has no name".to_owned());
+        }
+        let (lo, hi) = self.bits().ok_or_else(|| {
+            format!("{name}: its bits are two numbers from 0 to 63, the higher one first, or one bit")
+        })?;
+        let number = || match self.more.trim() {
+            "" => Ok(0),
+            t => t.parse::<u32>().map_err(|_| format!("{name}: {t} is no number")),
+        };
+        let kind = match self.kind {
+            1 => FieldKind::Number,
+            2 => FieldKind::Enum(Arc::new(values(name, &self.more)?)),
+            3 if lo == hi => FieldKind::Bool,
+            3 => return Err(format!("{name}: a bool has one bit")),
+            4 => FieldKind::Address { shift: number()? },
+            5 => FieldKind::NumberPlusOne,
+            6 => FieldKind::PowerOfTwo,
+            7 => FieldKind::Set { first: number()? },
+            _ => FieldKind::Hex,
+        };
+        Ok(NamedField {
+            name: name.to_owned(),
+            lo,
+            hi,
+            kind,
+            doc: self.doc.trim().to_owned(),
+            say: self.say.clone(),
+        })
+    }
+}
+
+/// Values and their names: `0 off, 0x1 on`, with `=` in between or not.
+fn values(field: &str, text: &str) -> Result<Vec<(u64, String)>, String> {
+    let mut out: Vec<(u64, String)> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let cut = part.find([' ', '=']).unwrap_or(part.len());
+        let (value, name) = part.split_at_checked(cut).unwrap_or((part, ""));
+        let name = name.trim_start_matches([' ', '=']).trim();
+        let value = text::parse_number(value)
+            .ok_or_else(|| format!("{field}: \"{part}\" is no value with a name; write them as 0 off, 1 on"))?;
+        if out.iter().any(|(v, _)| *v == value) {
+            return Err(format!("{field}: {value} has two names"));
+        }
+        out.push((value, name.to_owned()));
+    }
+    if out.is_empty() {
+        return Err(format!("{field}: write its values as 0 off, 1 on"));
+    }
+    Ok(out)
+}
+
+/// What is said so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// What is named.
+    pub what: What,
+    /// Its name.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub doc: String,
+    /// Of a register, who may do what.
+    pub access: AccessRule,
+    /// Of a register, its bytes.
+    pub width: u8,
+    /// Whether the register is a pair of halves.
+    pub wide: bool,
+    /// Of a register, its fields.
+    pub fields: Vec<FieldForm>,
+    /// Those that a map gives it so far.
+    pub known: Vec<FieldForm>,
+    /// Of memory, the layout that it is made of.
+    pub layout: String,
+    /// Of memory, its bytes.
+    pub bytes: String,
+}
+
+impl Form {
+    /// What is known of a place so far.
+    #[must_use]
+    pub fn of(doc: &Document, what: What) -> Self {
+        match what {
+            What::Register(offset) => Self::of_register(doc, offset),
+            What::Memory { space, address, bytes } => {
+                let known = doc.facts.device.and_then(|d| d.map().memory_at(space, address));
+                let known = known.filter(|(_, at)| *at == 0).map(|(m, _)| m);
+                let bytes = known.map_or(bytes, |m| m.bytes);
+                Self {
+                    what: What::Memory { space, address, bytes },
+                    name: known.map(|m| m.name.clone()).unwrap_or_default(),
+                    doc: known.map(|m| m.doc.clone()).unwrap_or_default(),
+                    layout: known.map(|m| m.layout.clone()).unwrap_or_default(),
+                    bytes: format!("{bytes:#x}"),
+                    ..Self::empty(what)
+                }
+            }
+        }
+    }
+
+    fn empty(what: What) -> Self {
+        Self {
+            what,
+            name: String::new(),
+            doc: String::new(),
+            access: AccessRule::ReadWrite,
+            width: 4,
+            wide: false,
+            fields: Vec::new(),
+            known: Vec::new(),
+            layout: String::new(),
+            bytes: String::new(),
+        }
+    }
+
+    fn of_register(doc: &Document, offset: u32) -> Self {
+        let known = lookup::register_of(&doc.recording, offset);
+        let low = known.and_then(|r| match r.pair {
+            Some(Half::High { low_offset }) => lookup::register_of(&doc.recording, low_offset),
+            _ => Some(r),
+        });
+        if let Some(r) = low {
+            let (layout, wide) = match &r.wide {
+                Some(whole) => (&**whole, true),
+                None => (&r.layout, false),
+            };
+            let fields: Vec<FieldForm> = layout.fields.iter().map(FieldForm::of).collect();
+            return Self {
+                name: layout.name.clone(),
+                doc: r.doc.clone(),
+                access: r.access,
+                width: r.width,
+                wide,
+                known: fields.clone(),
+                fields,
+                ..Self::empty(What::Register(r.offset))
+            };
+        }
+        let fact = doc.facts.registers.get(&offset);
+        let (all, writes) = fact.map_or((0, 0), |f| (f.accesses.len(), f.accesses.writes().len()));
+        let first = fact.and_then(|f| f.accesses.all().first());
+        let access = first.and_then(|e| doc.recording.events.access(e as usize));
+        Self {
+            access: match (all, writes) {
+                (0, _) => AccessRule::ReadWrite,
+                (_, 0) => AccessRule::ReadOnly,
+                (n, w) if n == w => AccessRule::WriteOnly,
+                _ => AccessRule::ReadWrite,
+            },
+            width: access.map_or(4, |a| a.width).clamp(1, 8),
+            ..Self::empty(What::Register(offset))
+        }
+    }
+
+    /// Bits of the register.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        if self.wide { 64 } else { u32::from(self.width) * 8 }
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the person.
+    pub fn said(&self) -> Result<Said, String> {
+        let name = self.name.trim();
+        if name.is_empty() {
+            return Err("it has no name yet".to_owned());
+        }
+        if name.chars().any(|c| c.is_control() || c.is_whitespace()) && matches!(self.what, What::Register(_)) {
+            return Err("the name of a register has no spaces: filters name it".to_owned());
+        }
+        let doc = self.doc.trim().to_owned();
+        Ok(match self.what {
+            What::Register(offset) => Said::Register(NamedRegister {
+                offset,
+                name: name.to_owned(),
+                access: self.access,
+                width: self.width,
+                wide: self.wide,
+                doc,
+                fields: self.fields.iter().map(FieldForm::said).collect::<Result<_, _>>()?,
+            }),
+            What::Memory { space, address, .. } => Said::Memory(NamedRange {
+                space,
+                address,
+                bytes: text::parse_number(self.bytes.trim())
+                    .filter(|n| *n > 0)
+                    .ok_or_else(|| format!("{} is no number of bytes", self.bytes))?,
+                name: name.to_owned(),
+                doc,
+                layout: self.layout.clone(),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_they_are_written() {
+        let list = values("f", "0 off, 0x2=on and more,3  = idle").unwrap_or_default();
+        let told: Vec<(u64, &str)> = list.iter().map(|(v, n)| (*v, n.as_str())).collect();
+        assert_eq!(told, [(0, "off"), (2, "on and more"), (3, "idle")]);
+        assert!(values("f", "").is_err() && values("f", "x on").is_err());
+        assert!(values("f", "1 a, 0x1 b").is_err_and(|e| e.contains("two names")));
+    }
+
+    #[test]
+    fn a_field_keeps_what_it_was_made_of() {
+        for kind in [
+            FieldKind::Hex,
+            FieldKind::Number,
+            FieldKind::Enum(Arc::new(vec![(0, "off".into()), (5, "on".into())])),
+            FieldKind::Address { shift: 12 },
+            FieldKind::NumberPlusOne,
+            FieldKind::PowerOfTwo,
+            FieldKind::Set { first: 3 },
+        ] {
+            let field = Field {
+                name: "F".into(),
+                lo: 4,
+                hi: 9,
+                kind: kind.clone(),
+                doc: "It.".into(),
+                say: "f {}".into(),
+            };
+            let said = FieldForm::of(&field).said();
+            let said = said.map(|f| (f.name, f.lo, f.hi, f.kind, f.doc, f.say));
+            let wanted = ("F".to_owned(), 4, 9, kind, "It.".to_owned(), "f {}".to_owned());
+            assert_eq!(said, Ok(wanted));
+        }
+        let wrong = FieldForm {
+            name: "F".into(),
+            ..FieldForm::of_bits(9, 4)
+        };
+        assert!(wrong.said().is_err());
+        let switch = FieldForm {
+            kind: 3,
+            name: "F".into(),
+            ..FieldForm::of_bits(4, 9)
+        };
+        assert!(switch.said().is_err_and(|e| e.contains("one bit")));
+    }
+}

@@ -1,0 +1,184 @@
+//! What the steps of the tour say, what they put in front of the person, and what they ask for.
+
+use super::Tour;
+use crate::document::Document;
+use crate::document::moment::Selection;
+use crate::window::App;
+use trace_core::recording::BufferRole;
+
+/// A step of the tour.
+pub(super) struct Step {
+    /// The panel that it speaks of.
+    pub panel: &'static str,
+    /// Its name for the person.
+    pub title: &'static str,
+    /// What the panel shows.
+    pub words: &'static str,
+    /// The command that it asks for.
+    pub goal: &'static str,
+    /// What that does: goes on behind its key.
+    pub ask: &'static str,
+    /// What the person did, once it is done.
+    pub did: &'static str,
+    /// Selects what the step speaks of.
+    pub prepare: fn(&mut App),
+    /// Whether what it asks for was done.
+    pub done: fn(&App, &Tour) -> bool,
+}
+
+fn ran(_: &App, tour: &Tour) -> bool {
+    tour.ran
+}
+
+fn with(app: &mut App, act: impl FnOnce(&mut Document)) {
+    if let Some(d) = &mut app.doc {
+        act(d);
+    }
+}
+
+fn nothing(_: &mut App) {}
+
+/// The register that is polled first, or any that is read and written often, at its first access.
+fn register(app: &mut App) {
+    with(app, |d| {
+        let polled = d.facts.polls.first().map(|p| p.offset);
+        let most = || {
+            d.facts
+                .registers
+                .iter()
+                .max_by_key(|(_, f)| f.accesses.all().len())
+                .map(|(r, _)| *r)
+        };
+        let Some(r) = polled.or_else(most) else { return };
+        let first = d.facts.registers.get(&r).and_then(|f| f.accesses.all().first());
+        d.go_with(first.unwrap_or(0), Selection::Register(r));
+    });
+}
+
+/// The first bytes of the first input, before anything happened.
+fn input(d: &Document) -> Option<Selection> {
+    let all = &d.recording.facts.buffers;
+    let b = all.iter().find(|b| b.role == BufferRole::Input).or(all.first())?;
+    Some(Selection::Memory {
+        space: b.address_space,
+        va: b.va.0,
+        bytes: b.element.bytes() as u64,
+    })
+}
+
+fn memory(app: &mut App) {
+    with(app, |d| {
+        if let Some(s) = input(d) {
+            d.go_with(0, s);
+        }
+    });
+}
+
+fn tables(app: &mut App) {
+    with(app, |d| {
+        if !matches!(d.selection(), Selection::Memory { .. })
+            && let Some(s) = input(d)
+        {
+            d.select(s);
+        }
+    });
+}
+
+/// The steps, in order.
+pub(super) static STEPS: &[Step] = &[
+    Step {
+        panel: "timeline",
+        title: "Timeline",
+        words: "Everything that the driver did to the GPU, from left to right: registers, interrupts, jobs. The wheel \
+                zooms about the pointer, a drag measures.",
+        goal: "next-job",
+        ask: "goes to the next job.",
+        did: "You are at a job. Every panel shows the state at that event.",
+        prepare: |app| {
+            crate::window::layout::show(&mut app.dock, "events");
+            with(app, |d| d.go(0));
+        },
+        done: ran,
+    },
+    Step {
+        panel: "events",
+        title: "Events",
+        words: "Each access in order: its register, its value, and what the bits mean. A click goes there, and every \
+                panel follows.",
+        goal: "next-event",
+        ask: "goes to the next event.",
+        did: "One event on. The timeline and the inspector went along.",
+        prepare: nothing,
+        done: ran,
+    },
+    Step {
+        panel: "register",
+        title: "Register",
+        words: "What a register holds, field by field, and every access to it. The first lane of the timeline lights \
+                up where the selection is read or written.",
+        goal: "next-touch",
+        ask: "goes to the next use of this one.",
+        did: "That was the next access to the register.",
+        prepare: register,
+        done: ran,
+    },
+    Step {
+        panel: "memory",
+        title: "Memory",
+        words: "What the GPU’s memory held at the moment. The bytes that are selected begin an input.",
+        goal: "next-reader",
+        ask: "finds out who reads them next.",
+        did: "A job reads them. Its submit is the moment now.",
+        prepare: memory,
+        done: ran,
+    },
+    Step {
+        panel: "page-tables",
+        title: "Page tables",
+        words: "Which addresses the GPU can reach and with which rights, and how an address is walked, level by level.",
+        goal: "select-entry",
+        ask: "selects the entry behind the selection.",
+        did: "The inspector tells what wrote the entry, and which jobs walk through it.",
+        prepare: tables,
+        done: ran,
+    },
+    Step {
+        panel: "inputs",
+        title: "Inputs",
+        words: "The buffers of the jobs, as numbers, pictures and plots. What you change lies on top of the recording, \
+                which stays as it is.",
+        goal: "edit-input",
+        ask: "edits a value: type a number, then Enter.",
+        did: "Your edit is in the inspector. Undo takes it back.",
+        // The entry stays selected: what was done is told of it.
+        prepare: nothing,
+        done: |app, tour| {
+            let changes = app.doc.as_ref().map_or(0, |d| d.changes().len());
+            changes > tour.changes && app.doc.as_ref().is_some_and(|d| !d.changes().inputs().is_empty())
+        },
+    },
+    Step {
+        panel: "replay",
+        title: "Replay",
+        words: "Runs the recording again with your edits, on a GPU in software here or on a board, and compares what \
+                is read with what was recorded.",
+        goal: "replay",
+        ask: "replays it.",
+        did: "It was replayed. The panel tells what came out.",
+        prepare: nothing,
+        done: |app, tour| {
+            let over = |d: &Document| d.replay.running.is_none() && d.replay.outcome.is_some();
+            tour.ran && app.doc.as_ref().is_some_and(over)
+        },
+    },
+    Step {
+        panel: "compare",
+        title: "Compare",
+        words: "The outcome of a replay is a recording too. Any two lie side by side: events, values, memory, mappings.",
+        goal: "compare-outcome",
+        ask: "lays the outcome beside the recording.",
+        did: "What differs is listed, the earliest cause first.",
+        prepare: nothing,
+        done: |app, tour| tour.ran && app.doc.as_ref().is_some_and(|d| d.comparing.done.is_some()),
+    },
+];

@@ -1,0 +1,211 @@
+//! What wrote a page-table entry, and whose walk can have read it.
+
+use crate::common::Window;
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::moment::Selection;
+use kinescope::document::touches::{Deed, Touch};
+use kinescope::document::{derive, entries};
+use trace_core::mmu::{self, Rights};
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording,
+};
+
+fn of(w: &mut Window, va: u64, level: u8) -> Vec<Touch> {
+    let (r, f) = (w.doc().recording.clone(), w.doc().facts.clone());
+    entries::find(&r, &f, (0, va, level), &Progress::new()).unwrap()
+}
+
+fn at<'t>(list: &'t [Touch], kind: &str) -> Vec<(u64, Deed, &'t str)> {
+    let mine = list.iter().filter(|t| t.kind == kind);
+    mine.filter_map(|t| Some((t.event?, t.deed, &*t.what))).collect()
+}
+
+#[test]
+fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_its_trail() {
+    let mut w = Window::named("changes.kine");
+    let late = w.doc().recording.buffer("late").unwrap().va.0;
+    let submits: Vec<u64> = w.doc().facts.jobs.iter().map(|j| j.submit).collect();
+    // The buffer was mapped between the first job and the second: nothing was there before.
+    for level in [3, 2] {
+        let list = of(&mut w, late, level);
+        let cpu = at(&list, "CPU write");
+        let [(wrote, Deed::Writes, what)] = cpu[..] else {
+            panic!("{list:?}");
+        };
+        assert!(submits[0] < wrote && wrote < submits[1], "{wrote}");
+        let is = if level == 3 { "page → 0x" } else { "table → 0x" };
+        assert!(what.starts_with("the CPU wrote it: ") && what.contains(is), "{what}");
+        // Its snapshot only shows what came of it.
+        let snapshots = at(&list, "snapshot");
+        assert_eq!(snapshots.len(), 2, "{snapshots:?}");
+        assert!(snapshots[0].2.contains("what wrote it before is not recorded"));
+        assert!(snapshots[1].1 == Deed::Names && snapshots[1].2.contains("that is what the CPU wrote"));
+        let jobs: Vec<(u64, Deed)> = at(&list, "job").iter().map(|j| (j.0, j.1)).collect();
+        assert_eq!(jobs, [(submits[1], Deed::Reads), (submits[2], Deed::Reads)]);
+        let rest = list
+            .iter()
+            .find(|t| t.event.is_none())
+            .expect("the first job is counted");
+        assert!(
+            rest.what.starts_with("1 more job runs in this address space"),
+            "{}",
+            rest.what
+        );
+        let flushed = at(&list, "command");
+        let flush = flushed.iter().find(|c| c.2.contains("flush of page tables"));
+        assert!(flush.is_some_and(|f| wrote < f.0 && f.0 < submits[1]), "{flushed:?}");
+        assert!(list.is_sorted_by_key(|t| t.event.unwrap_or(u64::MAX)));
+    }
+    // A flush of a range that the entry has no address of is none of its events; of its table's entry it is one.
+    let data = w.doc().recording.buffer("data").unwrap().va.0;
+    let flushes = |w: &mut Window, level| {
+        let list = of(w, data, level);
+        at(&list, "command")
+            .iter()
+            .filter(|c| c.2.contains("flush of page tables"))
+            .count()
+    };
+    assert_eq!((flushes(&mut w, 3), flushes(&mut w, 2)), (0, 1));
+}
+
+#[test]
+fn an_entry_chosen_in_the_walk_is_told_in_the_inspector_and_gone_along() {
+    let mut w = Window::named("changes.kine");
+    w.run("show-page-tables");
+    let b = w.doc().recording.buffer("late").unwrap().clone();
+    w.run("last-event");
+    w.doc().select(Selection::Buffer("late".into()));
+    w.settle();
+    w.click("level 3 page");
+    let entry = |level| Selection::Entry {
+        space: 0,
+        va: b.va.0,
+        level,
+    };
+    assert_eq!(*w.doc().selection(), entry(3));
+    assert!(w.has("Page-table entry") && w.has(&format!("Trail of L3 {:#x}", b.va.0)));
+    let list = of(&mut w, b.va.0, 3);
+    let wrote = at(&list, "CPU write")[0].0;
+    w.run("last-writer");
+    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (wrote, entry(3)));
+    assert!(w.has_part("the CPU wrote it: page → 0x"));
+    w.run("next-reader");
+    let submit = w.doc().facts.jobs[1].submit;
+    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (submit, entry(3)));
+    w.run("previous-touch");
+    assert!(wrote < w.doc().moment() && w.doc().moment() < submit);
+    w.click(&format!("trail event {wrote}"));
+    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (wrote, entry(3)));
+    // The entries above it, as the button and the key choose them.
+    w.run("last-event");
+    w.doc().select(entry(3));
+    w.settle();
+    w.click("Entry above");
+    assert_eq!(*w.doc().selection(), entry(2));
+    w.harness.key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::E);
+    w.settle();
+    assert_eq!(*w.doc().selection(), entry(1));
+    // From bytes it is the entry that maps them.
+    w.show_memory(0, b.va.0 + 8, 4);
+    w.settle();
+    let link = w.harness.get_all_by_label_contains("entry L3 [").next();
+    link.expect("the inspector names the entry").click();
+    w.settle();
+    let of_bytes = Selection::Entry {
+        space: 0,
+        va: b.va.0 + 8,
+        level: 3,
+    };
+    assert_eq!(*w.doc().selection(), of_bytes);
+    // A link leads there again.
+    let link = w.copied("copy-link");
+    assert!(link.contains("select=entry"), "{link}");
+}
+
+/// One page mapped in the first snapshot, elsewhere in the second, and not any more in the third.
+fn moved() -> Recording {
+    let format = MmuFormat::Aarch64_4k;
+    let mut m = MemoryBuilder::new();
+    let leaves = [
+        mmu::encode_leaf(format, PhysAddr(9 << 12), Rights::RO, 0),
+        mmu::encode_leaf(format, PhysAddr(10 << 12), Rights::RW, 0),
+        mmu::INVALID,
+    ];
+    for (event, leaf) in [0, 4, 6].into_iter().zip(leaves) {
+        let mut frames = Vec::new();
+        for (frame, raw) in (1u64..).zip([
+            mmu::encode_table(format, PhysAddr(2 << 12)),
+            mmu::encode_table(format, PhysAddr(3 << 12)),
+            mmu::encode_table(format, PhysAddr(4 << 12)),
+            leaf,
+        ]) {
+            let mut page = [0u8; 4096];
+            page[..8].copy_from_slice(&raw.to_le_bytes());
+            frames.push((frame, m.add_page(&page), FrameRole::Table));
+        }
+        m.add_snapshot(event, frames);
+    }
+    let mut b = EventsBuilder::new();
+    for offset in 0..8 {
+        let access = Access {
+            space: 0,
+            write: false,
+            offset: offset * 4,
+            width: 4,
+            value: 0,
+        };
+        b.access(u64::from(offset), 0, access);
+    }
+    let mut r = Recording {
+        memory: m.finish(),
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.facts.address_spaces.push(AddressSpace {
+        number: 0,
+        format,
+        root: PhysAddr(1 << 12),
+        memattr: 0,
+        transcfg: 6,
+    });
+    r
+}
+
+#[test]
+fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_changed() {
+    let r = moved();
+    let facts = derive::derive(&r, &Progress::new()).unwrap();
+    let list = entries::find(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();
+    let told = at(&list, "snapshot");
+    assert_eq!(told.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
+    assert!(told.iter().all(|t| t.1 == Deed::Writes) && list.len() == 3, "{list:?}");
+    assert!(
+        told[1]
+            .2
+            .contains("it is page → 0xa000 rw-, and no more page → 0x9000 r--"),
+        "{}",
+        told[1].2
+    );
+    assert!(
+        told[1]
+            .2
+            .contains("between events 0 and 4; by which of them is not recorded"),
+        "{}",
+        told[1].2
+    );
+    assert!(told[2].2.contains("it is invalid"), "{}", told[2].2);
+    // The entry above it never changed.
+    assert_eq!(entries::find(&r, &facts, (0, 0, 2), &Progress::new()).unwrap().len(), 1);
+    // One that the walk never reaches: told once, and of an address space that there is none of, nothing.
+    let list = entries::find(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
+    assert!(
+        list.len() == 1 && list[0].what.contains("an entry above it leads nowhere"),
+        "{list:?}"
+    );
+    assert!(
+        entries::find(&r, &facts, (7, 0, 3), &Progress::new())
+            .unwrap()
+            .is_empty()
+    );
+}

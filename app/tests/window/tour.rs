@@ -1,0 +1,181 @@
+//! The tour: offered once, gone through by running its commands or by its buttons, left at any time.
+
+use crate::common::Window;
+use kinescope::commands::COMMANDS;
+use kinescope::theme::ThemeChoice;
+use kinescope::window::{App, Chosen, Settings, Setup, Tour};
+use std::sync::Arc;
+
+fn step(w: &mut Window) -> Option<usize> {
+    w.app().tour.as_ref().and_then(|t| t.step())
+}
+
+/// A window at the first step.
+fn begun() -> Window {
+    taken(Window::empty())
+}
+
+fn taken(mut w: Window) -> Window {
+    assert!(w.has("Here for the first time?"));
+    w.click("Take the tour");
+    w.settle();
+    assert_eq!(step(&mut w), Some(1), "{:?}", w.app().failed());
+    w
+}
+
+#[test]
+fn every_step_of_the_tour_asks_for_a_command_that_there_is() {
+    assert_eq!(Tour::goals().len(), 8);
+    for goal in Tour::goals() {
+        assert!(COMMANDS.iter().any(|c| c.id == goal), "{goal}");
+    }
+}
+
+#[test]
+fn the_tour_goes_on_as_its_commands_are_run() {
+    let mut w = begun();
+    assert!(w.has("Tour, 1 of 8: Timeline") && w.has("J goes to the next job."));
+    assert_eq!(w.doc().title, "vecadd.kine");
+    // Another command than the one that is asked for leaves the step as it is.
+    w.run("next-event");
+    assert_eq!(step(&mut w), Some(1));
+    for (n, (id, panel, next)) in [
+        ("next-job", "events", "Tour, 2 of 8: Events"),
+        ("next-event", "register", "Tour, 3 of 8: Register"),
+        ("next-touch", "memory", "Tour, 4 of 8: Memory"),
+        ("next-reader", "page-tables", "Tour, 5 of 8: Page tables"),
+        ("select-entry", "inputs", "Tour, 6 of 8: Inputs"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert!(w.run(id), "{id} may not run where step {} asks for it", n + 1);
+        assert_eq!(step(&mut w), Some(n + 2), "{id}");
+        assert!(w.shows(panel) && w.has(next), "{next}");
+    }
+    assert!(
+        w.has_part("The inspector tells what wrote the entry"),
+        "what was done is told"
+    );
+    // A value is to be edited, not only the field opened; whoever does not want to goes on all the same.
+    w.run("edit-input");
+    assert_eq!(step(&mut w), Some(6));
+    w.click("On in the tour");
+    assert_eq!(step(&mut w), Some(7));
+    w.run("replay");
+    w.settle();
+    assert_eq!(step(&mut w), Some(8));
+    assert!(w.doc().replay.outcome.is_some() && w.shows("compare"));
+    w.run("compare-outcome");
+    w.settle();
+    assert!(w.has("That was the tour") && w.doc().comparing.done.is_some());
+    w.click("On in the tour");
+    assert!(w.app().tour.is_none() && w.doc().changes().is_empty());
+}
+
+#[test]
+fn the_tour_is_gone_through_back_and_forth_and_left_by_escape() {
+    let mut w = begun();
+    for n in 2..=8 {
+        w.click("On in the tour");
+        assert_eq!(step(&mut w), Some(n));
+    }
+    for n in (1..=7).rev() {
+        w.click("Back in the tour");
+        assert_eq!(step(&mut w), Some(n));
+    }
+    // Nothing is in its way: any panel, the palette, a sheet.
+    w.run("show-log");
+    assert!(w.shows("log") && step(&mut w) == Some(1));
+    w.run("help");
+    w.harness.key_press(egui::Key::Escape);
+    w.settle();
+    assert!(!w.app().help && step(&mut w) == Some(1), "the sheet goes first");
+    w.harness.key_press(egui::Key::Escape);
+    w.settle();
+    assert_eq!(step(&mut w), None);
+    assert!(w.app().doc.is_some(), "the sample stays open");
+    // It can be had again, and ends where its recording is left.
+    assert!(w.run("tour"));
+    assert_eq!(step(&mut w), Some(1));
+    w.click("Leave the tour");
+    assert!(w.app().tour.is_none());
+    w.run("tour");
+    w.run("close");
+    assert!(
+        w.app().tour.is_none() && !w.has("Here for the first time?"),
+        "it is offered once"
+    );
+    let kept = Settings::load(Some(w.folder.path().join("settings")));
+    assert!(kept.tour_seen);
+}
+
+#[test]
+fn the_tour_names_keys_as_the_person_has_them() {
+    let mut w = Window::empty();
+    let settings = w.folder.path().join("settings");
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("keys.toml"), "next-job = \"Y\"\nnext-event = \"\"\n").unwrap();
+    let ctx = w.harness.ctx.clone();
+    let setup = Setup {
+        settings: Some(settings),
+        theme: Some(ThemeChoice::Dark),
+        board: None,
+        chooser: Arc::new(|_| Chosen::Nothing),
+        commands: COMMANDS,
+    };
+    *w.app() = App::new(&ctx, setup);
+    w.settle();
+    let mut w = taken(w);
+    assert!(w.has("Y goes to the next job."));
+    w.harness.key_press(egui::Key::Y);
+    w.settle();
+    assert_eq!(step(&mut w), Some(2));
+    // Without a key a command is found by its name.
+    assert!(w.has("Ctrl P and “Next event” goes to the next event."));
+}
+
+#[test]
+fn the_tour_is_sent_away_for_good() {
+    let mut w = Window::empty();
+    w.click("Not now");
+    assert!(!w.has("Here for the first time?") && w.app().tour.is_none());
+    assert!(Settings::load(Some(w.folder.path().join("settings"))).tour_seen);
+}
+
+#[test]
+fn whoever_opened_a_recording_is_offered_no_tour() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("close");
+    assert!(!w.has("Here for the first time?") && w.has("Open file…"));
+}
+
+fn pictured(name: &str, theme: ThemeChoice, steps: usize) {
+    let mut w = taken(Window::sized(theme, 1.0));
+    // The sample may have been left another way.
+    for id in ["reset-layout", "axis-order", "fit"] {
+        assert!(w.run(id));
+    }
+    w.app().tour = None;
+    w.run("tour");
+    for _ in 1..steps {
+        w.click("On in the tour");
+    }
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+#[test]
+fn tour_dark() {
+    pictured("tour_dark", ThemeChoice::Dark, 1);
+}
+
+#[test]
+fn tour_light() {
+    pictured("tour_light", ThemeChoice::Light, 5);
+}
+
+#[test]
+fn tour_contrast() {
+    pictured("tour_contrast", ThemeChoice::Contrast, 4);
+}

@@ -1,0 +1,273 @@
+//! Names written into the files of maps: what a person wrote by hand stays, comments too, and every entry can be taken
+//! back as it was.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use register_maps::naming::{Head, Key, NamedField, NamedRange, NamedRegister, NamingError, Said, put, say};
+use std::sync::Arc;
+use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
+
+fn head() -> Head {
+    Head {
+        name: "card".into(),
+        space: "bar2".into(),
+        window: 0x100,
+        pci: Some((0x1234, 0x1111)),
+        ..Head::default()
+    }
+}
+
+fn field(name: &str, hi: u32, lo: u32, kind: FieldKind) -> NamedField {
+    NamedField {
+        name: name.into(),
+        lo,
+        hi,
+        kind,
+        doc: String::new(),
+        say: String::new(),
+    }
+}
+
+fn register(name: &str, offset: u32, fields: Vec<NamedField>) -> Said {
+    Said::Register(NamedRegister {
+        offset,
+        name: name.into(),
+        access: AccessRule::ReadWrite,
+        width: 4,
+        wide: false,
+        doc: "Starts it.".into(),
+        fields,
+    })
+}
+
+fn map(text: &str) -> RegisterMap {
+    RegisterMap::parse(&[("t", text)]).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn modes() -> FieldKind {
+    FieldKind::Enum(Arc::new(vec![(0, "off".into()), (2, "on".into())]))
+}
+
+#[test]
+fn a_file_begins_with_the_first_name_and_goes_on() {
+    let first = say(
+        "",
+        &head(),
+        &register(
+            "START",
+            0x24,
+            vec![field("go", 0, 0, FieldKind::Bool), field("mode", 3, 1, modes())],
+        ),
+    )
+    .unwrap();
+    assert_eq!(first.old, None);
+    let m = map(&first.text);
+    assert_eq!((m.name(), m.space(), m.window_bytes()), ("card", "bar2", 0x100));
+    let r = m.at(0x24).unwrap();
+    assert_eq!(
+        (r.name.as_str(), r.doc.as_str(), r.access),
+        ("START", "Starts it.", AccessRule::ReadWrite)
+    );
+    assert!(!r.replay.write && !r.replay.reason.is_empty());
+    assert_eq!(r.describe(5), "go · mode on");
+    // A second one, beyond the window, which grows; then memory; then the first one anew.
+    let second = say(&first.text, &head(), &register("FAR", 0x200, Vec::new())).unwrap();
+    assert_eq!(map(&second.text).window_bytes(), 0x204);
+    let range = Said::Memory(NamedRange {
+        space: 0,
+        address: 0xffff_b005_c000,
+        bytes: 0x1000,
+        name: "ring".into(),
+        doc: "Commands.".into(),
+        layout: String::new(),
+    });
+    let third = say(&second.text, &head(), &range).unwrap();
+    let m = map(&third.text);
+    let (found, at) = m.memory_at(0, 0xffff_b005_c010).unwrap();
+    assert_eq!((found.name.as_str(), at), ("ring", 0x10));
+    let again = say(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
+    let m = map(&again.text);
+    assert_eq!((m.at(0x24).unwrap().name.as_str(), m.registers().count()), ("KICK", 2));
+    assert!(
+        !again.text.contains("[enum"),
+        "its enumeration went with its field\n{}",
+        again.text
+    );
+    assert_eq!(again.old, first.new);
+}
+
+const BY_HAND: &str = r#"# My card. Found out in 2024.
+[map]
+name = "mine"      # what I call it
+window = 0x100
+doc = "A card."
+
+[block]
+name = "REGS"
+base = 0x10
+provenance = "Watched."
+
+# The first thing that the driver writes.
+[[register]]
+name = "START" # kicks it
+offset = 0x4
+access = "rw"
+replay = false
+reason = "Who knows."
+zero = "idle"
+doc = "Starts."
+fields = [
+    # The bit that matters.
+    { name = "go", bits = "0", kind = "bool", say = "gone" },
+    { name = "mode", bits = "3:1", enum = "modes" }, # guessed
+]
+
+[[register]]
+name = "OTHER"
+offset = 0x8
+access = "ro"
+doc = "Another."
+fields = [{ name = "mode", bits = "2:0", enum = "modes" }]
+
+[enum.modes]
+# Seen once.
+0 = "off"
+2 = "on"
+
+[[register]]
+name = "ROW_{n}"
+offset = 0x20
+count = 4
+stride = 4
+access = "ro"
+doc = "Rows."
+"#;
+
+#[test]
+fn what_is_written_by_hand_stays() {
+    let fields = vec![
+        field("go", 0, 0, FieldKind::Bool),
+        field("mode", 3, 1, modes()),
+        field("speed", 7, 4, FieldKind::Number),
+    ];
+    let mut with_words = fields.clone();
+    with_words[0].say = "gone".into();
+    let written = say(BY_HAND, &head(), &register("BEGIN", 0x14, with_words)).unwrap();
+    let m = map(&written.text);
+    let r = m.at(0x14).unwrap();
+    assert_eq!((r.name.as_str(), r.block.as_str()), ("BEGIN", "REGS"));
+    assert_eq!(
+        (r.replay.reason.as_str(), r.layout.zero.as_str()),
+        ("Who knows.", "idle")
+    );
+    assert_eq!(r.describe(0x75), "gone · speed 7", "{}", written.text);
+    for kept in [
+        "# My card. Found out in 2024.",
+        "# what I call it",
+        "# The first thing that the driver writes.",
+        "# kicks it",
+        "# The bit that matters.",
+        "# Seen once.",
+        "say = \"gone\"",
+    ] {
+        assert!(written.text.contains(kept), "{kept}\n{}", written.text);
+    }
+    // Only lines of that register changed.
+    let changed = BY_HAND
+        .lines()
+        .filter(|l| !written.text.contains(l))
+        .collect::<Vec<_>>();
+    assert!(changed.len() <= 5, "{changed:?}");
+    // Undone, the file is what it was but for spaces.
+    let key = Key::Register(0x14);
+    let back = put(
+        &written.text,
+        &head(),
+        key,
+        written.new.as_deref(),
+        written.old.as_deref(),
+    )
+    .unwrap();
+    let plain = |t: &str| t.split_whitespace().collect::<String>();
+    assert_eq!(plain(&back), plain(BY_HAND), "{back}");
+    assert_eq!(back, BY_HAND);
+    // And again.
+    let again = put(&back, &head(), key, written.old.as_deref(), written.new.as_deref()).unwrap();
+    assert_eq!(again, written.text);
+}
+
+#[test]
+fn an_enumeration_that_others_name_is_not_changed_for_one() {
+    let other = FieldKind::Enum(Arc::new(vec![(0, "off".into()), (1, "half".into())]));
+    let written = say(
+        BY_HAND,
+        &head(),
+        &register("START", 0x14, vec![field("mode", 3, 1, other)]),
+    )
+    .unwrap();
+    let m = map(&written.text);
+    assert_eq!(m.enum_name("modes", 2), Some("on"));
+    assert_eq!(m.enum_name("start_mode", 1), Some("half"));
+    assert_eq!(m.named("OTHER").unwrap().layout.fields[0].text(2), "on");
+}
+
+#[test]
+fn a_name_is_taken_out_with_its_enumeration_and_put_back() {
+    let first = say("", &head(), &register("A", 0, vec![field("mode", 3, 1, modes())])).unwrap();
+    let out = put(&first.text, &head(), Key::Register(0), first.new.as_deref(), None).unwrap();
+    assert_eq!(map(&out).registers().count(), 0);
+    assert!(!out.contains("[enum."), "{out}");
+    let back = put(&out, &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    assert_eq!(back, first.text);
+    // The same into a file that is gone.
+    let anew = put("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    assert_eq!(map(&anew).at(0).unwrap().layout.fields[0].text(2), "on");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_said() {
+    let said = register("X", 0x34, Vec::new());
+    let e = say(BY_HAND, &head(), &said).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "the register at 0x34 is said in the file as a part of an array; change it there by hand"
+    );
+    let e = say(BY_HAND, &head(), &register("X", 0x4, Vec::new())).unwrap_err();
+    assert!(matches!(e, NamingError::BeforeBase(_)), "{e}");
+    let e = say(BY_HAND, &head(), &register("OTHER", 0x14, Vec::new())).unwrap_err();
+    assert!(e.to_string().contains("two registers have this name"), "{e}");
+    let overlap = vec![field("a", 3, 0, FieldKind::Hex), field("b", 3, 3, FieldKind::Bool)];
+    let e = say(BY_HAND, &head(), &register("X", 0x14, overlap)).unwrap_err();
+    assert!(e.to_string().contains("overlap"), "{e}");
+    assert!(matches!(say("[map", &head(), &said), Err(NamingError::NoToml(_))));
+    let flat = "register = [{ name = \"A\", offset = 0, access = \"ro\", doc = \"A.\" }]\n[map]\nname = \"m\"\nwindow = 4\ndoc = \"M.\"\n[block]\nname = \"B\"\nbase = 0\nprovenance = \"P.\"\n";
+    assert_eq!(map(flat).registers().count(), 1);
+    let e = say(flat, &head(), &register("X", 0, Vec::new())).unwrap_err();
+    assert!(matches!(e, NamingError::ByHand { .. }), "{e}");
+    // Somebody changed it meanwhile: left as it is.
+    let written = say("", &head(), &said).unwrap();
+    let by_hand = written.text.replace("Starts it.", "Mine.");
+    let e = put(&by_hand, &head(), Key::Register(0x34), written.new.as_deref(), None).unwrap_err();
+    assert_eq!(e, NamingError::Changed(Key::Register(0x34)));
+}
+
+#[test]
+fn wide_ones_and_other_widths_are_written_as_the_form_has_them() {
+    let mut said = register(
+        "ADDRESS",
+        0x8,
+        vec![field("page", 47, 12, FieldKind::Address { shift: 12 })],
+    );
+    if let Said::Register(r) = &mut said {
+        r.wide = true;
+    }
+    let text = say("", &head(), &said).unwrap().text;
+    assert_eq!(map(&text).name_of(0x8, 8).unwrap(), "ADDRESS");
+    assert_eq!(map(&text).layout("ADDRESS").unwrap().fields[0].text(1), "0x1000");
+    let mut said = register("BYTE", 0x11, Vec::new());
+    if let Said::Register(r) = &mut said {
+        (r.width, r.access) = (1, AccessRule::ReadOnly);
+    }
+    let text = say(&text, &head(), &said).unwrap().text;
+    assert_eq!(map(&text).at(0x11).unwrap().width, 1);
+    assert!(!text.contains("replay = false\nreason = \"Named by hand; nobody decided yet whether its writes may be replayed.\"\ndoc = \"BYTE"));
+}

@@ -1,0 +1,260 @@
+//! What jobs were told to do, compared field by field: the descriptors of every chain, as its submit found them.
+//!
+//! A chain's jobs go together in order, and their descriptors by what they are: the header, what follows it, the draw
+//! descriptor and the renderer state that it points at. An address field that differs only by where things were put is
+//! no difference. This tells what bytes mean that are compared as bytes too, so it counts for nothing by itself.
+
+use super::aligned::Course;
+use super::relocation::Relocations;
+use super::rules::Rules;
+use super::{DescriptorDiff, DescriptorDifference, JobPair, MOST};
+use crate::jobs::{GpuMemory, HEADER_BYTES, Job, JobType, Payload, address_spaces, chain};
+use crate::memory::GpuMemoryView;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{GpuVa, Recording};
+use crate::registers::{FieldKind, Layout, RegisterMap};
+use std::collections::HashSet;
+
+/// Bytes of the longest descriptor that has a layout: a draw descriptor.
+const LONGEST: usize = 128;
+
+/// A descriptor: the name of its layout, and where it lies.
+type Descriptor = (&'static str, GpuVa);
+
+/// The first bit that differs, and the fields that do: name, and what they mean on each side.
+type Differ = (u32, Vec<(String, String, String)>);
+
+/// One side.
+struct Side<'r> {
+    recording: &'r Recording,
+    /// For each pair of jobs the address space that the job runs in, as an index into the recording's list.
+    spaces: Vec<Option<u32>>,
+}
+
+impl<'r> Side<'r> {
+    fn new(recording: &'r Recording, map: &RegisterMap, submits: Vec<Option<u64>>) -> Self {
+        let known: Vec<u64> = submits.iter().flatten().copied().collect();
+        // Jobs that go together may stand in another order here; spaces are asked for in the order of the events.
+        let mut rising = known;
+        rising.sort_unstable();
+        rising.dedup();
+        let found = address_spaces(recording, map, &rising);
+        let of = |submit: Option<u64>| {
+            let at = rising.binary_search(&submit?).ok()?;
+            found.get(at).copied().flatten()
+        };
+        Self {
+            recording,
+            spaces: submits.into_iter().map(of).collect(),
+        }
+    }
+
+    /// Memory as the submit found it, the snapshot that stood then, and the number of the address space.
+    fn memory(&self, at: usize, submit: u64) -> Option<(GpuMemoryView<'r>, usize, u8)> {
+        let index = self.spaces.get(at).copied().flatten()?;
+        let space = self.recording.facts.address_spaces.get(index as usize)?;
+        let view = GpuMemoryView::new(self.recording.memory.at(submit), space);
+        let snapshot = self.recording.memory.snapshots.partition_point(|s| s.event <= submit);
+        Some((view, snapshot, space.number))
+    }
+}
+
+/// Compares the descriptors of all jobs that go together.
+pub(super) fn diff(
+    a: &Recording,
+    b: &Recording,
+    courses: &[Course],
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<DescriptorDiff, Cancelled> {
+    let mut out = DescriptorDiff::default();
+    let map_of = |r: &Recording| RegisterMap::for_recording(r);
+    let Some(map) = map_of(a).or_else(|| map_of(b)) else {
+        return Ok(out);
+    };
+    if [a, b].iter().any(|r| r.facts.address_spaces.is_empty()) || map.layout("job-header").is_none() {
+        return Ok(out);
+    }
+    let ignored = rules.memory(a).joined(rules.memory(b));
+    let mut relocations = Relocations::of(a, b);
+    let side_a = Side::new(a, map, courses.iter().map(|c| c.submits().0).collect());
+    let side_b = Side::new(b, map, courses.iter().map(|c| c.submits().1).collect());
+    // Jobs that run the same chains while memory is the same are compared once.
+    let mut seen = HashSet::new();
+    progress.set_total(courses.len() as u64);
+    for (at, course) in courses.iter().enumerate() {
+        progress.advance(1)?;
+        let ((Some(submit_a), Some(submit_b)), (Some(head_a), Some(head_b))) = (course.submits(), course.heads) else {
+            continue;
+        };
+        let (Some(mem_a), Some(mem_b)) = (side_a.memory(at, submit_a), side_b.memory(at, submit_b)) else {
+            out.unknown += 1;
+            continue;
+        };
+        let key = ((head_a, mem_a.1, mem_a.2), (head_b, mem_b.1, mem_b.2));
+        if !seen.insert(key) {
+            continue;
+        }
+        let mut work = Work {
+            map,
+            job: course.job,
+            events: (submit_a, submit_b),
+            spaces: (mem_a.2, mem_b.2),
+            memory: (&mem_a.0, &mem_b.0),
+            ignored: |space: u8, va: GpuVa, bytes: u64| !ignored.within(space, va.0, bytes).is_empty(),
+            relocations: &mut relocations,
+            out: &mut out,
+        };
+        let chain_a = chain(&mem_a.0, GpuVa(head_a));
+        let chain_b = chain(&mem_b.0, GpuVa(head_b));
+        for n in 0..chain_a.jobs.len().max(chain_b.jobs.len()) {
+            if n.is_multiple_of(64) {
+                progress.check()?;
+            }
+            work.jobs(n, chain_a.jobs.get(n), chain_b.jobs.get(n));
+        }
+    }
+    Ok(out)
+}
+
+/// What a job's descriptors are, as far as they are known.
+fn descriptors(job: &Job) -> Vec<Descriptor> {
+    let mut out = vec![("job-header", job.va)];
+    let behind = GpuVa(job.va.0.saturating_add(HEADER_BYTES as u64));
+    match &job.payload {
+        Payload::WriteValue(_) => out.push(("write-value", behind)),
+        Payload::CacheFlush(_) => out.push(("cache-flush", behind)),
+        Payload::Compute(c) => {
+            out.push(("compute-invocation", behind));
+            out.push(("draw", c.draw));
+            out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
+        }
+        Payload::IndexedVertex { vertex, fragment } => {
+            out.push(("compute-invocation", behind));
+            for c in [vertex, fragment] {
+                out.push(("draw", c.draw));
+                out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
+            }
+        }
+        Payload::None | Payload::Fragment { .. } | Payload::NotRead | Payload::Unreadable => {}
+    }
+    out
+}
+
+/// The comparison of one pair of chains.
+struct Work<'w, 'r, I: Fn(u8, GpuVa, u64) -> bool> {
+    map: &'w RegisterMap,
+    job: JobPair,
+    /// The submits.
+    events: (u64, u64),
+    /// Numbers of the address spaces.
+    spaces: (u8, u8),
+    memory: (&'w GpuMemoryView<'r>, &'w GpuMemoryView<'r>),
+    /// Whether some of these bytes of an address space are left out by rule.
+    ignored: I,
+    relocations: &'w mut Relocations,
+    out: &'w mut DescriptorDiff,
+}
+
+impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
+    /// Two jobs at the same place of their chains.
+    fn jobs(&mut self, n: usize, a: Option<&Job>, b: Option<&Job>) {
+        let (Some(x), Some(y)) = (a, b) else {
+            let kind = a.or(b).and_then(Job::kind).map_or("job", JobType::name);
+            let fields = vec![(
+                "job".to_owned(),
+                a.map_or_else(String::new, |_| kind.to_owned()),
+                b.map_or_else(String::new, |_| kind.to_owned()),
+            )];
+            let Some(header) = self.map.layout("job-header") else {
+                return;
+            };
+            self.tell(n, header, (a.map(|j| j.va), b.map(|j| j.va)), (0, fields));
+            return;
+        };
+        let (of_x, of_y) = (descriptors(x), descriptors(y));
+        // Another kind of job has other descriptors: the header tells it.
+        let alike = of_x.iter().map(|d| d.0).eq(of_y.iter().map(|d| d.0));
+        let pairs = of_x.iter().zip(&of_y).take(if alike { usize::MAX } else { 1 });
+        for ((name, at_a), (_, at_b)) in pairs {
+            let Some(layout) = self.map.layout(name) else { continue };
+            match self.fields(layout, *at_a, *at_b) {
+                Some((_, fields)) if fields.is_empty() => self.out.same += 1,
+                Some(differ) => self.tell(n, layout, (Some(*at_a), Some(*at_b)), differ),
+                None => self.out.unknown += 1,
+            }
+        }
+    }
+
+    /// The fields of two descriptors that differ: name, and what they mean on each side; before them the first bit of
+    /// them. `None`: not readable, or left out by rule.
+    fn fields(&mut self, layout: &Layout, a: GpuVa, b: GpuVa) -> Option<Differ> {
+        let bytes = layout.bits.div_ceil(8) as usize;
+        let (mut of_a, mut of_b) = ([0; LONGEST], [0; LONGEST]);
+        let (x, y) = (of_a.get_mut(..bytes)?, of_b.get_mut(..bytes)?);
+        let left_out = [(self.spaces.0, a), (self.spaces.1, b)]
+            .iter()
+            .any(|(space, va)| (self.ignored)(*space, *va, bytes as u64));
+        if left_out || !self.memory.0.read(a, x) || !self.memory.1.read(b, y) {
+            return None;
+        }
+        if x == y {
+            return Some((0, Vec::new()));
+        }
+        let (x, y) = (layout.decode_bytes(x), layout.decode_bytes(y));
+        let mut out = Vec::new();
+        let mut first = layout.bits;
+        for (of_a, of_b) in x.fields.iter().zip(&y.fields).filter(|(x, y)| x.value != y.value) {
+            let elsewhere = match of_a.field.kind {
+                FieldKind::Address { shift } => {
+                    let whole = |value: u64| value.checked_shl(shift).unwrap_or(0);
+                    self.relocations.relocated(None, (whole(of_a.value), whole(of_b.value)))
+                }
+                _ => false,
+            };
+            if elsewhere {
+                self.out.relocated += 1;
+            } else {
+                first = first.min(of_a.field.lo);
+                out.push((of_a.field.name.clone(), of_a.text.clone(), of_b.text.clone()));
+            }
+        }
+        // Bits that nobody knows differ in words, each told by its place.
+        let word = |u: &[crate::registers::Unknown], n: u32| u.iter().find(|u| u.word == n).map_or(0, |u| u.value);
+        for n in 0..layout.bits.div_ceil(64) {
+            let (p, q) = (word(&x.unknown, n), word(&y.unknown, n));
+            if p != q {
+                first = first.min(n * 64 + (p ^ q).trailing_zeros());
+                out.push((
+                    format!("unknown bits of word {n}"),
+                    format!("{p:#x}"),
+                    format!("{q:#x}"),
+                ));
+            }
+        }
+        Some((first, out))
+    }
+
+    fn tell(&mut self, n: usize, layout: &Layout, (a, b): (Option<GpuVa>, Option<GpuVa>), (first, fields): Differ) {
+        let count = match (a, b) {
+            (Some(_), None) => &mut self.out.only_a,
+            (None, Some(_)) => &mut self.out.only_b,
+            _ => &mut self.out.changed,
+        };
+        *count += 1;
+        if self.out.list.len() < MOST {
+            self.out.list.push(DescriptorDifference {
+                job: self.job,
+                events: self.events,
+                in_chain: u32::try_from(n).unwrap_or(u32::MAX),
+                layout: layout.name.clone(),
+                spaces: self.spaces,
+                a,
+                b,
+                bytes: layout.bits.div_ceil(8),
+                first_byte: first / 8,
+                fields,
+            });
+        }
+    }
+}

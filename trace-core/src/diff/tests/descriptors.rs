@@ -1,0 +1,128 @@
+//! Descriptors of the samples' jobs, compared field by field.
+
+use super::*;
+use crate::jobs::{address_spaces, chain, memory_at_submits};
+use crate::mmu;
+use crate::recording::{GpuVa, Memory};
+use crate::registers::RegisterMap;
+use crate::timeline;
+
+fn sample(name: &str) -> Recording {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../sample-traces")
+        .join(name);
+    crate::import::open(&path, &Progress::new()).unwrap()
+}
+
+/// The recording with other bytes at an address of its first address space, in every snapshot.
+fn with(r: &Recording, va: u64, bytes: &[u8]) -> Recording {
+    let space = &r.facts.address_spaces[0];
+    let mut memory = MemoryBuilder::new();
+    for s in r.memory.snapshots.iter() {
+        let view = r.memory.at(s.event);
+        let at = mmu::translate(space.format, space.root, GpuVa(va), &view).unwrap();
+        let frame = at.pa.frame() + (va - at.va.0) / 4096;
+        let mut frames = Vec::new();
+        for run in view.runs() {
+            for f in run.first_frame..run.end_frame() {
+                let mut page = *view.frame(f).unwrap();
+                if f == frame {
+                    let from = (va % 4096) as usize;
+                    page[from..from + bytes.len()].copy_from_slice(bytes);
+                }
+                frames.push((f, memory.add_page(&page), run.role));
+            }
+        }
+        memory.add_snapshot(s.event, frames);
+    }
+    let memory: Memory = memory.finish();
+    Recording { memory, ..r.clone() }
+}
+
+/// Address of the head of the first job's chain, and of its draw descriptor.
+fn first_job(r: &Recording) -> (u64, u64) {
+    let map = RegisterMap::for_recording(r).unwrap();
+    let job = timeline::derive(r, map, &Progress::new()).unwrap().jobs[0];
+    assert_eq!(address_spaces(r, map, &[job.submit_event]), [Some(0)]);
+    let view = memory_at_submits(r, map, &[job.submit_event])[0].unwrap();
+    let chain = chain(&view, job.head_va);
+    let crate::jobs::Payload::Compute(c) = chain.jobs[0].payload else {
+        panic!("no compute job")
+    };
+    (job.head_va.0, c.draw.0)
+}
+
+#[test]
+fn the_same_jobs_were_told_the_same() {
+    let r = sample("vecadd.kine");
+    let d = diff(&r, &r).descriptors;
+    assert!(d.same >= 4, "header, invocation, draw, state: {}", d.same);
+    assert_eq!((d.differ(), d.relocated, d.unknown), (0, 0, 0));
+    assert!(d.list.is_empty());
+}
+
+#[test]
+fn a_field_that_a_job_was_told_otherwise_is_named_with_both_values() {
+    let r = sample("vecadd.kine");
+    let (head, draw) = first_job(&r);
+    // Bit 8 of the third 64-bit word of the header: the barrier.
+    let other = with(&r, head + 17, &[0]);
+    let d = diff(&r, &other);
+    let [of] = &d.descriptors.list[..] else {
+        panic!("{:?}", d.descriptors)
+    };
+    assert_eq!((of.layout.as_str(), of.in_chain), ("job-header", 0));
+    assert_eq!((of.a, of.b), (Some(GpuVa(head)), Some(GpuVa(head))));
+    assert_eq!(of.first_byte, 17);
+    assert_eq!(of.fields, [("barrier".to_owned(), "yes".to_owned(), "no".to_owned())]);
+    assert!(!d.is_empty(), "its bytes are compared as a page too");
+    assert_eq!(diff(&other, &r), d.swapped());
+    // A pointer without ranges that tell where things were put.
+    let other = with(&r, draw + 24, &0x1234_5000u64.to_le_bytes());
+    let d = diff(&r, &other).descriptors;
+    assert_eq!(d.list.len(), 1);
+    let of = &d.list[0];
+    assert_eq!((of.layout.as_str(), of.fields.len()), ("draw", 1));
+    assert_eq!(
+        (of.fields[0].0.as_str(), of.fields[0].2.as_str()),
+        ("uniform_buffers", "0x12345000")
+    );
+    assert_eq!(of.first_byte, 24);
+}
+
+#[test]
+fn bits_that_no_field_describes_are_told_by_their_word() {
+    let r = sample("vecadd.kine");
+    let (_, draw) = first_job(&r);
+    let other = with(&r, draw + 8, &[0x40]);
+    let d = diff(&r, &other).descriptors;
+    assert_eq!(d.list.len(), 1, "{d:?}");
+    assert_eq!(d.list[0].fields[0].0, "unknown bits of word 1");
+    assert_eq!(d.list[0].first_byte, 8);
+}
+
+#[test]
+fn a_job_that_one_chain_has_alone_is_told() {
+    let r = sample("vecadd.kine");
+    let (head, _) = first_job(&r);
+    let chained = sample("twopass.kine");
+    let one = diff(&r, &chained).descriptors;
+    assert_eq!(one.clone().swapped(), diff(&chained, &r).descriptors);
+    // A chain that leads to itself ends at the first job that was there already, one that leads nowhere at once.
+    let other = with(&r, head + 24, &(head + 64).to_le_bytes());
+    let d = diff(&r, &other).descriptors;
+    assert_eq!((d.only_a, d.only_b), (0, 1), "{d:?}");
+    let alone = d.list.iter().find(|l| l.a.is_none()).unwrap();
+    assert_eq!((alone.in_chain, alone.b), (1, Some(GpuVa(head + 64))));
+}
+
+#[test]
+fn what_rules_leave_out_is_not_compared() {
+    let r = sample("vecadd.kine");
+    let (head, _) = first_job(&r);
+    let other = with(&r, head + 17, &[0]);
+    let rules: Rules = format!("ignore memory {:#x}..{:#x}", head, head + 32).parse().unwrap();
+    let d = diff_with(&r, &other, &rules, &Progress::new()).unwrap();
+    assert_eq!((d.descriptors.differ(), d.descriptors.unknown), (0, 1));
+    assert!(d.is_empty());
+}

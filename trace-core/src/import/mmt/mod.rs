@@ -1,0 +1,446 @@
+//! Logs of valgrind's tool mmt: what a program did to the memory that it mapped from devices, and its ioctls. Binary,
+//! plain or packed by gzip.
+//!
+//! Loads and stores become accesses: a file that was mapped is a space, and the offsets are those of the file. What else
+//! the log tells (files, ranges, ioctls with what they carry, output) are notes, in their place. There are no times in it.
+
+mod forms;
+mod records;
+mod spaces;
+
+pub use forms::Kind;
+
+use super::counted::Counted;
+use super::error::{ImportError, Place};
+use crate::check::{Finding, FindingKind};
+use crate::progress::Progress;
+use crate::recording::{Access, EventsBuilder, Facts, Identity, Recording};
+use flate2::read::MultiGzDecoder;
+use records::{End, Record, Records};
+use spaces::{At, Spaces};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What [`Identity::source`] says of a recording made of such a log.
+pub const SOURCE: &str = "valgrind-mmt";
+
+/// The first bytes of a file packed by gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// First bytes that a log is known by, and what the tool says of itself in its first line.
+const HEAD: u64 = 1 << 14;
+const BANNER: &[u8] = b"mmaptrace, an MMAP tracer";
+/// Most bytes that a packed log may unpack to.
+const MOST_UNPACKED: u64 = 4 << 30;
+/// Most bytes of all notes together.
+const MOST_NOTED: usize = 256 << 20;
+/// Records between two looks at whether the work is still wanted.
+const LOOK_EVERY: u64 = 1 << 12;
+
+/// How many records of each kind a log has, and what came of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records by kind.
+    pub records: BTreeMap<Kind, u64>,
+    /// Loads and stores of more bytes than an access has, and how many accesses they became.
+    pub wide: u64,
+    /// Accesses that these became.
+    pub pieces: u64,
+    /// Bytes that ioctls and their memory carry, and those of them that notes hold.
+    pub carried: u64,
+    /// Bytes of them that notes hold.
+    pub noted: u64,
+}
+
+fn unpacked(file: File, read: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
+    use std::os::unix::fs::FileExt as _;
+    let mut first = [0; GZIP.len()];
+    let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
+    let counted = BufReader::with_capacity(1 << 16, Counted::new(file, read));
+    Ok(match packed {
+        true => Box::new(BufReader::with_capacity(
+            1 << 16,
+            MultiGzDecoder::new(counted).take(MOST_UNPACKED),
+        )),
+        false => Box::new(counted),
+    })
+}
+
+/// Whether a path is such a log, plain or packed by gzip: by what the tool says of itself, or because its first bytes
+/// are records.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    let read = Arc::new(AtomicU64::new(0));
+    let head = || -> io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        let from = unpacked(File::open(path)?, &read)?;
+        // Of a packed file that is damaged what comes before the damage is enough.
+        let _ = from.take(HEAD).read_to_end(&mut head);
+        Ok(head)
+    };
+    path.is_file() && head().is_ok_and(|head| is_log(&head))
+}
+
+/// Whether the first bytes of a file are those of a log.
+fn is_log(head: &[u8]) -> bool {
+    let line = head.split(|b| *b == b'\n').next().unwrap_or_default();
+    if line.starts_with(b"==") && line.ends_with(BANNER) {
+        return true;
+    }
+    // Without its banner: up to where the head ends nothing but records, and one that opens or maps a file.
+    let mut records = Records::new(head);
+    let mut maps = false;
+    loop {
+        match records.next() {
+            Ok(Ok(r)) => maps |= matches!(r.form.kind, Kind::Open | Kind::Map),
+            Ok(Err(End::Whole)) => return maps,
+            Ok(Err(End::Broken(..))) => return maps && records.at() == head.len() as u64 && head.len() as u64 == HEAD,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Imports a log.
+///
+/// # Errors
+/// When the file cannot be read, begins with something else, has no record, or the work was cancelled. A log that is
+/// damaged further on is read as far as it goes, and a finding tells the rest.
+pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    import_with_tally(path, progress).map(|(recording, _)| recording)
+}
+
+/// Imports a log, and tells what it is made of.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording, Tally), ImportError> {
+    let io = |e| ImportError::io(path, e);
+    let file = File::open(path).map_err(io)?;
+    progress.set_total(file.metadata().map_err(io)?.len().max(1));
+    let read = Arc::new(AtomicU64::new(0));
+    let mut records = Records::new(unpacked(file, &read).map_err(io)?);
+    let mut import = Import::default();
+    let (mut told, mut count) = (0, 0u64);
+    let end = loop {
+        if count % LOOK_EVERY == 0 {
+            let now = read.load(Ordering::Relaxed);
+            progress.advance(now - told)?;
+            told = now;
+        }
+        count += 1;
+        match records.next() {
+            Ok(Ok(record)) if !import.full() => import.take(&record),
+            Ok(Ok(_)) => {
+                let why = "the log has more events than a recording holds; what follows was not used".to_owned();
+                break End::Broken(why, records.at());
+            }
+            Ok(Err(end)) => break end,
+            // A packed file that is damaged is damage like any other; one that cannot be read is not.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                break End::Broken(format!("the file cannot be unpacked further: {e}"), records.at());
+            }
+            Err(e) => return Err(io(e)),
+        }
+    };
+    progress.advance(read.load(Ordering::Relaxed) - told)?;
+    let end = match end {
+        End::Whole if records.at() >= MOST_UNPACKED && told < MOST_UNPACKED => End::Broken(
+            format!("the file unpacks to more than {MOST_UNPACKED} bytes"),
+            records.at(),
+        ),
+        end => end,
+    };
+    let is_record = |kind: &Kind| *kind != Kind::Message;
+    if !import.tally.records.keys().any(is_record) {
+        let (place, why) = match end {
+            End::Broken(why, at) => (Place::Byte(at), why),
+            End::Whole => (Place::Whole, "the log has no record".to_owned()),
+        };
+        return Err(ImportError::malformed(path, place, why));
+    }
+    if let End::Broken(why, at) = end {
+        let finding = Finding::new(FindingKind::TruncatedSection, format!("byte {at:#x}"), why);
+        import.findings.push(finding);
+    }
+    progress.check()?;
+    Ok(import.finish())
+}
+
+#[derive(Debug, Default)]
+struct Import {
+    tally: Tally,
+    findings: Vec<Finding>,
+    events: EventsBuilder,
+    spaces: Spaces,
+    /// What valgrind says it is.
+    version: Option<String>,
+    /// Accesses to more spaces than a recording has, and such without a byte.
+    left_out: u64,
+    empty: u64,
+    /// Bytes of notes, and notes that are too many.
+    noted: usize,
+    unnoted: u64,
+}
+
+impl Import {
+    /// Whether no more events fit: a record becomes 32 at most.
+    fn full(&self) -> bool {
+        self.events.len() as u64 + 64 > u64::from(u32::MAX)
+    }
+
+    fn take(&mut self, r: &Record) {
+        *self.tally.records.entry(r.form.kind).or_default() += 1;
+        // Descriptors, numbers of ranges and offsets in them have 32 bits in every form.
+        let word = |name: &str| r.number(name) as u32;
+        match r.form.kind {
+            Kind::Read | Kind::Write => {
+                let at = self.spaces.in_range(word("id"), r.number("offset"));
+                self.access(r, at, r.form.kind == Kind::Write);
+            }
+            Kind::ReadAt | Kind::WriteAt => {
+                let at = self.spaces.at_address(r.number("address"));
+                self.access(r, at, r.form.kind == Kind::WriteAt);
+            }
+            Kind::Instruction | Kind::Sync => {}
+            Kind::Open => {
+                let path = r.text.as_deref().unwrap_or_default();
+                self.spaces.open(word("fd"), path);
+                self.note(format!("open {path}, {}", r.told()));
+            }
+            Kind::Duplicate => {
+                self.spaces.duplicate(word("fd"), word("as"));
+                self.note(format!("dup {}", r.told()));
+            }
+            Kind::Map => {
+                let fd = r.has("fd").map(|fd| fd as u32);
+                self.spaces
+                    .map(word("id"), fd, r.number("offset"), r.number("start"), r.number("bytes"));
+                let path = fd.and_then(|fd| self.spaces.path(fd)).map(|p| format!(" {p}"));
+                self.note(format!("mmap{}, {}", path.unwrap_or_default(), r.told()));
+            }
+            Kind::Unmap => {
+                self.spaces.unmap(word("id"));
+                self.note(format!("munmap {}", r.told()));
+            }
+            Kind::Remap => {
+                self.spaces.remap(word("id"), r.number("start"), r.number("bytes"));
+                self.note(format!("mremap {}", r.told()));
+            }
+            Kind::IoctlBefore | Kind::IoctlAfter => {
+                let (id, fd) = (word("id"), word("fd"));
+                let path = self.spaces.path(fd).map(|p| format!(" of {p}"));
+                let mut text = format!("{} {}{}", r.form.name, ioctl(id), path.unwrap_or_default());
+                if let (Some(result), Some(error)) = (r.has("result"), r.has("error")) {
+                    text += &match error {
+                        0 => format!(", result {result:#x}"),
+                        _ => format!(", error {error}"),
+                    };
+                }
+                self.carrying(r, text);
+            }
+            Kind::Memory => {
+                let name = r.text.as_deref().filter(|t| !t.is_empty()).map(|t| format!(" {t}"));
+                let text = format!("memory{} at {:#x}", name.unwrap_or_default(), r.number("address"));
+                self.carrying(r, text);
+            }
+            Kind::Nvidia => {
+                let mut text = r.form.name.to_owned();
+                if let Some(t) = r.text.as_deref().filter(|t| !t.is_empty()) {
+                    text += &format!(" {t}");
+                }
+                let numbers = r.told();
+                if !numbers.is_empty() {
+                    text += &format!(" {numbers}");
+                }
+                self.carrying(r, text);
+            }
+            Kind::Printed => {
+                let to = match word("fd") {
+                    1 => "standard output".to_owned(),
+                    2 => "standard error".to_owned(),
+                    fd => format!("descriptor {fd}"),
+                };
+                self.note(format!(
+                    "the program to {to}: {}",
+                    r.text.as_deref().unwrap_or_default()
+                ));
+            }
+            Kind::Message => {
+                let text = r.text.clone().unwrap_or_default();
+                if self.version.is_none() {
+                    let using = text.split_once("Using Valgrind-").and_then(|(_, rest)| {
+                        let end = rest.find(|c: char| c.is_whitespace()).unwrap_or(rest.len());
+                        rest.get(..end)
+                    });
+                    self.version = using.map(str::to_owned);
+                }
+                self.note(text);
+            }
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        // What a note takes beside its text.
+        self.noted = self.noted.saturating_add(text.len() + 64);
+        match self.noted <= MOST_NOTED {
+            true => self.events.mark(0, text),
+            false => self.unnoted += 1,
+        }
+    }
+
+    /// A note with the bytes that a record carries, as words.
+    fn carrying(&mut self, r: &Record, mut text: String) {
+        if let Some(data) = &r.data {
+            self.tally.carried += data.bytes;
+            self.tally.noted += data.kept.len() as u64;
+            text += &format!(", {} bytes", data.bytes);
+            let (words, rest) = data.kept.as_chunks::<4>();
+            for (n, word) in words.iter().enumerate() {
+                text += if n == 0 { ": " } else { " " };
+                text += &format!("{:08x}", u32::from_le_bytes(*word));
+            }
+            for (n, byte) in rest.iter().enumerate() {
+                text += if n == 0 && words.is_empty() { ": " } else { " " };
+                text += &format!("{byte:02x}");
+            }
+            if data.bytes > data.kept.len() as u64 {
+                text += " …";
+            }
+        }
+        self.note(text);
+    }
+
+    /// A load or store: one access, or one for every eight bytes, and then for what is left.
+    fn access(&mut self, r: &Record, at: Option<At>, write: bool) {
+        let bytes = r.data.as_ref().map_or(&[][..], |d| &d.kept);
+        if bytes.is_empty() {
+            self.empty += 1;
+            return;
+        }
+        let Some(at) = at else {
+            self.left_out += 1;
+            return;
+        };
+        let mut rest = bytes;
+        let mut offset = Some(at.offset);
+        let mut pieces = 0;
+        while let (false, Some(from)) = (rest.is_empty(), offset) {
+            let width = [8usize, 4, 2, 1].into_iter().find(|w| *w <= rest.len()).unwrap_or(1);
+            let (piece, after) = rest.split_at(width);
+            let value = piece.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+            let access = Access {
+                space: at.space,
+                write,
+                offset: from,
+                // One of 1, 2, 4 and 8.
+                width: width as u8,
+                value,
+            };
+            self.events.access(0, 0, access);
+            pieces += 1;
+            rest = after;
+            offset = from.checked_add(width as u32);
+        }
+        self.spaces.reach(at, bytes.len() as u64);
+        if pieces > 1 {
+            self.tally.wide += 1;
+            self.tally.pieces += pieces;
+        }
+        self.left_out += u64::from(!rest.is_empty());
+    }
+
+    fn finish(mut self) -> (Recording, Tally) {
+        self.tell();
+        let version = self.version.map(|v| format!(" {v}")).unwrap_or_default();
+        let facts = Facts {
+            identity: Identity {
+                tool: format!("valgrind{version}, mmt"),
+                source: SOURCE.into(),
+                ..Identity::default()
+            },
+            spaces: self.spaces.all,
+            findings: self.findings,
+            ..Facts::default()
+        };
+        let recording = Recording {
+            facts,
+            events: self.events.finish(),
+            ..Recording::default()
+        };
+        (recording, self.tally)
+    }
+
+    /// What could not be held, and what was taken for granted.
+    fn tell(&mut self) {
+        let tally = &self.tally;
+        let of = |kind: Kind| tally.records.get(&kind).copied().unwrap_or(0);
+        let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
+        if !self.spaces.all.is_empty() {
+            let message = "the log does not tell what the memory is that was mapped; each file is shown as registers, as \
+                           large as what was mapped of it";
+            tell(FindingKind::Assumed, "spaces", message.to_owned());
+        }
+        if self.spaces.unnamed {
+            let message = "ranges are of files that the log does not name; accesses to them are in the space mapped";
+            tell(FindingKind::Assumed, "spaces", message.to_owned());
+        }
+        if self.spaces.unknown_range {
+            let message = "accesses are to ranges of which the log does not tell how they were mapped; each of them is a \
+                           space of its own";
+            tell(FindingKind::Assumed, "spaces", message.to_owned());
+        }
+        if tally.wide > 0 {
+            let message = format!(
+                "{} loads and stores have more bytes than an access, or another number of them: they are {} accesses, one \
+                 behind the other",
+                tally.wide, tally.pieces
+            );
+            tell(FindingKind::Assumed, "accesses", message);
+        }
+        if tally.carried > tally.noted {
+            let message = format!(
+                "{} of {} bytes that ioctls carry or point at are in no note: a note has the first {}",
+                tally.carried - tally.noted,
+                tally.carried,
+                records::KEPT
+            );
+            tell(FindingKind::NotUsed, "ioctls", message);
+        }
+        for (n, what) in [
+            (
+                self.left_out,
+                "accesses are to more places than a recording has spaces for",
+            ),
+            (self.empty, "accesses have no byte"),
+            (self.unnoted, "notes are more than a recording is given"),
+            (self.spaces.not_kept, "files or ranges are too many to be known"),
+            (
+                of(Kind::Instruction),
+                "places of instructions, which a recording does not hold",
+            ),
+            (of(Kind::Sync), "synchronization marks, which mean nothing afterwards"),
+        ] {
+            if n > 0 {
+                tell(FindingKind::NotUsed, "records", format!("{n} {what}, were left out"));
+            }
+        }
+    }
+}
+
+/// An ioctl by its number, with the driver's letter and the number among the driver's own: `0xc0406400 (d 0x0)`.
+fn ioctl(id: u32) -> String {
+    let letter = (id >> 8) as u8;
+    let letter = match letter.is_ascii_graphic() {
+        true => char::from(letter).to_string(),
+        false => format!("{letter:#04x}"),
+    };
+    format!("{id:#x} ({letter} {:#x})", id & 0xff)
+}

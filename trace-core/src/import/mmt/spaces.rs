@@ -1,0 +1,270 @@
+//! Where accesses go: the ranges that a program mapped, the files that they are of, and the spaces of the recording that
+//! come of them. A space is a file, its offsets are those of the file: what is mapped twice is there once.
+
+use crate::recording::{Space, SpaceKind};
+use std::collections::BTreeMap;
+
+/// Most spaces of a recording: an event names its space in a byte.
+const MOST_SPACES: usize = 255;
+/// Most mapped ranges and open files that are kept at a time.
+const MOST_KEPT: usize = 1 << 16;
+
+/// What an access is to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// A file, by its path.
+    File(String),
+    /// A range that is mapped from a file that the log does not name.
+    Unnamed,
+    /// A range of which the log does not tell how it was mapped, by its number.
+    Range(u32),
+    /// Memory of the program.
+    Memory,
+}
+
+/// A mapped range.
+#[derive(Clone, Debug)]
+struct Range {
+    of: Of,
+    /// Offset in the file of its first byte.
+    offset: u64,
+    start: u64,
+    bytes: u64,
+    /// Upper half of the offset and number of the space of the access before.
+    last: Option<(u64, u8)>,
+}
+
+/// Files, ranges and spaces as they are known so far.
+#[derive(Debug, Default)]
+pub(super) struct Spaces {
+    /// Path by descriptor.
+    files: BTreeMap<u32, String>,
+    ranges: BTreeMap<u32, Range>,
+    /// Numbers of the ranges by their first address.
+    by_start: BTreeMap<u64, u32>,
+    /// Number of the space by what it is of and the upper half of the offset.
+    numbers: BTreeMap<(Of, u64), u8>,
+    pub(super) all: Vec<Space>,
+    /// Ranges and files that were not kept, because there are too many.
+    pub(super) not_kept: u64,
+    /// Whether an access was to a range that the log does not tell of.
+    pub(super) unknown_range: bool,
+    /// Whether a range is of a file that the log does not name.
+    pub(super) unnamed: bool,
+}
+
+/// Where an access goes, in the recording's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) space: u8,
+    pub(super) offset: u32,
+}
+
+impl Spaces {
+    /// Takes up that a file was opened.
+    pub(super) fn open(&mut self, fd: u32, path: &str) {
+        if self.files.len() >= MOST_KEPT && !self.files.contains_key(&fd) {
+            self.not_kept += 1;
+            return;
+        }
+        self.files.insert(fd, path.to_owned());
+    }
+
+    /// Takes up that a descriptor was copied.
+    pub(super) fn duplicate(&mut self, fd: u32, other: u32) {
+        if let Some(path) = self.files.get(&fd).cloned() {
+            self.open(other, &path);
+        }
+    }
+
+    /// The path that a descriptor is of.
+    pub(super) fn path(&self, fd: u32) -> Option<&str> {
+        self.files.get(&fd).map(String::as_str)
+    }
+
+    /// Takes up that a range was mapped from an offset of a file.
+    pub(super) fn map(&mut self, id: u32, fd: Option<u32>, offset: u64, start: u64, bytes: u64) {
+        if self.ranges.len() >= MOST_KEPT && !self.ranges.contains_key(&id) {
+            self.not_kept += 1;
+            return;
+        }
+        let path = fd.and_then(|fd| self.files.get(&fd)).cloned();
+        self.unnamed |= path.is_none();
+        let of = path.map_or(Of::Unnamed, Of::File);
+        let range = Range {
+            of,
+            offset,
+            start,
+            bytes,
+            last: None,
+        };
+        self.unmap(id);
+        self.ranges.insert(id, range);
+        self.by_start.insert(start, id);
+    }
+
+    /// Takes up that a range was moved.
+    pub(super) fn remap(&mut self, id: u32, start: u64, bytes: u64) {
+        if let Some(range) = self.ranges.get(&id) {
+            let range = Range {
+                start,
+                bytes,
+                last: None,
+                ..range.clone()
+            };
+            self.unmap(id);
+            self.ranges.insert(id, range);
+            self.by_start.insert(start, id);
+        }
+    }
+
+    /// Takes up that a range is mapped no more.
+    pub(super) fn unmap(&mut self, id: u32) {
+        if let Some(range) = self.ranges.remove(&id)
+            && self.by_start.get(&range.start) == Some(&id)
+        {
+            self.by_start.remove(&range.start);
+        }
+    }
+
+    /// Where an access goes that is told by a range's number; `None` where there are too many spaces.
+    pub(super) fn in_range(&mut self, id: u32, offset: u64) -> Option<At> {
+        let Some(range) = self.ranges.get(&id) else {
+            self.unknown_range = true;
+            return self.place(Of::Range(id), offset, 0);
+        };
+        let at = range.offset.saturating_add(offset);
+        if let Some((_, space)) = range.last.filter(|(upper, _)| *upper == at >> 32) {
+            return Some(At {
+                space,
+                offset: at as u32,
+            });
+        }
+        let (of, end) = (range.of.clone(), range.offset.saturating_add(range.bytes));
+        let found = self.place(of, at, end)?;
+        if let Some(range) = self.ranges.get_mut(&id) {
+            range.last = Some((at >> 32, found.space));
+        }
+        Some(found)
+    }
+
+    /// Where an access goes that is told by an address.
+    pub(super) fn at_address(&mut self, address: u64) -> Option<At> {
+        let before = self.by_start.range(..=address).next_back().map(|(_, id)| *id);
+        let range = before.and_then(|id| Some((id, self.ranges.get(&id)?)));
+        let inside = range.and_then(|(id, r)| Some((id, address.checked_sub(r.start).filter(|o| *o < r.bytes)?)));
+        match inside {
+            Some((id, offset)) => self.in_range(id, offset),
+            None => self.place(Of::Memory, address, 0),
+        }
+    }
+
+    /// Makes the space of a place reach `bytes` further.
+    pub(super) fn reach(&mut self, at: At, bytes: u64) {
+        if let Some(space) = self.all.get_mut(usize::from(at.space)) {
+            space.bytes = space.bytes.max((u64::from(at.offset) + bytes).min(1 << 32));
+        }
+    }
+
+    /// The space and offset of a place; the space is made as long as `end`.
+    fn place(&mut self, of: Of, at: u64, end: u64) -> Option<At> {
+        let upper = at >> 32;
+        let number = match self.numbers.get(&(of.clone(), upper)) {
+            Some(number) => *number,
+            None => {
+                let number = u8::try_from(self.all.len())
+                    .ok()
+                    .filter(|_| self.all.len() < MOST_SPACES)?;
+                let kind = match of {
+                    Of::Memory => SpaceKind::Memory,
+                    _ => SpaceKind::Registers,
+                };
+                let mut name = name(&of, upper);
+                while self.all.iter().any(|s| s.name == name) {
+                    name.push('\'');
+                }
+                self.all.push(Space { name, kind, bytes: 0 });
+                self.numbers.insert((of, upper), number);
+                number
+            }
+        };
+        let space = self.all.get_mut(usize::from(number))?;
+        let last = match end.checked_sub(upper << 32) {
+            Some(bytes) => bytes.min(1 << 32),
+            None => 0,
+        };
+        let offset = at as u32;
+        space.bytes = space.bytes.max(last);
+        Some(At { space: number, offset })
+    }
+}
+
+/// What a space is called: by the path as it was opened, and how far in it begins.
+fn name(of: &Of, upper: u64) -> String {
+    let name = match of {
+        Of::File(path) if path.is_empty() => "file".to_owned(),
+        Of::File(path) => path.clone(),
+        Of::Unnamed => "mapped".to_owned(),
+        Of::Range(id) => format!("range {id}"),
+        Of::Memory => "memory".to_owned(),
+    };
+    match upper {
+        0 => name,
+        _ => format!("{name}+{:#x}", upper << 32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_one_space_however_it_is_mapped() {
+        let mut s = Spaces::default();
+        s.open(4, "/dev/nvidia0");
+        s.duplicate(4, 9);
+        s.map(1, Some(4), 0xf600_0000, 0x1000, 0x1000);
+        s.map(2, Some(9), 0xf600_0000, 0x9000, 0x2000);
+        let first = s.in_range(1, 0x10).unwrap();
+        assert_eq!((first, s.in_range(2, 0x10).unwrap()), (first, first));
+        assert_eq!((s.all[0].name.as_str(), s.all[0].bytes), ("/dev/nvidia0", 0xf600_2000));
+        // Its upper half is a space of its own, another file too.
+        s.map(3, Some(4), 0x38_0000_0000, 0x2_0000, 0x1000);
+        assert_eq!(s.in_range(3, 4), Some(At { space: 1, offset: 4 }));
+        assert_eq!(s.all[1].name, "/dev/nvidia0+0x3800000000");
+        s.map(4, Some(77), 0, 0x3_0000, 0x1000);
+        assert!(s.unnamed);
+        assert_eq!(s.in_range(4, 0).unwrap().space, 2);
+        assert!(!s.unknown_range);
+        s.unmap(1);
+        assert_eq!(s.in_range(1, 0x10), Some(At { space: 3, offset: 0x10 }));
+        assert!(s.unknown_range && s.all[3].name == "range 1");
+    }
+
+    #[test]
+    fn addresses_are_found_in_ranges_and_memory_is_what_is_left() {
+        let mut s = Spaces::default();
+        s.open(4, "bar");
+        s.map(1, Some(4), 0x100, 0x7000_0000_0000, 0x1000);
+        assert_eq!(s.at_address(0x7000_0000_0008).unwrap().offset, 0x108);
+        let memory = s.at_address(0x7000_0000_1000).unwrap();
+        assert_eq!((memory.offset, s.all[1].kind), (0x1000, SpaceKind::Memory));
+        assert_eq!(s.all[1].name, "memory+0x700000000000");
+        s.remap(1, 0x5000, 0x1000);
+        assert_eq!(
+            s.at_address(0x5004).unwrap(),
+            At {
+                space: 0,
+                offset: 0x104
+            }
+        );
+        assert!(s.at_address(u64::MAX).is_some());
+    }
+
+    #[test]
+    fn there_are_no_more_spaces_than_an_event_can_name() {
+        let mut s = Spaces::default();
+        let found = (0..1000).filter(|n| s.in_range(*n, 0).is_some()).count();
+        assert_eq!((found, s.all.len()), (MOST_SPACES, MOST_SPACES));
+    }
+}

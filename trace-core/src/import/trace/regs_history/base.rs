@@ -1,0 +1,179 @@
+//! Where the registers of a history begin: it tells addresses in the kernel's memory, and not at which of them the
+//! register window was mapped.
+
+use crate::registers::RegisterMap;
+use std::collections::BTreeMap;
+
+/// Bytes of the largest register window of a Mali: those with a command stream frontend have doorbells in it.
+pub(super) const MOST_BYTES: u64 = 4 << 20;
+/// Bytes of the register window of a Mali with a job manager.
+pub(super) const LEAST_BYTES: u64 = 0x4000;
+/// A window is mapped in whole pages.
+const PAGE: u64 = 0x1000;
+/// Most pages before the first one with an access that the window may begin.
+const MOST_BEFORE: u64 = 16;
+/// Where the id of the GPU is, in every Mali.
+const GPU_ID: u32 = 0;
+
+/// A register access as the history tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) address: u64,
+    pub(super) value: u32,
+    pub(super) write: bool,
+}
+
+/// Where the registers begin, and what was taken for granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Base {
+    pub(super) address: u64,
+    /// Why it is taken to be there, where the history does not tell.
+    pub(super) assumed: Option<String>,
+}
+
+/// How well a base fits: the id of a known GPU is read there, and how many accesses are to registers that take them.
+type Fit = (bool, u64);
+
+fn fit(counts: &BTreeMap<(u64, bool), u64>, ids: &[(u64, u32)], map: &RegisterMap, base: u64) -> Fit {
+    let known = |address: u64, write: bool| {
+        let offset = address.checked_sub(base).and_then(|o| u32::try_from(o).ok());
+        let register = offset.and_then(|o| map.at(o));
+        register.is_some_and(|r| !write || r.access.writable())
+    };
+    let id = ids
+        .iter()
+        .any(|(at, value)| *at == base + u64::from(GPU_ID) && crate::registers::gpu_name(*value).is_some());
+    let all = counts.iter().filter(|((at, write), _)| known(*at, *write));
+    (id, all.map(|(_, n)| n).sum())
+}
+
+/// Finds where the registers begin.
+///
+/// # Errors
+/// Why there is no such place, in words for a person.
+pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
+    let range = entries
+        .iter()
+        .map(|e| (e.address, e.address))
+        .reduce(|(low, high), (at, _)| (low.min(at), high.max(at)));
+    let Some((low, high)) = range else {
+        return Err("it has no access".to_owned());
+    };
+    if entries.len() > 1 && low == high && low % PAGE == 0 {
+        return Err(format!(
+            "all of its {} accesses have the address {low:#x}: the kernel hid the addresses (read the history as root, \
+             with 0 in /proc/sys/kernel/kptr_restrict)",
+            entries.len()
+        ));
+    }
+    if high - low >= MOST_BYTES || entries.iter().any(|e| e.address % 4 != 0) {
+        return Err(format!(
+            "its addresses, {low:#x} to {high:#x}, are not those of one register window: kernels from 4.15 on print a \
+             hash in place of an address (boot with no_hash_pointers); --base ADDRESS takes what lies behind an address"
+        ));
+    }
+    // No kernel maps a device at the bottom of its memory.
+    if high < MOST_BYTES {
+        let message = "the addresses of the history are so low that they are taken for offsets of registers";
+        return Ok(Base {
+            address: 0,
+            assumed: Some(message.to_owned()),
+        });
+    }
+    let mut counts = BTreeMap::new();
+    let mut ids = Vec::new();
+    for e in entries {
+        *counts.entry((e.address, e.write)).or_insert(0u64) += 1;
+        if !e.write && e.address % PAGE == 0 && ids.len() < entries.len().min(1 << 16) {
+            ids.push((e.address, e.value));
+        }
+    }
+    let first = low & !(PAGE - 1);
+    let bases = (0..=MOST_BEFORE).filter_map(|n| first.checked_sub(n * PAGE));
+    let bases = bases.filter(|b| high - b < MOST_BYTES);
+    let map = RegisterMap::by_name("mali-jm");
+    let fits: Vec<(u64, Fit)> = bases
+        .map(|b| (b, map.map_or((false, 0), |m| fit(&counts, &ids, m, b))))
+        .collect();
+    let best = fits.iter().map(|(_, f)| *f).max().unwrap_or((false, 0));
+    // Of those that fit alike the highest: its first page is one that the history has.
+    let base = fits.iter().find(|(_, f)| *f == best).map_or(first, |(b, _)| *b);
+    let others: Vec<String> = fits
+        .iter()
+        .filter(|(b, f)| *f == best && *b != base)
+        .map(|(b, _)| format!("{b:#x}"))
+        .collect();
+    let (id, known) = best;
+    let why = match id {
+        true => ", where the id of a known GPU is read",
+        false => "",
+    };
+    let mut message = format!(
+        "the history tells addresses in the kernel's memory; the registers are taken to begin at {base:#x}{why}: {known} \
+         of {} accesses are then to registers of a Mali with a job manager",
+        entries.len()
+    );
+    if !others.is_empty() {
+        message += &format!("; {} fit as well", others.join(", "));
+    }
+    message += "; --base ADDRESS gives another";
+    Ok(Base {
+        address: base,
+        assumed: Some(message),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(of: &[(u64, u32)]) -> Vec<Entry> {
+        let entry = |(address, value): &(u64, u32)| Entry {
+            address: *address,
+            value: *value,
+            write: false,
+        };
+        of.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn the_base_is_where_the_accesses_are_to_known_registers() {
+        const AT: u64 = 0xffff_ff80_08a8_0000;
+        // The id of a Mali-G71, and the raw status of the jobs.
+        let found = find(&entries(&[(AT, 0x6000_0000), (AT + 0x1000, 0)])).unwrap();
+        assert_eq!(found.address, AT);
+        assert!(found.assumed.unwrap().contains("2 of 2 accesses"));
+        // Registers of a job slot and of an address space, and nothing of the page before.
+        let found = find(&entries(&[(AT + 0x1880, 0), (AT + 0x2400, 0), (AT + 0x2428, 0)])).unwrap();
+        assert_eq!(found.address, AT);
+    }
+
+    #[test]
+    fn bases_that_fit_alike_are_told() {
+        const AT: u64 = 0xffff_ff80_08a8_0000;
+        // What the pages of jobs and of the MMU both have: raw status and mask.
+        let found = find(&entries(&[(AT + 0x1000, 0), (AT + 0x1008, 0)])).unwrap();
+        let message = found.assumed.unwrap();
+        let others = [AT, AT - 0x1000].into_iter().filter(|b| *b != found.address);
+        assert!(
+            others.into_iter().any(|b| message.contains(&format!("{b:#x}"))),
+            "{message}"
+        );
+        assert!(message.contains("fit as well"), "{message}");
+    }
+
+    #[test]
+    fn addresses_that_are_none_of_a_window_are_refused_with_the_reason() {
+        for (of, told) in [
+            (&[(0u64, 1u32), (0, 2)][..], "hid the addresses"),
+            (&[(0x1234_5678, 0), (0xfedc_ba90, 0)][..], "hash"),
+            (&[(0xffff_ff80_08a8_0002, 0)][..], "hash"),
+            (&[][..], "no access"),
+        ] {
+            let why = find(&entries(of)).unwrap_err();
+            assert!(why.contains(told), "{why}");
+        }
+        assert_eq!(find(&entries(&[(0x1000, 0), (0x2000, 1)])).unwrap().address, 0);
+        assert_eq!(find(&entries(&[(u64::MAX - 3, 0)])).unwrap().address, u64::MAX - 0xfff);
+    }
+}

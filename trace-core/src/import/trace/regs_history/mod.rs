@@ -1,0 +1,368 @@
+//! The register history that Arm's kernel driver for Mali GPUs keeps (kbase's `regs_history` in debugfs): a ring of the
+//! last accesses, which the driver also prints to the kernel log when something goes wrong.
+//!
+//! ```text
+//! Last 512 register accesses of 98765 total:
+//!      0: r: reg 0xffffff8008a81004 val 00000001
+//! ```
+//!
+//! There are no times in it: where a kernel log tells when it was printed, all of a dump have that time. Addresses are
+//! where the register window lies in the kernel's memory, which the history does not tell ([`base`]); dumps of one ring
+//! overlap and are put together ([`stitch`]).
+
+mod base;
+mod line;
+mod stitch;
+
+use super::source::{self, End};
+use super::text;
+use crate::check::{Finding, FindingKind};
+use crate::import::error::{ImportError, Place};
+use crate::progress::Progress;
+use crate::recording::{Access, Clock, EventsBuilder, Facts, Identity, LostEvents, Recording, Space, SpaceKind};
+use base::{Base, Entry, LEAST_BYTES, MOST_BYTES};
+use line::Read;
+use memchr::memmem;
+use std::path::Path;
+use stitch::Stitch;
+
+/// What [`Identity::source`] says of a recording made of a history.
+pub const SOURCE: &str = "kbase-regs-history";
+
+/// Bytes of a file that are looked at to know whether it is text, and those of a text in which a dump may begin: a
+/// kernel log has it where something went wrong.
+const HEAD: usize = 1 << 14;
+const SEARCHED: usize = 16 << 20;
+/// Most gaps that are told one by one.
+const MOST_TOLD: usize = 32;
+
+/// What a history does not tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Address at which the registers begin; found where none is given.
+    pub base: Option<u64>,
+    /// The GPU's id register, for a history that has no read of it.
+    pub gpu_id: Option<u32>,
+}
+
+/// Whether a line of a text is one of a history.
+fn has_line(bytes: &[u8]) -> bool {
+    let around = |at: usize| {
+        let (before, after) = bytes.split_at_checked(at)?;
+        let begin = memchr::memrchr(b'\n', before).map_or(0, |n| n + 1);
+        let end = memchr::memchr(b'\n', after).map_or(bytes.len(), |n| at + n);
+        bytes.get(begin..end)
+    };
+    let is = |at: usize| {
+        let read = around(at).map(line::line);
+        matches!(read, Some(Read::Head(_) | Read::Access(_) | Read::Off))
+    };
+    // The first line of each kind that is cut or none at all does not keep others from being looked at, but few do.
+    let any = |what: &[u8]| memmem::find_iter(bytes, what).take(64).any(is);
+    any(line::HEAD) || any(line::ACCESS) || any(line::OFF)
+}
+
+/// Whether a path is a history, or a kernel log with one in it, plain or packed by gzip.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    if !path.is_file() {
+        return false;
+    }
+    let is_text = |bytes: &[u8]| !bytes.is_empty() && memchr::memchr(0, bytes).is_none();
+    match source::head(path, HEAD) {
+        Ok(head) if has_line(&head) => true,
+        Ok(head) if is_text(&head) && head.len() == HEAD => source::head(path, SEARCHED).is_ok_and(|b| has_line(&b)),
+        _ => false,
+    }
+}
+
+/// Imports a history.
+///
+/// # Errors
+/// When the file cannot be read, has no access, its addresses are none of a register window (the kernel may hide them),
+/// or the work was cancelled. Lines that are of no use are findings.
+pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
+    let mut lines = Lines::default();
+    let end = source::blocks(path, progress, |batch| {
+        batch
+            .iter()
+            .flat_map(|block| text::lines(block))
+            .for_each(|l| lines.take(l));
+        Ok(())
+    })?;
+    lines.stitch.close();
+    lines.recording(path, options, &end, progress)
+}
+
+/// What the lines of a log say.
+#[derive(Debug, Default)]
+struct Lines {
+    stitch: Stitch,
+    lines: u64,
+    /// Line of the first head or access.
+    first: Option<u64>,
+    /// Lines that are cut, and those of something else: how many, and the first.
+    broken: (u64, u64),
+    other: (u64, u64),
+    /// Line at which the driver says that it keeps no history.
+    off: Option<u64>,
+}
+
+impl Lines {
+    fn take(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let at = self.lines;
+        let count = |of: &mut (u64, u64)| *of = (of.0 + 1, if of.0 == 0 { at } else { of.1 });
+        match line::line(line) {
+            Read::Head(head) => {
+                self.first.get_or_insert(at);
+                self.stitch.head(&head);
+            }
+            Read::Access(access) => {
+                self.first.get_or_insert(at);
+                self.stitch.access(&access);
+            }
+            Read::Off => self.off = self.off.or(Some(at)),
+            Read::Broken => count(&mut self.broken),
+            Read::Other if line.iter().all(u8::is_ascii_whitespace) => {}
+            Read::Other => count(&mut self.other),
+        }
+    }
+
+    /// What a file without an access is: an error that tells why.
+    fn nothing(&self, path: &Path) -> ImportError {
+        let place = self.off.or(self.first).map_or(Place::Whole, Place::Line);
+        let message = if self.off.is_some() && self.first.is_none() {
+            "the driver says that it keeps no history (write 1 to regs_history_enabled beside it, and read it again)"
+                .to_owned()
+        } else if self.stitch.hidden > 0 {
+            format!(
+                "the kernel hid the addresses of all {} accesses (read the history as root, with 0 in \
+                 /proc/sys/kernel/kptr_restrict)",
+                self.stitch.hidden
+            )
+        } else {
+            format!("no line of it is a register access ({} lines read)", self.lines)
+        };
+        ImportError::malformed(path, place, message)
+    }
+
+    fn recording(
+        self,
+        path: &Path,
+        options: &Options,
+        end: &End,
+        progress: &Progress,
+    ) -> Result<Recording, ImportError> {
+        let entries: usize = self.stitch.runs.iter().map(|r| r.entries.len()).sum();
+        if entries == 0 {
+            return Err(self.nothing(path));
+        }
+        let notes: usize = self.stitch.runs.iter().map(|r| r.dumps.len()).sum();
+        if u32::try_from(entries + notes).is_err() {
+            let message = format!("{entries} accesses; a recording holds at most {}", u32::MAX);
+            return Err(ImportError::malformed(path, Place::Whole, message));
+        }
+        let first = self.first.map_or(Place::Whole, Place::Line);
+        let base = match options.base {
+            Some(address) => Base { address, assumed: None },
+            None => {
+                let all: Vec<Entry> = self
+                    .stitch
+                    .runs
+                    .iter()
+                    .flat_map(|r| r.entries.iter().map(|(_, e)| *e))
+                    .collect();
+                base::find(&all).map_err(|why| ImportError::malformed(path, first, why))?
+            }
+        };
+        progress.check()?;
+        let mut made = Made::default();
+        for run in &self.stitch.runs {
+            made.run(run, base.address);
+        }
+        if made.accesses == 0 {
+            let message = format!(
+                "none of its {entries} accesses lies in the {MOST_BYTES:#x} bytes from {:#x} on, where the registers were \
+                 said to begin",
+                base.address
+            );
+            return Err(ImportError::malformed(path, first, message));
+        }
+        let mut findings = self.findings(&made, &base, end);
+        let gpu_id = made.gpu_id.or(options.gpu_id).unwrap_or(0);
+        if gpu_id == 0 {
+            let message = "the history has no read of the GPU's id, so that its registers have no names; --gpu-id VALUE \
+                           tells it";
+            findings.push(Finding::new(FindingKind::Assumed, "GPU_ID", message));
+        }
+        let bytes = (made.reach + 1).next_power_of_two().max(LEAST_BYTES);
+        let facts = Facts {
+            identity: Identity {
+                gpu_id,
+                gpu_name: crate::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
+                driver: "mali_kbase".into(),
+                tool: "kbase regs_history".into(),
+                source: SOURCE.into(),
+                clock: if made.timed { Clock::Monotonic } else { Clock::default() },
+                ..Identity::default()
+            },
+            spaces: vec![Space {
+                name: "gpu".into(),
+                kind: SpaceKind::Registers,
+                bytes,
+            }],
+            lost: made.lost,
+            findings,
+            ..Facts::default()
+        };
+        Ok(Recording {
+            facts,
+            events: made.events.finish(),
+            ..Recording::default()
+        })
+    }
+
+    /// What was of no use, and what was taken for granted.
+    fn findings(&self, made: &Made, base: &Base, end: &End) -> Vec<Finding> {
+        let mut findings = made.findings.clone();
+        let mut tell = |kind, place: &str, message: String| findings.push(Finding::new(kind, place, message));
+        if let Some(why) = &base.assumed {
+            tell(FindingKind::Assumed, "registers", why.clone());
+        }
+        if made.timed {
+            let message =
+                "the history has no times; its accesses have that at which the log printed them, and came before it";
+            tell(FindingKind::Assumed, "time", message.to_owned());
+        }
+        let stitch = &self.stitch;
+        let line = |n: u64| format!("line {n}");
+        let (n, at) = self.broken;
+        if n > 0 {
+            let message =
+                format!("{n} lines from here on look like those of a history and are not whole; they were not used");
+            tell(FindingKind::NotUsed, &line(at), message);
+        }
+        let (n, at) = self.other;
+        if n > 0 {
+            let message = format!("{n} lines from here on are of something else and were not used");
+            tell(FindingKind::NotUsed, &line(at), message);
+        }
+        let device = stitch.device.as_deref().unwrap_or_default();
+        for (n, what) in [
+            (
+                stitch.other_devices,
+                format!("dumps are of other devices than the first, {device}, and were left out"),
+            ),
+            (
+                stitch.hidden,
+                "accesses have no address, because the kernel hid it, and were left out".to_owned(),
+            ),
+            (
+                stitch.disordered,
+                "accesses have a number that is not behind the one before, or that their dump does not have, and were left out"
+                    .to_owned(),
+            ),
+            (
+                made.outside,
+                format!(
+                    "accesses are not in the {MOST_BYTES:#x} bytes from {:#x} on and were left out",
+                    base.address
+                ),
+            ),
+        ] {
+            if n > 0 {
+                tell(FindingKind::NotUsed, "history", format!("{n} {what}"));
+            }
+        }
+        if let Some(f) = super::log::ended(end, self.lines) {
+            findings.push(f);
+        }
+        findings
+    }
+}
+
+/// The recording as it grows.
+#[derive(Debug, Default)]
+struct Made {
+    events: EventsBuilder,
+    accesses: u64,
+    /// Last byte of the window that an access is to.
+    reach: u64,
+    outside: u64,
+    lost: Vec<LostEvents>,
+    findings: Vec<Finding>,
+    gpu_id: Option<u32>,
+    /// When what is added was printed, and whether that is known of anything.
+    time: u64,
+    timed: bool,
+}
+
+impl Made {
+    fn run(&mut self, run: &stitch::Run, base: u64) {
+        let again = !self.events.is_empty();
+        let mut expected = 0;
+        let mut dumps = run.dumps.iter().peekable();
+        for (place, (number, entry)) in run.entries.iter().enumerate() {
+            if *number > expected {
+                let reason = match (expected, again) {
+                    (0, false) => "they were no longer in the driver's ring, or not in the log",
+                    (0, true) => "the driver's ring began anew, and they were no longer in it",
+                    _ => "they are in no dump of the log",
+                };
+                self.lose(Some(number - expected), reason);
+            } else if again && place == 0 {
+                self.lose(None, "the driver's ring began anew");
+            }
+            while let Some((_, printed, what)) = dumps.next_if(|(at, _, _)| *at <= place) {
+                if let Some(printed) = printed {
+                    self.time = *printed;
+                    self.timed = true;
+                }
+                self.events.mark(self.time, what.clone());
+            }
+            expected = number.saturating_add(1);
+            let offset = entry.address.checked_sub(base).filter(|o| *o < MOST_BYTES);
+            let Some(offset) = offset.and_then(|o| u32::try_from(o).ok()) else {
+                self.outside += 1;
+                continue;
+            };
+            self.accesses += 1;
+            self.reach = self.reach.max(u64::from(offset) + 3);
+            if offset == 0 && !entry.write && entry.value != 0 {
+                self.gpu_id.get_or_insert(entry.value);
+            }
+            let access = Access {
+                space: 0,
+                write: entry.write,
+                offset,
+                width: 4,
+                value: u64::from(entry.value),
+            };
+            self.events.access(self.time, 0, access);
+        }
+        if let Some(total) = run.total.filter(|t| *t > expected) {
+            self.lose(Some(total - expected), "the log ends before they are printed");
+        }
+    }
+
+    /// Notes that accesses are missing before the next event; `None`: it is not known how many.
+    fn lose(&mut self, count: Option<u64>, reason: &str) {
+        let before = self.events.len() as u64;
+        let message = match count {
+            Some(1) => format!("1 access before it is missing: {reason}"),
+            Some(n) => format!("{n} accesses before it are missing: {reason}"),
+            None => format!("accesses before it may be missing: {reason}"),
+        };
+        // `check` tells those that are not among the findings.
+        if self.lost.len() < MOST_TOLD {
+            let finding = Finding::new(FindingKind::LostEvents, format!("event {before}"), message);
+            self.findings.push(finding.at_event(before));
+        }
+        self.lost.push(LostEvents {
+            before_event: before,
+            count,
+            reason: reason.to_owned(),
+        });
+    }
+}

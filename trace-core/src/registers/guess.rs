@@ -1,0 +1,754 @@
+//! What the accesses of a register tell of what it is: its values and bits, what writes do to it, who polls it, what
+//! follows a write. For registers that no map names, and for those whose description is doubted.
+
+use crate::memory::GpuMemoryView;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Access, DmaMapRow, GpuVa, Recording};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+/// Events between two looks at whether to stop.
+const STEP: usize = 1 << 16;
+/// Different values that are counted one by one; those beyond are counted together.
+const MOST_VALUES: usize = 1 << 16;
+/// Values that are told, the most frequent.
+const MOST_TOLD: usize = 64;
+/// Addresses that are looked up.
+const MOST_ADDRESSES: usize = 256;
+/// Accesses of a write's wake that are looked at.
+const FAR: u32 = 16;
+/// Kinds of accesses that follow a write, and distances of each that are kept for the median.
+const MOST_FOLLOWERS: usize = 512;
+const MOST_DISTANCES: usize = 1024;
+/// Threads that are told apart.
+const MOST_THREADS: usize = 64;
+/// Reads in a row that are a poll.
+const POLL: u64 = 3;
+
+/// An access that comes after writes of the register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Offset of the other access.
+    pub offset: u32,
+    /// Whether it writes.
+    pub write: bool,
+    /// After how many of the writes it came, among the next few accesses.
+    pub count: u64,
+    /// Median distance from the write, in accesses; of the first 1024.
+    pub accesses: u32,
+    /// Median time from the write, ns; of the first 1024.
+    pub ns: i64,
+}
+
+/// What accesses tell of a register.
+#[derive(Clone, Debug, Default)]
+pub struct Guess {
+    /// Its offset in its space.
+    pub offset: u32,
+    /// Its width in bytes, 1 to 8.
+    pub width: u8,
+    /// Reads, those of a part of it too.
+    pub reads: u64,
+    /// Writes, those of a part of it too.
+    pub writes: u64,
+    /// Accesses of a part of it: only its bits are looked at.
+    pub partial: u64,
+    /// Values with how often they came, the most frequent first; at most 64.
+    pub values: Vec<(u64, u64)>,
+    /// How many different values came.
+    pub different: u64,
+    /// Accesses whose values are beyond those that were told apart: then there are more different ones.
+    pub beyond: u64,
+    /// Bits that were 0 at one access and 1 at another.
+    pub changing: u64,
+    /// Bits that were 1 whenever they were accessed.
+    pub ones: u64,
+    /// Bits that were 0 whenever they were accessed.
+    pub zeros: u64,
+    /// Reads that came first after a write and gave what was written.
+    pub read_back: u64,
+    /// Such reads that gave something else.
+    pub read_other: u64,
+    /// Writes of ones to bits that had been read as 1, after which they were read as 0.
+    pub cleared: u64,
+    /// Such writes after which they were still 1.
+    pub kept: u64,
+    /// Reads of more than the read before, with no write in between.
+    pub rises: u64,
+    /// Reads of less than the read before, with no write in between.
+    pub falls: u64,
+    /// Different values other than 0 that may be addresses, alone or with the register beside it as the other half.
+    pub nonzero: u64,
+    /// Those of them that lie in mapped GPU memory or in memory that was given to the device.
+    pub addresses: u64,
+    /// Those of them that are floating-point numbers of a usual size.
+    pub floats: u64,
+    /// Runs of three reads or more with no other access of the same thread in between.
+    pub polls: u64,
+    /// Reads in them.
+    pub polled: u64,
+    /// Bits that changed with the last read of a run.
+    pub awaited: u64,
+    /// Those of the bits that became 1 with it.
+    pub awaited_ones: u64,
+    /// Threads that poll it, with their reads in polls, the busiest first.
+    pub pollers: Vec<(u32, u64)>,
+    /// What comes after its writes, the most frequent first.
+    pub followers: Vec<Follower>,
+}
+
+/// What a register looks like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hint {
+    /// It had one value.
+    Constant(u64),
+    /// It is read until bits change; those, and those of them that become 1.
+    Status {
+        /// Bits that changed with the last read.
+        bits: u64,
+        /// Those that became 1.
+        ones: u64,
+        /// How often it was polled.
+        polls: u64,
+    },
+    /// Its reads rise.
+    CountsUp {
+        /// Reads that rise.
+        rises: u64,
+        /// Of so many that changed.
+        of: u64,
+    },
+    /// Writing ones clears bits.
+    ClearsByOnes {
+        /// Times that it did.
+        times: u64,
+        /// Of so many.
+        of: u64,
+    },
+    /// A read gives what was written.
+    Stores {
+        /// Times that it did.
+        times: u64,
+        /// Of so many.
+        of: u64,
+    },
+    /// A read gives something else than what was written.
+    Acts {
+        /// Times that it did.
+        times: u64,
+        /// Of so many.
+        of: u64,
+    },
+    /// Its values are addresses of memory.
+    Address {
+        /// Values that are.
+        values: u64,
+        /// Of so many.
+        of: u64,
+    },
+    /// Its values are floating-point numbers.
+    Float {
+        /// Values that are.
+        values: u64,
+        /// Of so many.
+        of: u64,
+    },
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(v) => write!(f, "always {v:#x}"),
+            Self::Status { bits, ones, polls } => {
+                let times = if *polls == 1 { "once" } else { "times" };
+                let n = if *polls == 1 {
+                    String::new()
+                } else {
+                    format!("{polls} ")
+                };
+                write!(f, "a status: polled {n}{times}")?;
+                match (*bits, *ones) {
+                    (0, _) => Ok(()),
+                    (b, o) if o == b => write!(f, ", until {} became 1", bit_list(b)),
+                    (b, 0) => write!(f, ", until {} became 0", bit_list(b)),
+                    (b, _) => write!(f, ", until {} changed", bit_list(b)),
+                }
+            }
+            Self::CountsUp { rises, of } => write!(f, "counts up: {rises} of {of} reads that changed rose"),
+            Self::ClearsByOnes { times, of } => {
+                write!(f, "writing ones clears bits: {times} of {of} times")
+            }
+            Self::Stores { times, of } => write!(f, "keeps what is written: {times} of {of} times"),
+            Self::Acts { times, of } => {
+                write!(f, "does not read back what was written: {times} of {of} times")
+            }
+            Self::Address { values, of } => {
+                write!(f, "an address: {values} of {of} values lie in memory of the device")
+            }
+            Self::Float { values, of } => write!(f, "floating point: {values} of {of} values"),
+        }
+    }
+}
+
+/// `bit 3`, `bits 0, 4 to 7`.
+fn bit_list(bits: u64) -> String {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < 64 {
+        if bits >> at & 1 == 0 {
+            at += 1;
+            continue;
+        }
+        let run = (bits >> at).trailing_ones();
+        let last = at + run - 1;
+        parts.push(match run {
+            1 => at.to_string(),
+            2 => format!("{at}, {last}"),
+            _ => format!("{at} to {last}"),
+        });
+        at += run;
+    }
+    let word = if bits.count_ones() == 1 { "bit" } else { "bits" };
+    format!("{word} {}", parts.join(", "))
+}
+
+impl Guess {
+    /// What the register looks like, the surest first. Nothing is said on less than two accesses that show it.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Hint> {
+        let mut out = Vec::new();
+        let most = |n: u64, of: u64| of >= 2 && n * 10 >= of * 9;
+        if self.polls > 0 {
+            out.push(Hint::Status {
+                bits: self.awaited,
+                ones: self.awaited_ones,
+                polls: self.polls,
+            });
+        }
+        let tried = self.cleared + self.kept;
+        if most(self.cleared, tried) {
+            out.push(Hint::ClearsByOnes {
+                times: self.cleared,
+                of: tried,
+            });
+        }
+        if most(self.addresses, self.nonzero) {
+            out.push(Hint::Address {
+                values: self.addresses,
+                of: self.nonzero,
+            });
+        } else if self.floats >= 2 && most(self.floats, self.nonzero) {
+            out.push(Hint::Float {
+                values: self.floats,
+                of: self.nonzero,
+            });
+        }
+        let moved = self.rises + self.falls;
+        if self.rises >= 3 && most(self.rises, moved) {
+            out.push(Hint::CountsUp {
+                rises: self.rises,
+                of: moved,
+            });
+        }
+        let after = self.read_back + self.read_other;
+        if most(self.read_back, after) {
+            out.push(Hint::Stores {
+                times: self.read_back,
+                of: after,
+            });
+        } else if most(self.read_other, after) {
+            out.push(Hint::Acts {
+                times: self.read_other,
+                of: after,
+            });
+        }
+        if let ([(value, n)], 0) = (self.values.as_slice(), self.beyond)
+            && *n >= 2
+        {
+            out.push(Hint::Constant(*value));
+        }
+        out
+    }
+}
+
+/// A run of reads with nothing else of the same thread in between.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    thread: u32,
+    reads: u64,
+    /// Bits that the last read changed, and its value.
+    changed: u64,
+    last: u64,
+}
+
+#[derive(Default)]
+struct Wake {
+    /// The event and time of the write; `None`: its wake is over.
+    write: Option<(u64, u64)>,
+    passed: u32,
+    seen: Vec<(u32, bool)>,
+}
+
+/// How often an access followed, and its distances in accesses and ns.
+type Distances = (u64, Vec<(u32, i64)>);
+
+struct Gather {
+    guess: Guess,
+    values: HashMap<u64, u64>,
+    candidates: BTreeMap<u64, Vec<u64>>,
+    any_ones: u64,
+    any_zeros: u64,
+    /// What the registers 4 bytes before and behind held last.
+    beside: (Option<u64>, Option<u64>),
+    written: Option<u64>,
+    /// Bits that were read as 1 and then written as 1.
+    to_clear: Option<u64>,
+    last_read: Option<u64>,
+    run: Option<Run>,
+    wake: Wake,
+    followers: HashMap<(u32, bool), Distances>,
+    pollers: HashMap<u32, u64>,
+    given: Vec<(u64, u64)>,
+}
+
+fn low(width: u8) -> u64 {
+    match width {
+        0 => 0,
+        w if w >= 8 => u64::MAX,
+        w => (1 << (u32::from(w) * 8)) - 1,
+    }
+}
+
+impl Gather {
+    fn other(&mut self, a: &Access, thread: u32, time: u64) {
+        let g = &self.guess;
+        if a.offset.checked_add(4) == Some(g.offset) && a.width == 4 {
+            self.beside.0 = Some(a.value);
+        } else if g.offset.checked_add(4) == Some(a.offset) && a.width == 4 {
+            self.beside.1 = Some(a.value);
+        }
+        if self.run.is_some_and(|r| r.thread == thread) {
+            self.end_run();
+        }
+        let Some((_, since)) = self.wake.write else { return };
+        self.wake.passed += 1;
+        if self.wake.passed > FAR {
+            self.wake.write = None;
+            return;
+        }
+        let key = (a.offset, a.write);
+        if self.wake.seen.contains(&key) {
+            return;
+        }
+        self.wake.seen.push(key);
+        if self.followers.len() >= MOST_FOLLOWERS && !self.followers.contains_key(&key) {
+            return;
+        }
+        let (count, distances) = self.followers.entry(key).or_default();
+        *count += 1;
+        if distances.len() < MOST_DISTANCES {
+            distances.push((self.wake.passed, time.wrapping_sub(since) as i64));
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some(run) = self.run.take().filter(|r| r.reads >= POLL) else {
+            return;
+        };
+        let g = &mut self.guess;
+        g.polls += 1;
+        g.polled += run.reads;
+        g.awaited |= run.changed;
+        g.awaited_ones |= run.changed & run.last;
+        if self.pollers.len() < MOST_THREADS || self.pollers.contains_key(&run.thread) {
+            *self.pollers.entry(run.thread).or_default() += run.reads;
+        }
+    }
+
+    fn own(&mut self, event: u64, a: &Access, thread: u32, time: u64) {
+        let (from, to) = (u64::from(self.guess.offset), u64::from(a.offset));
+        let all = low(self.guess.width);
+        // The access's bits in the register's place.
+        let (value, mask) = if to >= from {
+            let by = ((to - from) * 8) as u32;
+            let place = |n: u64| n.checked_shl(by).unwrap_or(0) & all;
+            (place(a.value & low(a.width)), place(low(a.width)))
+        } else {
+            let by = ((from - to) * 8) as u32;
+            let place = |n: u64| n.checked_shr(by).unwrap_or(0) & all;
+            (place(a.value & low(a.width)), place(low(a.width)))
+        };
+        self.any_ones |= value;
+        self.any_zeros |= !value & mask;
+        if a.write {
+            self.guess.writes += 1;
+        } else {
+            self.guess.reads += 1;
+        }
+        if mask != all {
+            self.guess.partial += 1;
+            (self.written, self.to_clear, self.last_read) = (None, None, None);
+            self.end_run();
+            return;
+        }
+        if self.values.len() < MOST_VALUES || self.values.contains_key(&value) {
+            *self.values.entry(value).or_default() += 1;
+        } else {
+            self.guess.beyond += 1;
+        }
+        if value != 0 && self.candidates.len() < MOST_ADDRESSES && !self.candidates.contains_key(&value) {
+            let mut list = vec![value];
+            let pair = |low: u64, high: u64| high << 32 | low & 0xffff_ffff;
+            if self.guess.width == 4 {
+                list.extend(
+                    self.beside
+                        .1
+                        .filter(|h| *h != 0 && *h < 1 << 16)
+                        .map(|high| pair(value, high)),
+                );
+                list.extend(self.beside.0.filter(|_| value < 1 << 16).map(|low| pair(low, value)));
+            }
+            self.candidates.insert(value, list);
+        }
+        if a.write {
+            self.end_run();
+            self.to_clear = self.last_read.map(|r| r & value).filter(|b| *b != 0);
+            (self.written, self.last_read) = (Some(value), None);
+            self.wake.write = Some((event, time));
+            self.wake.passed = 0;
+            self.wake.seen.clear();
+        } else {
+            self.read(value, thread);
+        }
+    }
+
+    fn read(&mut self, value: u64, thread: u32) {
+        let g = &mut self.guess;
+        if let Some(written) = self.written.take() {
+            match written == value {
+                true => g.read_back += 1,
+                false => g.read_other += 1,
+            }
+        }
+        if let Some(bits) = self.to_clear.take() {
+            match value & bits {
+                0 => g.cleared += 1,
+                _ => g.kept += 1,
+            }
+        }
+        match self.last_read {
+            Some(before) if value > before => g.rises += 1,
+            Some(before) if value < before => g.falls += 1,
+            _ => {}
+        }
+        self.last_read = Some(value);
+        match &mut self.run {
+            Some(run) if run.thread == thread => {
+                run.reads += 1;
+                (run.changed, run.last) = (run.last ^ value, value);
+            }
+            _ => {
+                self.end_run();
+                self.run = Some(Run {
+                    thread,
+                    reads: 1,
+                    changed: 0,
+                    last: value,
+                });
+            }
+        }
+    }
+
+    fn finish(mut self, recording: &Recording) -> Guess {
+        self.end_run();
+        let all = low(self.guess.width);
+        let mut g = self.guess;
+        g.changing = self.any_ones & self.any_zeros;
+        g.ones = self.any_ones & !self.any_zeros;
+        g.zeros = self.any_zeros & !self.any_ones & all;
+        g.different = self.values.len() as u64;
+        g.values = self.values.into_iter().collect();
+        g.values.sort_unstable_by_key(|(v, n)| (std::cmp::Reverse(*n), *v));
+        g.values.truncate(MOST_TOLD);
+        let events = recording.events.len() as u64;
+        let memory = recording.memory.at(events.saturating_sub(1));
+        let spaces = &recording.facts.address_spaces;
+        let views: Vec<_> = spaces.iter().map(|s| GpuMemoryView::new(memory, s)).collect();
+        let is_memory = |va: u64| {
+            let mapped = views.iter().any(|m| m.physical_address(GpuVa(va)).is_some());
+            mapped || self.given.iter().any(|(at, bytes)| va >= *at && va - at < *bytes)
+        };
+        g.nonzero = self.candidates.len() as u64;
+        let found = self
+            .candidates
+            .values()
+            .filter(|list| list.iter().any(|va| is_memory(*va)));
+        g.addresses = found.count() as u64;
+        g.floats = match g.width {
+            4 => self.candidates.keys().filter(|v| usual(**v)).count() as u64,
+            _ => 0,
+        };
+        g.pollers = self.pollers.into_iter().collect();
+        g.pollers.sort_unstable_by_key(|(t, n)| (std::cmp::Reverse(*n), *t));
+        g.followers = self
+            .followers
+            .into_iter()
+            .map(|((offset, write), (count, mut distances))| {
+                let middle = distances.len() / 2;
+                distances.sort_unstable();
+                let accesses = distances.get(middle).map_or(0, |d| d.0);
+                distances.sort_unstable_by_key(|d| d.1);
+                Follower {
+                    offset,
+                    write,
+                    count,
+                    accesses,
+                    ns: distances.get(middle).map_or(0, |d| d.1),
+                }
+            })
+            .collect();
+        g.followers
+            .sort_unstable_by_key(|f| (std::cmp::Reverse(f.count), f.accesses, f.offset, f.write));
+        g
+    }
+}
+
+/// Whether 32 bits are a floating-point number of a size that programs use: from a millionth to a million.
+fn usual(bits: u64) -> bool {
+    let Ok(bits) = u32::try_from(bits) else { return false };
+    let size = f32::from_bits(bits).abs();
+    (1e-6..=1e6).contains(&size)
+}
+
+/// What the accesses of a register tell of it: `width` bytes at `offset` of a space. Reads every access once, and takes
+/// a few megabytes however many there are.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn guess(
+    recording: &Recording,
+    space: u8,
+    offset: u32,
+    width: u8,
+    progress: &Progress,
+) -> Result<Guess, Cancelled> {
+    let width = width.clamp(1, 8);
+    let events = &recording.events;
+    let n = events.len();
+    progress.set_total(n as u64);
+    let mut gather = Gather {
+        guess: Guess {
+            offset,
+            width,
+            ..Guess::default()
+        },
+        values: HashMap::new(),
+        candidates: BTreeMap::new(),
+        any_ones: 0,
+        any_zeros: 0,
+        beside: (None, None),
+        written: None,
+        to_clear: None,
+        last_read: None,
+        run: None,
+        wake: Wake::default(),
+        followers: HashMap::new(),
+        pollers: HashMap::new(),
+        given: Vec::new(),
+    };
+    let rows = (0..events.dma_maps.len()).filter_map(|i| events.dma_maps.get(i));
+    let known = rows.filter(|r| r.bus != DmaMapRow::UNKNOWN).map(|r| (r.bus, r.bytes));
+    gather.given = known.take(1 << 12).collect();
+    let (first, end) = (u64::from(offset), u64::from(offset) + u64::from(width));
+    for from in (0..n).step_by(STEP) {
+        for (e, a) in events.accesses(from..(from + STEP).min(n)) {
+            if a.space != space {
+                continue;
+            }
+            let at = u64::from(a.offset);
+            let thread = events.thread.get(e).unwrap_or(0);
+            let time = events.time.get(e).unwrap_or(0);
+            if at < end && first < at + u64::from(a.width) {
+                gather.own(e as u64, &a, thread, time);
+            } else {
+                gather.other(&a, thread, time);
+            }
+        }
+        progress.advance(STEP as u64)?;
+    }
+    Ok(gather.finish(recording))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::EventsBuilder;
+
+    /// A recording of accesses: thread, offset, `Some` value read or `None`, value written.
+    fn recording(list: &[(u32, u32, char, u64)]) -> Recording {
+        let mut events = EventsBuilder::new();
+        for (i, (thread, offset, kind, value)) in list.iter().enumerate() {
+            let access = Access {
+                space: 0,
+                write: *kind == 'w',
+                offset: *offset,
+                width: 4,
+                value: *value,
+            };
+            events.access(100 * i as u64, *thread, access);
+        }
+        Recording {
+            events: events.finish(),
+            ..Recording::default()
+        }
+    }
+
+    fn of(list: &[(u32, u32, char, u64)]) -> Guess {
+        guess(&recording(list), 0, 0x10, 4, &Progress::new()).unwrap()
+    }
+
+    #[test]
+    fn a_status_is_polled_by_one_thread_until_a_bit_is_set() {
+        let mut list = vec![(1, 0x20, 'w', 1)];
+        for _ in 0..2 {
+            list.extend([
+                (1, 0x10, 'r', 4),
+                (2, 0x20, 'r', 0),
+                (1, 0x10, 'r', 4),
+                (1, 0x10, 'r', 5),
+                (1, 0x20, 'w', 1),
+            ]);
+        }
+        let g = of(&list);
+        assert_eq!((g.polls, g.polled, g.awaited, g.awaited_ones), (2, 6, 1, 1));
+        assert_eq!(g.pollers, [(1, 6)]);
+        assert_eq!((g.changing, g.ones, g.zeros), (1, 4, 0xffff_fffa));
+        assert_eq!(g.values, [(4, 4), (5, 2)]);
+        assert_eq!(
+            g.hints()[0].to_string(),
+            "a status: polled 2 times, until bit 0 became 1"
+        );
+    }
+
+    #[test]
+    fn writing_ones_clears_and_reading_back_stores() {
+        let clears: Vec<_> = (0..3)
+            .flat_map(|_| {
+                [
+                    (1, 0x10, 'r', 3),
+                    (1, 0x10, 'w', 1),
+                    (1, 0x10, 'r', 2),
+                    (1, 0x10, 'w', 2),
+                    (1, 0x10, 'r', 0),
+                ]
+            })
+            .collect();
+        let g = of(&clears);
+        assert_eq!((g.cleared, g.kept), (6, 0));
+        assert!(g.hints().contains(&Hint::ClearsByOnes { times: 6, of: 6 }));
+        let stores: Vec<_> = (1..5).flat_map(|n| [(1, 0x10, 'w', n), (1, 0x10, 'r', n)]).collect();
+        let g = of(&stores);
+        assert_eq!((g.read_back, g.read_other), (4, 0));
+        assert_eq!(g.hints(), [Hint::Stores { times: 4, of: 4 }]);
+    }
+
+    #[test]
+    fn counters_rise_and_floats_are_numbers_of_a_usual_size() {
+        let rising: Vec<_> = (0..6u64)
+            .flat_map(|n| [(1, 0x10, 'r', n * 1000), (1, 0x20, 'r', 0)])
+            .collect();
+        assert_eq!(of(&rising).hints(), [Hint::CountsUp { rises: 5, of: 5 }]);
+        let floats = [0.5f32, 1.0, 2.5].map(|f| (1, 0x10, 'w', u64::from(f.to_bits())));
+        assert!(of(&floats).hints().contains(&Hint::Float { values: 3, of: 3 }));
+    }
+
+    #[test]
+    fn what_follows_a_write_is_counted_with_its_distance() {
+        let mut list = Vec::new();
+        for _ in 0..3 {
+            list.extend([
+                (1, 0x10, 'w', 1),
+                (1, 0x30, 'r', 0),
+                (1, 0x30, 'r', 0),
+                (1, 0x14, 'w', 7),
+            ]);
+        }
+        let g = of(&list);
+        let told: Vec<_> = g
+            .followers
+            .iter()
+            .map(|f| (f.offset, f.write, f.count, f.accesses, f.ns))
+            .collect();
+        assert_eq!(told, [(0x30, false, 3, 1, 100), (0x14, true, 3, 3, 300)]);
+        assert!(g.hints().contains(&Hint::Constant(1)));
+    }
+
+    #[test]
+    fn an_address_of_two_halves_is_known_by_the_memory_that_is_given_to_the_device() {
+        let mut events = EventsBuilder::new();
+        let row = DmaMapRow {
+            bus: 0x1_2345_0000,
+            bytes: 0x2000,
+            kind: 0,
+            reserved: 0,
+        };
+        events.dma_map(0, 1, row);
+        for i in 0..3u64 {
+            for (offset, value) in [(0x14, 1), (0x10, 0x2345_0000 + i * 0x800)] {
+                let access = Access {
+                    space: 0,
+                    write: true,
+                    offset,
+                    width: 4,
+                    value,
+                };
+                events.access(0, 1, access);
+            }
+        }
+        let r = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        let g = guess(&r, 0, 0x10, 4, &Progress::new()).unwrap();
+        assert_eq!((g.addresses, g.nonzero), (3, 3));
+        assert_eq!(g.hints()[0], Hint::Address { values: 3, of: 3 });
+    }
+
+    #[test]
+    fn parts_count_for_their_bits_and_values_are_bounded() {
+        let mut events = EventsBuilder::new();
+        for value in 0..(MOST_VALUES as u64 + 10) {
+            let access = Access {
+                space: 0,
+                write: false,
+                offset: 0x10,
+                width: 4,
+                value,
+            };
+            events.access(0, 1, access);
+        }
+        let byte = Access {
+            space: 0,
+            write: false,
+            offset: 0x13,
+            width: 1,
+            value: 0x80,
+        };
+        events.access(0, 1, byte);
+        let r = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        let g = guess(&r, 0, 0x10, 4, &Progress::new()).unwrap();
+        assert_eq!((g.different, g.beyond, g.partial), (MOST_VALUES as u64, 10, 1));
+        assert_eq!(g.values.len(), MOST_TOLD);
+        assert_eq!(g.changing >> 31, 1);
+    }
+
+    #[test]
+    fn a_search_that_nobody_wants_ends() {
+        let progress = Progress::new();
+        progress.cancel();
+        assert!(guess(&recording(&[(1, 0x10, 'r', 0)]), 0, 0x10, 4, &progress).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Ranges of memory that a map names: `[[memory]]`.
+
+use super::RegisterMap;
+use super::parse::{At, RegisterMapError};
+use super::raw::RawMemory;
+use super::weight;
+use crate::recording::GpuVa;
+
+/// Most ranges of a map.
+const MOST: usize = 1 << 16;
+
+/// A range of GPU memory with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedMemory {
+    /// Its name.
+    pub name: String,
+    /// Index of the address space.
+    pub space: u32,
+    /// Address of the first byte.
+    pub address: GpuVa,
+    /// Bytes, at least one; the end is no more than 2⁶⁴.
+    pub bytes: u64,
+    /// The layout that it is made of, one behind the other; empty where none is said.
+    pub layout: String,
+    /// What it is, in a sentence; may be empty.
+    pub doc: String,
+}
+
+impl NamedMemory {
+    /// About what it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + weight::text(&self.name) + weight::text(&self.layout) + weight::text(&self.doc)
+    }
+}
+
+/// A `[[memory]]` table, checked but for its layout, which may stand in a map below.
+pub(super) fn named(at: &At<'_>, raw: &RawMemory) -> Result<NamedMemory, RegisterMapError> {
+    if raw.name.is_empty() {
+        return Err(at.err("the name is empty"));
+    }
+    if raw.bytes == 0 || raw.address.checked_add(raw.bytes - 1).is_none() {
+        return Err(at.err(format!("{} bytes at {:#x} are no range", raw.bytes, raw.address)));
+    }
+    Ok(NamedMemory {
+        name: raw.name.clone(),
+        space: raw.space,
+        address: GpuVa(raw.address),
+        bytes: raw.bytes,
+        layout: raw.layout.clone(),
+        doc: raw.doc.clone(),
+    })
+}
+
+/// Adds a range to a map; a second one with the same begin or name is an error.
+pub(super) fn add(map: &mut RegisterMap, at: &At<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
+    if map.memory.len() >= MOST {
+        return Err(at.err(format!("more than {MOST} ranges of memory")));
+    }
+    let place = |m: &NamedMemory| (m.space, m.address.0);
+    let n = map.memory.partition_point(|m| place(m) < place(&range));
+    if map.memory.get(n).is_some_and(|m| place(m) == place(&range)) {
+        return Err(at.err(format!("another range begins at {:#x}", range.address.0)));
+    }
+    map.memory.insert(n, range);
+    Ok(())
+}
+
+impl RegisterMap {
+    /// Ranges of memory that the map names, by address space and address.
+    pub fn memory(&self) -> impl Iterator<Item = &NamedMemory> {
+        self.memory.iter()
+    }
+
+    /// The range of memory that covers an address, the shortest where several do, with the distance into it.
+    #[must_use]
+    pub fn memory_at(&self, space: u32, va: u64) -> Option<(&NamedMemory, u64)> {
+        let inside = |m: &&NamedMemory| m.space == space && m.address.0 <= va && va - m.address.0 < m.bytes;
+        let found = self.memory.iter().filter(inside).min_by_key(|m| m.bytes)?;
+        Some((found, va - found.address.0))
+    }
+}

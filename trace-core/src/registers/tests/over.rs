@@ -1,0 +1,112 @@
+//! Tests of maps laid over others: names of the upper one win, everything else stays.
+
+use crate::registers::{FieldKind, Half, ReadRule, RegisterMap, Role};
+
+fn own(registers: &str) -> RegisterMap {
+    let text = format!(
+        "[map]\nname = \"own\"\nwindow = 0x10000\ndoc = \"A test.\"\n\n[block]\nname = \"OWN\"\nbase = 0\nprovenance = \"Made for a test.\"\n{registers}"
+    );
+    RegisterMap::parse(&[("own", text.as_str())]).unwrap()
+}
+
+fn register(name: &str, offset: u32, rest: &str) -> String {
+    format!("\n[[register]]\nname = \"{name}\"\noffset = {offset:#x}\naccess = \"ro\"\ndoc = \"Told.\"\n{rest}")
+}
+
+fn mali() -> &'static RegisterMap {
+    RegisterMap::by_name("mali-jm").unwrap()
+}
+
+#[test]
+fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
+    let under = mali();
+    let status = under.named("GPU_STATUS").unwrap();
+    let map = own(&register("MY_STATUS", status.offset, "")).over(under).unwrap();
+    assert_eq!((map.name(), map.space()), ("own", under.space()));
+    assert_eq!(map.registers().count(), under.registers().count());
+    let mine = map.named("MY_STATUS").unwrap();
+    assert_eq!(map.at(status.offset).unwrap().name, "MY_STATUS");
+    assert!(map.named("GPU_STATUS").is_none());
+    // What the embedded map knows beyond names: role, replay, fields.
+    assert_eq!(mine.replay.role, Some(Role::GpuStatus));
+    assert_eq!(mine.replay.read, status.replay.read);
+    assert_eq!(mine.layout.fields.len(), status.layout.fields.len());
+    assert_eq!((mine.doc.as_str(), mine.block.as_str()), ("Told.", "OWN"));
+    for r in under.registers().filter(|r| r.offset != status.offset) {
+        let same = map.at(r.offset).unwrap();
+        assert_eq!((&same.name, &same.pair), (&r.name, &r.pair));
+        assert_eq!(map.name_of(r.offset, r.width), under.name_of(r.offset, r.width));
+    }
+    for l in under.layouts() {
+        assert_eq!(map.layout(&l.name).unwrap().fields.len(), l.fields.len());
+    }
+    assert_eq!(map.gpu_name(0x6000_0000), Some("Mali-G71"));
+    assert!(map.same_product(0x60a0_0002, 0x6010_0000));
+}
+
+#[test]
+fn fields_layouts_and_enumerations_of_ones_own_win() {
+    let under = mali();
+    let at = under.named("GPU_STATUS").unwrap().offset;
+    let fields = "fields = [{ name = \"busy\", bits = \"0\", enum = \"exception\" }]\n";
+    let rest = "\n[enum.exception]\n0 = \"quiet\"\n\n[[layout]]\nname = \"job-header\"\nbits = 64\ndoc = \"A test.\"\nprovenance = \"Made.\"\n\n[[layout]]\nname = \"mine\"\nbits = 8\ndoc = \"A test.\"\nprovenance = \"Made.\"\n";
+    let map = own(&format!("{}{rest}", register("S", at, fields)))
+        .over(under)
+        .unwrap();
+    let field = &map.at(at).unwrap().layout.fields;
+    assert_eq!(field.len(), 1);
+    assert!(matches!(&field[0].kind, FieldKind::Enum(v) if v[0].1 == "quiet"));
+    assert_eq!(map.enum_name("exception", 0), Some("quiet"));
+    assert_eq!(map.layout("job-header").unwrap().bits, 64);
+    assert_eq!(map.layouts().count(), under.layouts().count() + 1);
+}
+
+#[test]
+fn a_register_over_half_of_a_pair_leaves_the_other_half_by_itself() {
+    let under = mali();
+    let low = under.named("JS1_HEAD_NEXT_LO").unwrap().offset;
+    let map = own(&register("HEAD", low, "")).over(under).unwrap();
+    let high = map.at(low + 4).unwrap();
+    assert_eq!((high.name.as_str(), high.pair), ("JS1_HEAD_NEXT_HI", None));
+    assert!(high.wide.is_none());
+    assert!(map.layout("JS1_HEAD_NEXT").is_none(), "no whole pair is left");
+    assert_eq!(map.at(low).unwrap().index, Some(1));
+    // A pair over a pair is one.
+    let map = own(&register("HEAD", low, "wide = true\n")).over(under).unwrap();
+    let (whole, embedded) = (map.layout("HEAD").unwrap(), under.layout("JS1_HEAD_NEXT").unwrap());
+    assert_eq!((whole.bits, whole.fields.len()), (64, embedded.fields.len()));
+    assert!(matches!(map.at(low + 4).unwrap().pair, Some(Half::High { .. })));
+    assert_eq!(map.at(low).unwrap().replay.role, Some(Role::JobHead));
+}
+
+#[test]
+fn registers_that_share_bytes_or_names_give_way() {
+    let under = mali();
+    let id = under.named("GPU_ID").unwrap();
+    let next = under.registers().find(|r| r.offset > id.offset).unwrap();
+    // One of 8 bytes over two of 4, and one elsewhere that is called as an embedded one.
+    let free = 0xf000;
+    assert!(under.holding(free).is_none());
+    let text = register("BOTH", id.offset, "width = 8\n") + &register("GPU_STATUS", free, "");
+    let map = own(&text).over(under).unwrap();
+    assert_eq!(next.offset, id.offset + 4);
+    assert_eq!(map.holding(next.offset).unwrap().name, "BOTH");
+    assert_eq!(map.registers().count(), under.registers().count());
+    let moved = under.named("GPU_STATUS").unwrap().offset;
+    assert_eq!(map.named("GPU_STATUS").unwrap().offset, free);
+    assert_eq!(map.at(moved).unwrap().name, format!("GPU_STATUS_{moved:#x}"));
+    assert_eq!(map.at(free).unwrap().replay.read, ReadRule::Equal);
+}
+
+#[test]
+fn three_maps_lie_over_each_other() {
+    let under = mali();
+    let at = under.named("GPU_STATUS").unwrap().offset;
+    let middle = own(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))
+        .over(under)
+        .unwrap();
+    let top = own(&register("TOP", at, "")).over(&middle).unwrap();
+    assert_eq!(top.at(at).unwrap().name, "TOP");
+    assert_eq!(top.at(at).unwrap().replay.role, Some(Role::GpuStatus));
+    assert_eq!(top.at(0xf000).unwrap().name, "OTHER");
+}

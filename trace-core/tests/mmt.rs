@@ -1,0 +1,299 @@
+//! Logs of valgrind's tool mmt, held against what envytools' own reader tells of them.
+//!
+//! `mmt/accesses.mmt` was made by the tool itself: envytools' branch of valgrind, 3.16.1, ran `mmt/accesses.c` under it.
+//! `mmt/accesses.dedma.txt` is what envytools' `mmt_bin2dedma` prints of that log: a line for every four bytes of an
+//! access. `grep -c '^--0000-- [rw] '` counts 188 of them, `grep -c 'got new mmap'` 3.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use trace_core::check::FindingKind;
+use trace_core::container;
+use trace_core::import::mmt::{self, Kind, Tally};
+use trace_core::import::{self, ImportError};
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventKind, Recording, SpaceKind};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mmt").join(name)
+}
+
+fn log() -> Vec<u8> {
+    std::fs::read(fixture("accesses.mmt")).unwrap()
+}
+
+fn of(bytes: &[u8]) -> Result<(Recording, Tally), ImportError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mmt");
+    std::fs::write(&path, bytes).unwrap();
+    mmt::import_with_tally(&path, &Progress::new())
+}
+
+fn accesses(r: &Recording) -> Vec<Access> {
+    r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect()
+}
+
+/// The accesses as the reference has them: in pieces of four bytes at most.
+fn words(of: &[Access]) -> Vec<(bool, u64, u8, u64)> {
+    let pieces = |a: &Access| match a.width {
+        8 => vec![
+            (a.write, u64::from(a.offset), 4, a.value & 0xffff_ffff),
+            (a.write, u64::from(a.offset) + 4, 4, a.value >> 32),
+        ],
+        width => vec![(a.write, u64::from(a.offset), width, a.value)],
+    };
+    of.iter().flat_map(pieces).collect()
+}
+
+/// The accesses of the reference, with the offsets in the file: those in a range, and where the range lies in the file.
+fn reference() -> Vec<(bool, u64, u8, u64)> {
+    let text = std::fs::read_to_string(fixture("accesses.dedma.txt")).unwrap();
+    let hex = |t: &str| u64::from_str_radix(t.trim().trim_start_matches("0x"), 16).unwrap();
+    let mut from = std::collections::BTreeMap::new();
+    let mut out = Vec::new();
+    for line in text.lines().filter_map(|l| l.strip_prefix("--0000-- ")) {
+        if let Some(map) = line.strip_prefix("got new mmap at ") {
+            let offset = map.split_once("offset: ").unwrap().1.split_once(',').unwrap().0;
+            let id = map.split_once("serial: ").unwrap().1.split_once(',').unwrap().0;
+            from.insert(id.to_owned(), hex(offset));
+        }
+        let Some((way, rest)) = line.split_once(' ').filter(|(w, _)| ["r", "w"].contains(w)) else {
+            continue;
+        };
+        let (id, rest) = rest.split_once(':').unwrap();
+        let (offset, value) = rest.split_once(',').unwrap();
+        let width = (value.trim().len() as u8 - 2) / 2;
+        out.push((way == "w", from[id] + hex(offset), width, hex(value)));
+    }
+    out
+}
+
+#[test]
+fn every_access_of_a_real_log_is_that_of_another_reader() {
+    let path = fixture("accesses.mmt");
+    let (r, tally) = mmt::import_with_tally(&path, &Progress::new()).unwrap();
+    let reference = reference();
+    assert_eq!(reference.len(), 188);
+    assert_eq!(words(&accesses(&r)), reference);
+    // Six stores, 100 of squares and one over the end of a page, then one more behind the move; six loads, 50 of squares,
+    // one of an instruction that stores too (the tool does not see that), one of the last byte of a range.
+    let count = |kind| tally.records.get(&kind).copied().unwrap_or(0);
+    assert_eq!((count(Kind::Write), count(Kind::Read)), (108, 58));
+    assert_eq!((tally.wide, tally.pieces), (4, 12));
+    let events = |kind: EventKind| r.events.kind.iter().filter(|k| *k == kind as u8).count();
+    assert_eq!((events(EventKind::Write), events(EventKind::Read)), (108 + 4, 58 + 4));
+    assert_eq!(
+        [Kind::Open, Kind::Map, Kind::Remap, Kind::Unmap, Kind::Duplicate].map(count),
+        [1, 3, 1, 1, 1]
+    );
+    assert_eq!(
+        [Kind::IoctlBefore, Kind::IoctlAfter, Kind::Memory, Kind::Printed].map(count),
+        [1, 1, 6, 1]
+    );
+    // The file is one space, however it is mapped: 0x6000 bytes of it are.
+    let spaces: Vec<_> = r
+        .facts
+        .spaces
+        .iter()
+        .map(|s| (s.name.as_str(), s.kind, s.bytes))
+        .collect();
+    assert_eq!(spaces, [("window.bin", SpaceKind::Registers, 0x6000)]);
+    assert_eq!(r.facts.identity.tool, "valgrind 3.16.1, mmt");
+    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
+    assert_eq!(
+        kinds,
+        [FindingKind::Assumed, FindingKind::Assumed],
+        "{:?}",
+        r.facts.findings
+    );
+    // It is known by its content, and comes back from its container.
+    assert_eq!(accesses(&import::open(&path, &Progress::new()).unwrap()), accesses(&r));
+    let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    assert_eq!((&again.facts, accesses(&again)), (&r.facts, accesses(&r)));
+}
+
+#[test]
+fn what_is_no_access_is_a_note_in_its_place() {
+    let (r, _) = of(&log()).unwrap();
+    let notes: Vec<&str> = r.events.marks.iter().map(String::as_str).collect();
+    let at = |text: &str| {
+        notes
+            .iter()
+            .position(|n| n.starts_with(text))
+            .unwrap_or_else(|| panic!("{text}: {notes:?}"))
+    };
+    assert!(notes[3].ends_with("Command: ./accesses"), "{}", notes[3]);
+    let opened = at("open window.bin, flags 0x242, mode 0x1a4, fd 0x4");
+    assert!(notes[opened + 1].starts_with("mmap window.bin, offset 0x0, prot 0x3, flags 0x1, fd 0x4, id 0x1"));
+    let before = at("ioctl 0xc0406400 (d 0x0) of window.bin, 64 bytes: 00000001 00000002 00000003 00000000");
+    // The memory that it points at: `name`.
+    assert!(
+        notes[before + 1].starts_with("memory at 0x") && notes[before + 1].ends_with(", 8 bytes: 656d616e 00000000")
+    );
+    let after = at("ioctl done 0xc0406400 (d 0x0) of window.bin, error 25, 64 bytes");
+    assert_eq!(after, before + 4);
+    assert_eq!(at("dup fd 0x4, as 0x5"), after + 4);
+    assert!(notes[at("mremap")].ends_with("start 0x4804000, bytes 0x4000"));
+    assert_eq!(
+        notes[notes.len() - 2],
+        "the program to standard output: sum 0x88776655887a002c, ioctl -1"
+    );
+}
+
+#[test]
+fn a_packed_log_is_the_same_and_damage_is_told() {
+    let log = log();
+    let whole = of(&log).unwrap().0;
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(&log).unwrap();
+    let packed = packer.finish().unwrap();
+    assert_eq!(accesses(&of(&packed).unwrap().0), accesses(&whole));
+    let told = |bytes: &[u8]| -> (usize, Vec<String>) {
+        let (r, _) = of(bytes).unwrap();
+        let truncated = r
+            .facts
+            .findings
+            .iter()
+            .filter(|f| f.kind == FindingKind::TruncatedSection);
+        (
+            accesses(&r).len(),
+            truncated.map(|f| format!("{}: {}", f.place, f.message)).collect(),
+        )
+    };
+    let (fewer, why) = told(&packed[..packed.len() - 200]);
+    assert!(
+        fewer < 174 && why[0].contains("cannot be unpacked further"),
+        "{fewer} {why:?}"
+    );
+    let first = log.windows(2).position(|w| w == b"\nw").unwrap() + 1;
+    let (fewer, why) = told(&log[..first + 5]);
+    assert_eq!(
+        (fewer, why),
+        (
+            0,
+            vec![format!(
+                "byte {first:#x}: the log ends in a record, of which 5 bytes are there"
+            )]
+        )
+    );
+    let mut damaged = log.clone();
+    damaged[first] = b'q';
+    let (_, why) = told(&damaged);
+    assert_eq!(why, [format!("byte {first:#x}: no record begins with 0x71")]);
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_its_place() {
+    for (bytes, told) in [
+        (&b""[..], "the log has no record"),
+        (b"==1== mmaptrace, an MMAP tracer\n", "the log has no record"),
+        (
+            b"==1== mmaptrace, an MMAP tracer\nx",
+            "byte 0x20: the log ends in a record",
+        ),
+        (b"\x7fELF", "byte 0x0: no record begins with 0x7f"),
+    ] {
+        let why = of(bytes).unwrap_err().to_string();
+        assert!(why.contains(told), "{why}");
+    }
+}
+
+#[test]
+fn a_log_is_known_with_its_banner_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.log");
+    let fits = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        mmt::fits(&path)
+    };
+    let log = log();
+    let opened = log.windows(2).position(|w| w == b"\no").unwrap() + 1;
+    assert!(fits(&log) && fits(&log[opened..]) && fits(&log[opened..].repeat(20)));
+    assert!(!fits(b"==1== Memcheck, a memory error detector\n==1== Command: ./a\n"));
+    assert!(!fits(b"") && !fits(b"-- notes --\nopen it\n") && !fits(&log[opened + 1..]));
+}
+
+#[test]
+fn records_of_older_releases_and_of_all_memory_are_read() {
+    let mut log = Vec::new();
+    let mut put = |code: &[u8], parts: &[&[u8]]| {
+        log.extend_from_slice(code);
+        parts.iter().for_each(|p| log.extend_from_slice(p));
+        log.push(b'\n');
+    };
+    let (w, l) = (|n: u32| n.to_le_bytes(), |n: u64| n.to_le_bytes());
+    // A range whose file is not told, an object, its map, marks, and data.
+    put(b"m", &[&l(0x1000), &w(1), &l(0x7000), &l(0x1000)]);
+    put(b"nc", &[&w(1), &w(2), &w(0x906f), &w(4), b"GPU\0"]);
+    put(b"nm", &[&l(0xf600_0000), &w(2), &l(0x9000), &l(0x1000), &l(1), &l(2)]);
+    put(b"ni", &[&w(3), &w(0xc020_462a), &w(300), &[0xab; 300]]);
+    put(b"no", &[&l(0x5000), &w(4), b"ptr\0", &w(5), &[1, 2, 3, 4, 5]]);
+    put(b"nk", &[&w(8), b"VG-1-PRE"]);
+    put(b"S", &[&w(7)]);
+    put(b"s", &[&w(6), b"@0040\0"]);
+    put(b"r", &[&w(1), &w(8), &[4], &w(0x1234)]);
+    put(b"W", &[&l(0x9010), &[3], &[1, 2, 3]]);
+    put(b"R", &[&l(0x1f_ff00_0000), &[1], &[9]]);
+    put(b"w", &[&w(77), &w(0), &[0]]);
+    put(b"w", &[&w(77), &w(4), &[1], &[5]]);
+    let (r, tally) = of(&log).unwrap();
+    let told: Vec<_> = accesses(&r)
+        .iter()
+        .map(|a| {
+            let space = &r.facts.spaces[usize::from(a.space)].name;
+            format!(
+                "{} {space} {:#x} {} {:#x}",
+                if a.write { "w" } else { "r" },
+                a.offset,
+                a.width,
+                a.value
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "r mapped 0x1008 4 0x1234",
+            "w mapped 0xf6000010 2 0x201",
+            "w mapped 0xf6000012 1 0x3",
+            "r memory+0x1f00000000 0xff000000 1 0x9",
+            "w range 77 0x4 1 0x5"
+        ]
+    );
+    let notes = &r.events.marks;
+    assert_eq!(notes[1], "create object GPU object1 0x1, object2 0x2, class 0x906f");
+    assert!(notes[3].starts_with("ioctl 0xc020462a (F 0x2a), 300 bytes: abababab") && notes[3].ends_with(" …"));
+    assert_eq!(notes[4], "memory ptr at 0x5000, 5 bytes: 04030201 05");
+    assert_eq!(notes[5], "mmiotrace mark VG-1-PRE");
+    assert_eq!((tally.carried, tally.noted), (305, 261));
+    let left: Vec<&str> = r
+        .facts
+        .findings
+        .iter()
+        .filter(|f| f.kind == FindingKind::NotUsed)
+        .map(|f| f.message.as_str())
+        .collect();
+    assert_eq!(
+        left,
+        [
+            "44 of 305 bytes that ioctls carry or point at are in no note: a note has the first 256",
+            "1 accesses have no byte, were left out",
+            "1 places of instructions, which a recording does not hold, were left out",
+            "1 synchronization marks, which mean nothing afterwards, were left out"
+        ]
+    );
+}
+
+#[test]
+fn the_work_is_cancelled_and_tells_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mmt");
+    std::fs::write(&path, log().repeat(100)).unwrap();
+    let progress = Progress::new();
+    mmt::import(&path, &progress).unwrap();
+    assert!(progress.fraction().unwrap() > 0.99, "{:?}", progress.fraction());
+    progress.cancel();
+    assert!(matches!(mmt::import(&path, &progress), Err(ImportError::Cancelled(_))));
+}

@@ -1,0 +1,325 @@
+//! Register histories of Arm's kernel driver for Mali GPUs: as debugfs and as the kernel log have them.
+//!
+//! No dump of a phone or board could be had that may be kept here. What is imported is printed by these tests as the
+//! driver prints it, from accesses that were recorded otherwise: those of a sample of this project, and, where the
+//! published recordings are at hand, those of a Mali-G71 that ran AlexNet.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use trace_core::check::FindingKind;
+use trace_core::import::trace::regs_history::{self, Options, SOURCE};
+use trace_core::import::{self, ImportError};
+use trace_core::progress::Progress;
+use trace_core::recording::{Access, Clock, EventKind, Recording};
+use trace_core::registers::RecordedRegisters;
+use trace_core::{check, container};
+
+/// Where the register window lies in the kernel's memory.
+const AT: u64 = 0xffff_ff80_08a8_0000;
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn accesses(r: &Recording) -> Vec<Access> {
+    r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect()
+}
+
+fn sample() -> Vec<Access> {
+    accesses(&container::open(&here("../sample-traces/vecadd.kine")).unwrap())
+}
+
+/// The dump that the driver prints of a ring of `size` after these accesses, behind a prefix.
+fn printed(of: &[Access], size: usize, prefix: &str) -> String {
+    let last = of.len().min(size);
+    let mut out = format!("{prefix}Last {last} register accesses of {} total:\n", of.len());
+    for (i, a) in of[of.len() - last..].iter().enumerate() {
+        let way = if a.write { 'w' } else { 'r' };
+        let address = AT + u64::from(a.offset);
+        writeln!(out, "{prefix}{i:6}: {way}: reg 0x{address:016x} val {:08x}", a.value).unwrap();
+    }
+    out
+}
+
+fn import_with(text: &[u8], options: &Options) -> Result<Recording, ImportError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.txt");
+    std::fs::write(&path, text).unwrap();
+    regs_history::import(&path, options, &Progress::new())
+}
+
+fn of(text: impl AsRef<[u8]>) -> Recording {
+    import_with(text.as_ref(), &Options::default()).unwrap()
+}
+
+fn refused(text: &str) -> String {
+    import_with(text.as_bytes(), &Options::default())
+        .unwrap_err()
+        .to_string()
+}
+
+fn told(r: &Recording, kind: FindingKind) -> Vec<&str> {
+    let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
+    of_kind.map(|f| f.message.as_str()).collect()
+}
+
+fn lost(r: &Recording) -> Vec<(u64, Option<u64>)> {
+    r.facts.lost.iter().map(|l| (l.before_event, l.count)).collect()
+}
+
+/// The file was printed by C's `printf` with the driver's own format strings, from the accesses of `vecadd.kine`: an
+/// access stands in each line but the first, so that `wc -l` tells 1 more than there are, and `grep -c ': w: reg'` the
+/// writes.
+#[test]
+fn the_history_of_a_sample_is_its_accesses() {
+    let path = here("tests/mmio/vecadd.regs_history.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let writes = text.lines().filter(|l| l.contains(": w: reg ")).count();
+    let r = import::open(&path, &Progress::new()).unwrap();
+    let sample = sample();
+    assert_eq!(text, printed(&sample, 1 << 15, ""));
+    assert_eq!(accesses(&r), sample);
+    assert_eq!(sample.len(), text.lines().count() - 1);
+    assert_eq!(
+        r.events.kind.iter().filter(|k| *k == EventKind::Write as u8).count(),
+        writes
+    );
+    assert_eq!(r.facts.identity.source, SOURCE);
+    assert_eq!(
+        (r.facts.identity.gpu_name.as_str(), r.facts.identity.clock),
+        ("Mali-G71", Clock::SinceStart)
+    );
+    assert_eq!(lost(&r), []);
+    let assumed = told(&r, FindingKind::Assumed);
+    assert!(
+        assumed.len() == 1 && assumed[0].contains("begin at 0xffffff8008a80000, where the id of a known GPU is read"),
+        "{assumed:?}"
+    );
+    let registers = RecordedRegisters::new(&r).unwrap();
+    assert!(sample.iter().all(|a| registers.touched(a).is_some()));
+    let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    assert_eq!((&again.facts, accesses(&again)), (&r.facts, sample));
+}
+
+#[test]
+fn a_full_ring_tells_how_many_accesses_came_before() {
+    let sample = sample();
+    let r = of(printed(&sample, 40, ""));
+    assert_eq!(accesses(&r), sample[sample.len() - 40..]);
+    let before = sample.len() as u64 - 40;
+    assert_eq!(lost(&r), [(0, Some(before))]);
+    let told = told(&r, FindingKind::LostEvents);
+    assert!(
+        told[0].starts_with(&format!("{before} accesses before it are missing")),
+        "{told:?}"
+    );
+    // What the import has told `check` does not tell again.
+    let all = check::check(&r);
+    assert_eq!(all.iter().filter(|f| f.kind == FindingKind::LostEvents).count(), 1);
+}
+
+#[test]
+fn dumps_of_one_ring_in_a_kernel_log_are_put_together() {
+    let sample = sample();
+    let prefix = |n: u32| format!("<3>[{n:5}.000100] [0:  kworker/0:1:  123] mali 13000000.gpu: ");
+    let noise = "<6>[    1.000000] Linux version 4.9.0\n<6>[    2.000000] usb 1-1: new device\n";
+    let mut log = noise.to_owned();
+    // 30 accesses that the second dump does not have; of the third dump the last five lines are missing.
+    log += &format!("{}Register IO History:\n", prefix(7));
+    log += &printed(&sample[..50], 40, &prefix(7));
+    log += &printed(&sample[..120], 40, &prefix(9));
+    let third = printed(&sample[..140], 40, &prefix(12));
+    let lines: Vec<&str> = third.lines().collect();
+    log += &lines[..lines.len() - 5].join("\n");
+    log += "\n";
+    let r = of(&log);
+    let expected = [&sample[10..50], &sample[80..135]].concat();
+    assert_eq!(accesses(&r), expected);
+    assert_eq!(lost(&r), [(0, Some(10)), (41, Some(30)), (98, Some(5))]);
+    assert_eq!(r.facts.identity.clock, Clock::Monotonic);
+    assert_eq!(
+        r.events.marks,
+        [
+            "the last 40 of 50 register accesses",
+            "the last 40 of 120 register accesses",
+            "the last 40 of 140 register accesses"
+        ]
+    );
+    let times: Vec<u64> = (0..r.events.len()).map(|e| r.events.time.get(e).unwrap()).collect();
+    assert_eq!(
+        (times[0], times[40], times[41], times[97]),
+        (7_000_100_000, 7_000_100_000, 9_000_100_000, 12_000_100_000)
+    );
+    assert!(told(&r, FindingKind::NotUsed)[0].starts_with("3 lines from here on are of something else"));
+    assert!(
+        told(&r, FindingKind::Assumed)
+            .iter()
+            .any(|t| t.contains("came before it"))
+    );
+}
+
+#[test]
+fn a_ring_that_begins_anew_does_not_swallow_what_it_had() {
+    let sample = sample();
+    // The count goes back when the ring is resized; and another log has the same numbers of other accesses.
+    let r = of(printed(&sample[..60], 40, "") + &printed(&sample[..30], 40, ""));
+    assert_eq!(accesses(&r), [&sample[20..60], &sample[..30]].concat());
+    assert_eq!(lost(&r), [(0, Some(20)), (41, None)]);
+    let r = of(printed(&sample[..60], 40, "") + &printed(&sample[30..90], 40, ""));
+    assert_eq!(accesses(&r), [&sample[20..60], &sample[50..90]].concat());
+    // The same dump twice is there once.
+    let twice = printed(&sample[..60], 40, "").repeat(2);
+    assert_eq!(accesses(&of(twice)), sample[20..60]);
+}
+
+#[test]
+fn lines_that_are_missing_or_broken_are_told() {
+    let sample = sample();
+    let text = printed(&sample[..20], 40, "");
+    let without: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .filter(|(n, _)| *n != 5)
+        .map(|(_, l)| l)
+        .collect();
+    let r = of(without.join("\n") + "\n");
+    assert_eq!(lost(&r), [(5, Some(1))]);
+    assert_eq!(accesses(&r).len(), 19);
+    let cut = text.trim_end();
+    let r = of(&cut[..cut.len() - 3]);
+    assert_eq!((accesses(&r).len(), lost(&r)), (19, vec![(20, Some(1))]));
+    assert!(told(&r, FindingKind::TruncatedSection)[0].contains("no line end"));
+    // A log that begins in the middle of a dump has no head.
+    let headless: String = text.lines().skip(8).map(|l| format!("{l}\n")).collect();
+    let r = of(headless);
+    assert_eq!((accesses(&r), lost(&r)), (sample[7..20].to_vec(), vec![(0, Some(7))]));
+    let odd = text.replace("     3: ", "    99: ").replace("val", "va");
+    assert!(
+        refused(&odd).contains("no line of it is a register access"),
+        "{}",
+        refused(&odd)
+    );
+    let r = of(text.replace("     3: ", "    99: "));
+    assert_eq!(accesses(&r).len(), 19);
+    assert!(told(&r, FindingKind::NotUsed)[0].starts_with("1 accesses have a number"));
+}
+
+#[test]
+fn dumps_of_another_device_are_left_out() {
+    let sample = sample();
+    let dump = |device: &str, n: usize| printed(&sample[..n], 40, &format!("[ 1.000000] mali {device}: "));
+    let r = of(dump("13000000.gpu", 30) + &dump("1c500000.gpu", 20));
+    assert_eq!(accesses(&r), sample[..30]);
+    assert_eq!(
+        told(&r, FindingKind::NotUsed),
+        ["1 dumps are of other devices than the first, 13000000.gpu, and were left out"]
+    );
+}
+
+#[test]
+fn a_person_can_tell_where_the_registers_begin_and_which_gpu_it_is() {
+    let sample = sample();
+    let without_id: Vec<Access> = sample.iter().copied().filter(|a| a.offset != 0).collect();
+    let text = printed(&without_id, 1 << 15, "");
+    let r = of(&text);
+    assert_eq!(accesses(&r), without_id);
+    assert!(told(&r, FindingKind::Assumed)[1].contains("--gpu-id"));
+    let given = Options {
+        base: Some(AT - 0x2000),
+        gpu_id: Some(0x6000_0000),
+    };
+    let r = import_with(text.as_bytes(), &given).unwrap();
+    assert_eq!(accesses(&r)[0].offset, without_id[0].offset + 0x2000);
+    assert_eq!(r.facts.identity.gpu_name, "Mali-G71");
+    assert_eq!(told(&r, FindingKind::Assumed), Vec::<&str>::new());
+    let beside = Options {
+        base: Some(AT + 0x1000),
+        ..Options::default()
+    };
+    let r = import_with(text.as_bytes(), &beside).unwrap();
+    let left = without_id.iter().filter(|a| a.offset >= 0x1000).count();
+    assert_eq!(accesses(&r).len(), left);
+    assert!(told(&r, FindingKind::NotUsed)[0].contains("and were left out"));
+    let far = Options {
+        base: Some(0x1000),
+        ..Options::default()
+    };
+    let why = import_with(text.as_bytes(), &far).unwrap_err().to_string();
+    assert!(why.contains("line 1: none of its"), "{why}");
+}
+
+#[test]
+fn what_tells_no_address_is_refused_with_what_to_do() {
+    let head = "Last 2 register accesses of 2 total:\n";
+    let zeros = "     0: r: reg 0x               0 val 00000001\n     1: w: reg 0x               0 val 00000001\n";
+    let hashes = "     0: r: reg 0x        8c1e2d36 val 00000001\n     1: w: reg 0x        f2201195 val 00000001\n";
+    let words = "     0: r: reg 0x(____ptrval____) val 00000001\n     1: w: reg 0x(____ptrval____) val 00000001\n";
+    for (text, told) in [
+        (head.to_owned() + zeros, "kptr_restrict"),
+        (head.to_owned() + hashes, "no_hash_pointers"),
+        (head.to_owned() + words, "kptr_restrict"),
+        (
+            "The register access history is disabled\n".to_owned(),
+            "regs_history_enabled",
+        ),
+        (
+            head.replace('2', "0"),
+            "no line of it is a register access (1 lines read)",
+        ),
+    ] {
+        let why = refused(&text);
+        assert!(why.contains(told) && why.contains("history.txt, line 1: "), "{why}");
+    }
+}
+
+#[test]
+fn a_history_is_known_by_its_lines_wherever_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last_kmsg");
+    let fits = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        regs_history::fits(&path)
+    };
+    let noise = "[    1.000000] usb 1-1: new device\n".repeat(100_000);
+    let dump = printed(&sample()[..9], 40, "[    1.000000] mali 13000000.gpu: ");
+    assert!(fits(dump.as_bytes()));
+    assert!(fits((noise.clone() + &dump).as_bytes()));
+    assert!(fits(b"The register access history is disabled\n"));
+    assert!(!fits(noise.as_bytes()));
+    assert!(!fits(b""));
+    assert!(!fits(&[&[0; 1 << 15], dump.as_bytes()].concat()));
+    assert!(!fits(b"how many register accesses of a driver\nwrite: reg 0x12\n"));
+}
+
+/// GPUReplay's recording of a real GPU, whose driver is the very one: its accesses as they stand in `gr_io_history`, a
+/// line each, printed as the driver prints its ring.
+#[test]
+fn what_a_mali_g71_was_told_is_read_back_whole() {
+    let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| here("../../shared/recordings"), PathBuf::from);
+    let Ok(text) = std::fs::read_to_string(root.join("gpureplay/alexnet/gr_io_history")) else {
+        eprintln!("skipped: {} is missing", root.display());
+        return;
+    };
+    let hex = |t: &str| u64::from_str_radix(t.trim().trim_start_matches("0x"), 16).unwrap();
+    let recorded: Vec<Access> = text
+        .lines()
+        .map(|l| {
+            let fields: Vec<&str> = l.split(',').collect();
+            Access {
+                space: 0,
+                write: fields[1].eq_ignore_ascii_case("w"),
+                offset: hex(fields[2]) as u32,
+                width: 4,
+                value: hex(fields[3]),
+            }
+        })
+        .collect();
+    assert_eq!(recorded.len(), text.lines().count());
+    for size in [512, 1 << 15] {
+        let r = of(printed(&recorded, size, "[  100.000000] mali e82c0000.mali: "));
+        let last = recorded.len().min(size);
+        assert_eq!(accesses(&r), recorded[recorded.len() - last..], "{size}");
+        assert!(told(&r, FindingKind::Assumed)[0].contains("0xffffff8008a80000"));
+    }
+}
