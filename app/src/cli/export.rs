@@ -10,7 +10,7 @@ use clap::{Args, FromArgMatches as _, ValueEnum};
 use kinescope_files::output::{self, OutputError};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 use trace_query::{Exported, Format, Table};
 use trace_waves::{Clock, WavesError};
@@ -26,11 +26,11 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Which table: events, jobs, registers, pages, mappings or buffers
-    #[arg(long, value_name = "TABLE", value_parser = table, required_unless_present = "as_what")]
+    /// Which table: events, jobs, registers, pages, mappings or buffers [default: events]
+    #[arg(long, value_name = "TABLE", value_parser = table)]
     table: Option<Table>,
     /// What else: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate without
-    /// std and as a C library that firmware can link
+    /// std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace says it too
     #[arg(
         long = "to",
         value_name = "WHAT",
@@ -43,7 +43,7 @@ struct Arguments {
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// With --to vcd, fst or perfetto: what stands for time, the recorder's clock or the index of each event
-    #[arg(long, value_name = "CLOCK", value_enum, requires = "as_what")]
+    #[arg(long, value_name = "CLOCK", value_enum, conflicts_with = "table")]
     clock: Option<ClockName>,
     #[command(flatten)]
     program: exported_program::Choices,
@@ -63,6 +63,18 @@ enum What {
     Perfetto,
     /// Its replay as source code
     Program,
+}
+
+impl What {
+    /// What the name of a file says that it is to be.
+    fn named(file: &Path) -> Option<Self> {
+        match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "vcd" => Some(Self::Vcd),
+            "fst" => Some(Self::Fst),
+            "pftrace" | "perfetto-trace" => Some(Self::Perfetto),
+            _ => None,
+        }
+    }
 }
 
 /// What stands for time in a waveform.
@@ -99,8 +111,16 @@ impl From<OutputError> for Untold {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let to = &arguments.to;
-    let table = match (arguments.what, arguments.table) {
-        (None, Some(table)) => table,
+    let what = arguments
+        .what
+        .or_else(|| What::named(to).filter(|_| arguments.table.is_none()));
+    let table = match (what, arguments.table) {
+        (None, _) if arguments.clock.is_some() => {
+            return Err(Failure::usage(
+                "--clock is for waveforms and traces (expected --to vcd, fst or perfetto)",
+            ));
+        }
+        (None, table) => table.unwrap_or(Table::Events),
         (Some(What::Vcd), _) => return waves(arguments, trace_waves::vcd, out),
         (Some(What::Fst), _) => return waves(arguments, trace_waves::fst, out),
         (Some(What::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
@@ -120,7 +140,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let format = Format::of(to).ok_or_else(|| {
         Failure::file(
             to,
-            "the name does not say the format (expected .parquet, .arrow or .csv)",
+            "the name does not say the format (expected .parquet, .arrow or .csv; .vcd, .fst or .pftrace)",
         )
     })?;
     Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;

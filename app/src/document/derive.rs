@@ -1,9 +1,11 @@
 //! Finds out what the window wants to know of a recording, stage by stage, apart from the interface thread.
 
-use super::facts::{Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
+use super::facts::{ChainsPart, Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
+use super::job_index::JobIndex;
 use super::jobs::{self, Chain, JobFact};
 use super::lookup::{map_of, names_of};
 use super::spaces;
+use super::uses::JobPlaces;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -151,10 +153,15 @@ pub fn find_out(
             }
         }
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
-        Stage::Chains => Part::Chains(
-            jobs::chains(recording, &facts.jobs, progress)?,
-            recording.chain_reports(),
-        ),
+        Stage::Chains => {
+            let chains = jobs::chains(recording, &facts.jobs, progress)?;
+            let named = facts.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
+            Part::Chains(Box::new(ChainsPart {
+                places: JobPlaces::of(named),
+                reports: recording.chain_reports(),
+                chains,
+            }))
+        }
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => {
             // Jobs are known where the stage of the timeline is over, and are not looked for once more.
@@ -241,7 +248,9 @@ fn timeline_part(t: Timeline) -> Part {
                 last: p.last,
             })
             .collect(),
+        index: JobIndex::default(),
     };
+    part.index = JobIndex::of(&part.jobs);
     part.interrupts.sort_by_key(|i| i.event);
     Part::Timeline(Box::new(part))
 }

@@ -5,9 +5,10 @@
 //! summed up when the facts come in.
 
 use super::axis::Axis;
+use super::job_index::JobIndex;
 use super::jobs::{Chain, JobFact};
 use super::spaces::SpaceFact;
-use super::uses::Uses;
+use super::uses::{JobPlaces, Uses};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -117,7 +118,7 @@ pub enum Part {
     /// Of [`Stage::Registers`].
     Registers(BTreeMap<u32, RegisterFact>),
     /// Of [`Stage::Chains`]: for each job; and how those ended that the recording tells of.
-    Chains(Vec<Arc<Chain>>, Vec<ChainReport>),
+    Chains(Box<ChainsPart>),
     /// Of [`Stage::Spaces`].
     Spaces(Vec<SpaceFact>),
     /// Of [`Stage::Findings`].
@@ -139,6 +140,19 @@ pub struct TimelinePart {
     pub gaps: Vec<(u64, u64)>,
     /// As [`Facts::phases`].
     pub phases: Vec<PhaseFact>,
+    /// The jobs in the orders in which they are looked up.
+    pub index: JobIndex,
+}
+
+/// What jobs were told to do.
+#[derive(Debug, Default)]
+pub struct ChainsPart {
+    /// For each job.
+    pub chains: Vec<Arc<Chain>>,
+    /// How those ended that the recording tells of.
+    pub reports: Vec<ChainReport>,
+    /// What these jobs name.
+    pub places: JobPlaces,
 }
 
 /// Findings of one severity.
@@ -193,8 +207,6 @@ pub struct Facts {
     pub longest_ns: u64,
     /// Addresses of job headers with the job, ascending.
     pub(super) heads: Vec<(u64, u32)>,
-    /// Addresses of shaders, ascending.
-    pub(super) shaders: Vec<u64>,
     /// Idle gaps: event after which, nanoseconds.
     pub gaps: Vec<(u64, u64)>,
     /// Address spaces.
@@ -230,8 +242,8 @@ impl Facts {
                 self.registers = r;
                 Stage::Registers
             }
-            Part::Chains(chains, reports) => {
-                self.take_chains(chains, reports);
+            Part::Chains(c) => {
+                self.take_chains(*c);
                 Stage::Chains
             }
             Part::Spaces(s) => {
@@ -254,21 +266,11 @@ impl Facts {
     }
 
     fn take_timeline(&mut self, t: TimelinePart) {
-        self.slots.clear();
-        for (i, j) in t.jobs.iter().enumerate() {
-            let slot = usize::from(j.slot);
-            if self.slots.len() <= slot {
-                self.slots.resize_with(slot + 1, Vec::new);
-            }
-            if let (Some(list), Ok(i)) = (self.slots.get_mut(slot), u32::try_from(i)) {
-                list.push(i);
-            }
-        }
-        self.failed = t.jobs.iter().filter(|j| j.failed).map(|j| j.submit).collect();
-        self.longest_ns = t.jobs.iter().filter_map(|j| j.duration_ns).max().unwrap_or(0);
-        self.heads = t.jobs.iter().map(|j| (j.head_va, j.index)).collect();
-        self.heads.sort_unstable();
-        self.uses.take_jobs(&t.jobs);
+        self.slots = t.index.slots;
+        self.failed = t.index.failed;
+        self.longest_ns = t.index.longest_ns;
+        self.heads = t.index.heads;
+        self.uses.take_jobs(t.index.places);
         self.kept_timeline = None;
         self.polls = t.polls;
         self.interrupts = t.interrupts;
@@ -277,28 +279,17 @@ impl Facts {
         self.phases = t.phases;
     }
 
-    fn take_chains(&mut self, chains: Vec<Arc<Chain>>, reports: Vec<ChainReport>) {
-        for report in reports {
+    fn take_chains(&mut self, c: ChainsPart) {
+        for report in c.reports {
             let job = self.jobs.binary_search_by_key(&report.submit_event, |j| j.submit);
             if let Some(job) = job.ok().and_then(|at| self.jobs.get_mut(at)) {
                 job.report = Some(Arc::new(report));
             }
         }
-        for (job, chain) in self.jobs.iter_mut().zip(chains) {
+        for (job, chain) in self.jobs.iter_mut().zip(c.chains) {
             job.chain = chain;
         }
-        let mut last: Option<&Arc<Chain>> = None;
-        self.shaders.clear();
-        for job in &self.jobs {
-            // Jobs that run the same chain again share it.
-            if !last.is_some_and(|l| Arc::ptr_eq(l, &job.chain)) {
-                self.shaders.extend(job.chain.iter().filter_map(|c| c.shader));
-            }
-            last = Some(&job.chain);
-        }
-        self.shaders.sort_unstable();
-        self.shaders.dedup();
-        self.uses.take_jobs(&self.jobs);
+        self.uses.take_jobs(c.places);
     }
 
     fn take_findings(&mut self, mut findings: Vec<Finding>) {
@@ -335,8 +326,7 @@ impl Facts {
     /// Whether the shader of a job begins at one of these addresses.
     #[must_use]
     pub fn shader_in(&self, range: Range<u64>) -> bool {
-        let n = self.shaders.partition_point(|s| *s < range.start);
-        self.shaders.get(n).is_some_and(|s| range.contains(s))
+        self.uses.shader_in(range)
     }
 
     /// The poll that an event is part of.

@@ -14,6 +14,7 @@ pub mod debug;
 pub mod derive;
 pub mod entries;
 pub mod facts;
+pub mod job_index;
 pub mod jobs;
 pub mod lanes;
 pub mod lookup;

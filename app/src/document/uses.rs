@@ -1,8 +1,9 @@
 //! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
 
-use super::jobs::{Chain, JobFact};
+use super::jobs::Chain;
 use super::lookup;
 use super::spaces::SpaceFact;
+use std::ops::Range;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, Recording};
@@ -10,14 +11,44 @@ use trace_core::recording::{Buffer, BufferRole, Recording};
 /// Named places by address, so that a page is looked up and not searched for.
 #[derive(Clone, Debug, Default)]
 pub struct Uses {
-    /// Job headers: address, job.
-    heads: Vec<(u64, u32)>,
-    /// Shader code: address, job.
-    shaders: Vec<(u64, u32)>,
+    jobs: JobPlaces,
     /// Buffers: address, one past the last byte, index.
     buffers: Vec<(u64, u64, u32)>,
     /// Longest buffer.
     longest: u64,
+}
+
+/// The places that jobs name, by address. Put in order where there is time for it: there may be millions.
+#[derive(Clone, Debug, Default)]
+pub struct JobPlaces {
+    /// Job headers: address, job.
+    heads: Vec<(u64, u32)>,
+    /// Shader code: address, job.
+    shaders: Vec<(u64, u32)>,
+}
+
+impl JobPlaces {
+    /// Puts the places in order: the header of each job, its index, what its chain holds.
+    #[must_use]
+    pub fn of<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> Self {
+        let mut out = Self::default();
+        let mut last: Option<&Arc<Chain>> = None;
+        for (head, index, chain) in jobs {
+            out.heads.push((head, index));
+            // Jobs that run the same chain again share it.
+            if !last.is_some_and(|l| Arc::ptr_eq(l, chain)) {
+                out.heads.extend(chain.iter().map(|c| (c.va, index)));
+                out.shaders
+                    .extend(chain.iter().filter_map(|c| Some((c.shader?, index))));
+            }
+            last = Some(chain);
+        }
+        for list in [&mut out.heads, &mut out.shaders] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        out
+    }
 }
 
 /// A use of a page or range.
@@ -42,25 +73,16 @@ pub enum Use {
 const NAMED: usize = 4;
 
 impl Uses {
-    /// Puts the places that jobs name in order.
-    pub fn take_jobs(&mut self, jobs: &[JobFact]) {
-        self.heads.clear();
-        self.shaders.clear();
-        let mut last: Option<&Arc<Chain>> = None;
-        for j in jobs {
-            self.heads.push((j.head_va, j.index));
-            // Jobs that run the same chain again share it.
-            if !last.is_some_and(|l| Arc::ptr_eq(l, &j.chain)) {
-                self.heads.extend(j.chain.iter().map(|c| (c.va, j.index)));
-                let shaders = j.chain.iter().filter_map(|c| Some((c.shader?, j.index)));
-                self.shaders.extend(shaders);
-            }
-            last = Some(&j.chain);
-        }
-        for list in [&mut self.heads, &mut self.shaders] {
-            list.sort_unstable();
-            list.dedup();
-        }
+    /// Takes up the places that jobs name.
+    pub fn take_jobs(&mut self, places: JobPlaces) {
+        self.jobs = places;
+    }
+
+    /// Whether the shader of a job begins at one of these addresses.
+    #[must_use]
+    pub fn shader_in(&self, range: Range<u64>) -> bool {
+        let n = self.jobs.shaders.partition_point(|s| s.0 < range.start);
+        self.jobs.shaders.get(n).is_some_and(|s| range.contains(&s.0))
     }
 
     /// Puts the buffers in order.
@@ -85,11 +107,11 @@ impl Uses {
             jobs.dedup();
             (jobs, part.len())
         };
-        let (jobs, n) = named(&self.heads);
+        let (jobs, n) = named(&self.jobs.heads);
         if n > 0 {
             out.push(Use::Heads(jobs, n));
         }
-        let (jobs, n) = named(&self.shaders);
+        let (jobs, n) = named(&self.jobs.shaders);
         if n > 0 {
             out.push(Use::Shaders(jobs, n));
         }
@@ -163,17 +185,6 @@ mod tests {
 
     #[test]
     fn a_page_is_known_by_what_stands_in_it() {
-        let job = |index: u32, head_va: u64| JobFact {
-            index,
-            slot: 1,
-            submit: 0,
-            done: None,
-            head_va,
-            duration_ns: None,
-            failed: false,
-            chain: Arc::default(),
-            report: None,
-        };
         let buffer = |va: u64, bytes: u64| Buffer {
             name: format!("b{va:x}"),
             role: BufferRole::Input,
@@ -184,7 +195,8 @@ mod tests {
         };
         let mut uses = Uses::default();
         uses.take_buffers(&[buffer(0x1000, 0x5000), buffer(0x9000, 16)]);
-        uses.take_jobs(&[job(0, 0x9100), job(1, 0x9140)]);
+        let empty = Arc::default();
+        uses.take_jobs(JobPlaces::of([(0x9140, 1, &empty), (0x9100, 0, &empty)].into_iter()));
         assert_eq!(uses.within(0x5000, 0x6000), [Use::Buffer(0)]);
         assert_eq!(uses.within(0x6000, 0x7000), []);
         assert_eq!(uses.within(0x9000, 0xa000), [Use::Heads(vec![0, 1], 2), Use::Buffer(1)]);

@@ -86,6 +86,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline lanes"));
     let list = lane::visible(doc, &scale);
     let height = list.len() as f32 * LANE + 24.0;
+    view.tallest = view.tallest.max(lanes_area.top() - full.top() + height + 2.0 * LANE);
     let most = (height - lanes_area.height()).max(0.0);
     let names = Rect::from_min_max(lanes_area.min, pos2(left, lanes_area.bottom()));
     if ui.rect_contains_pointer(names) {

@@ -249,6 +249,8 @@ pub fn empty(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) -> bool 
     ui.vertical_centered(|ui| {
         ui.label(RichText::new(icon).size(28.0).color(p.quiet));
         ui.add_space(4.0);
+        // Lines that are easy to read, and never from edge to edge.
+        ui.set_max_width((ui.available_width() - 32.0).clamp(120.0, 560.0));
         ui.add(egui::Label::new(RichText::new(what).color(p.quiet)).wrap());
         if let Some(a) = action {
             ui.add_space(8.0);

@@ -83,6 +83,8 @@ pub struct App {
     pub inspector: bool,
     /// Widths of both.
     pub sides: Sides,
+    /// Share of the timeline that the window's height gave it.
+    pub(super) fitted: Option<f32>,
     /// Boards that can be reached from here.
     pub boards: Boards,
     /// Text of an error that the person has not seen, with its details.
@@ -151,6 +153,7 @@ impl App {
             outline: true,
             inspector: true,
             sides: Sides::default(),
+            fitted: None,
             boards: Boards::of_person(),
             notice: None,
             confirm: None,

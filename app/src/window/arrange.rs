@@ -71,6 +71,7 @@ impl App {
 
     fn arrange_at_first(&mut self, screen: bool) {
         self.dock = layout::tree(&layout::at_first(screen));
+        self.fitted = None;
         self.torn.clear();
         self.outline = true;
         self.inspector = true;
@@ -129,7 +130,7 @@ impl App {
             inspector: side(self.inspector || self.sides.folded, self.sides.inspector),
             torn: self.torn.iter().map(torn).collect(),
             selection: doc.selection().clone(),
-            dock: layout::dock(&self.dock),
+            dock: layout::chosen(&self.dock, self.fitted),
         })
     }
 

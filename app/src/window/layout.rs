@@ -1,14 +1,12 @@
 //! How panels are laid out: the dock's tiles with the way to and from the workspace file, the sides, and windows of
 //! their own.
 
+mod draw;
+
 use crate::document::workspace::Dock;
 use crate::panels;
-use crate::panels::desk::Desk;
-use crate::theme::{Palette, palette};
-use egui::{Color32, Stroke, Ui, Visuals, WidgetText};
-use egui_tiles::{
-    Behavior, Container, LinearDir, SimplificationOptions, TabState, Tile, TileId, Tiles, Tree, UiResponse,
-};
+pub use draw::Draw;
+use egui_tiles::{Container, LinearDir, Tabs, Tile, TileId, Tiles, Tree};
 
 /// A docked panel, by its id.
 pub type Pane = &'static str;
@@ -84,6 +82,58 @@ impl Torn {
     }
 }
 
+/// Shares of the timeline and of what is below it, as they are at first.
+const AT_FIRST: [f32; 2] = [0.92, 1.08];
+/// Height of the dock from which on the timeline takes no more than it needs, points.
+const TALL: f32 = 900.0;
+
+/// In a tall window, gives the timeline what its lanes need and the rest to what is below, as long as the person left
+/// the border between them alone. `fitted`: the share that was given last.
+pub fn fit(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mut Option<f32>) {
+    let timeline = tree.tiles.find_pane(&"timeline");
+    let Some(Tile::Container(Container::Linear(column))) = tree.root().and_then(|r| tree.tiles.get_mut(r)) else {
+        return;
+    };
+    let (LinearDir::Vertical, &[top, below]) = (column.dir, &column.children[..]) else {
+        return;
+    };
+    let shares = [column.shares[top], column.shares[below]];
+    let untouched = shares == AT_FIRST || fitted.is_some_and(|f| shares == beside(f));
+    if Some(top) != timeline || !untouched {
+        return;
+    }
+    let share = if height > TALL && wanted > 0.0 {
+        AT_FIRST[0].min(2.0 * wanted / height)
+    } else {
+        AT_FIRST[0]
+    };
+    for (tile, share) in [top, below].into_iter().zip(beside(share)) {
+        column.shares.set_share(tile, share);
+    }
+    *fitted = Some(share);
+}
+
+/// A share of the timeline, and what is left for the rest.
+fn beside(share: f32) -> [f32; 2] {
+    if share == AT_FIRST[0] {
+        AT_FIRST
+    } else {
+        [share, 2.0 - share]
+    }
+}
+
+/// The dock that the person arranged: what [`fit`] gave for this window is not kept for another one.
+#[must_use]
+pub fn chosen(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
+    let mut dock = dock(tree)?;
+    if let (Dock::Column { shares, .. }, Some(fitted)) = (&mut dock, fitted)
+        && shares[..] == beside(fitted)
+    {
+        *shares = AT_FIRST.to_vec();
+    }
+    Some(dock)
+}
+
 /// The dock as it is at first: the timeline over the tabs. `screen`: there is a framebuffer to be shown.
 #[must_use]
 pub fn at_first(screen: bool) -> Dock {
@@ -105,7 +155,7 @@ pub fn at_first(screen: bool) -> Dock {
         tabs.insert(1, "screen");
     }
     Dock::Column {
-        shares: vec![0.92, 1.08],
+        shares: AT_FIRST.to_vec(),
         children: vec![
             panel("timeline"),
             Dock::Tabs {
@@ -131,7 +181,7 @@ fn add(tiles: &mut Tiles<Pane>, dock: &Dock, used: &mut Vec<&'static str>) -> Op
             if ids.is_empty() {
                 return None;
             }
-            let mut tabs = egui_tiles::Tabs::new(ids.clone());
+            let mut tabs = Tabs::new(ids.clone());
             if let Some(a) = ids.get(*active) {
                 tabs.set_active(*a);
             }
@@ -258,97 +308,6 @@ pub fn active(tree: &Tree<Pane>) -> Vec<Pane> {
         .collect()
 }
 
-/// Draws the tiles.
-pub struct Draw<'a> {
-    /// What panels work at.
-    pub desk: Desk<'a>,
-}
-
-fn colours(v: &Visuals) -> &'static Palette {
-    Palette::holding(v)
-}
-
-impl Behavior<Pane> for Draw<'_> {
-    fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
-        let Some(panel) = panels::by_id(pane) else {
-            return UiResponse::None;
-        };
-        let p = palette(ui);
-        ui.painter().rect_filled(ui.max_rect(), 0.0, p.panel);
-        let rect = ui.max_rect();
-        ui.shrink_clip_rect(rect);
-        ui.push_id(panel.id, |ui| (panel.ui)(&mut self.desk, ui));
-        UiResponse::None
-    }
-
-    fn tab_title_for_pane(&mut self, pane: &Pane) -> WidgetText {
-        panels::by_id(pane).map_or("", |p| p.title).into()
-    }
-
-    fn is_tab_closable(&self, _tiles: &Tiles<Pane>, _tile: TileId) -> bool {
-        false
-    }
-
-    fn simplification_options(&self) -> SimplificationOptions {
-        SimplificationOptions {
-            all_panes_must_have_tabs: false,
-            ..Default::default()
-        }
-    }
-
-    fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
-        30.0
-    }
-
-    fn gap_width(&self, _style: &egui::Style) -> f32 {
-        1.0
-    }
-
-    fn tab_title_spacing(&self, _visuals: &Visuals) -> f32 {
-        11.0
-    }
-
-    fn tab_bar_color(&self, v: &Visuals) -> Color32 {
-        colours(v).raised
-    }
-
-    fn tab_bg_color(&self, v: &Visuals, _t: &Tiles<Pane>, _id: TileId, state: &TabState) -> Color32 {
-        if state.active {
-            colours(v).panel
-        } else {
-            Color32::TRANSPARENT
-        }
-    }
-
-    fn tab_outline_stroke(&self, v: &Visuals, _t: &Tiles<Pane>, _id: TileId, state: &TabState) -> Stroke {
-        if state.active {
-            Stroke::new(1.0, colours(v).line)
-        } else {
-            Stroke::NONE
-        }
-    }
-
-    fn tab_bar_hline_stroke(&self, v: &Visuals) -> Stroke {
-        Stroke::new(1.0, colours(v).line)
-    }
-
-    fn tab_text_color(&self, v: &Visuals, _t: &Tiles<Pane>, _id: TileId, state: &TabState) -> Color32 {
-        if state.active {
-            colours(v).text
-        } else {
-            colours(v).quiet
-        }
-    }
-
-    fn resize_stroke(&self, style: &egui::Style, state: egui_tiles::ResizeState) -> Stroke {
-        let p = colours(&style.visuals);
-        match state {
-            egui_tiles::ResizeState::Idle => Stroke::new(1.0, p.line),
-            _ => Stroke::new(2.0, p.read),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,6 +316,37 @@ mod tests {
     fn the_dock_survives_the_way_through_the_tiles() {
         let first = at_first(false);
         assert_eq!(dock(&tree(&first)), Some(first));
+    }
+
+    #[test]
+    fn a_tall_window_gives_the_timeline_what_it_needs_until_somebody_moves_the_border() {
+        let (mut t, mut fitted) = (tree(&at_first(false)), None);
+        let shares = |t: &Tree<Pane>| match dock(t) {
+            Some(Dock::Column { shares, .. }) => shares,
+            other => panic!("{other:?}"),
+        };
+        fit(&mut t, 700.0, 200.0, &mut fitted);
+        assert_eq!(shares(&t), AT_FIRST);
+        fit(&mut t, 1200.0, 300.0, &mut fitted);
+        assert_eq!(shares(&t), [0.5, 1.5]);
+        assert_eq!(
+            chosen(&t, fitted),
+            Some(at_first(false)),
+            "another window fits by itself"
+        );
+        fit(&mut t, 1200.0, 5000.0, &mut fitted);
+        assert_eq!(shares(&t), AT_FIRST, "never more than at first");
+        fit(&mut t, 1000.0, 300.0, &mut fitted);
+        assert_eq!(shares(&t)[0], 0.6);
+        let Some(Tile::Container(Container::Linear(c))) = t.root().and_then(|r| t.tiles.get_mut(r)) else {
+            panic!()
+        };
+        let top = c.children[0];
+        c.shares.set_share(top, 0.7);
+        let moved = dock(&t);
+        fit(&mut t, 1200.0, 300.0, &mut fitted);
+        assert_eq!(dock(&t), moved);
+        assert_eq!(chosen(&t, fitted), moved);
     }
 
     #[test]

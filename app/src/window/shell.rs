@@ -39,7 +39,9 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
                 if let Some(doc) = &mut app.doc {
                     let (views, asks) = (&mut app.views, &mut app.asks);
                     let desk = Desk { doc, views, asks };
-                    app.dock.ui(&mut layout::Draw { desk }, ui);
+                    let (height, wanted) = (ui.available_height(), desk.views.timeline.tallest());
+                    layout::fit(&mut app.dock, height, wanted, &mut app.fitted);
+                    app.dock.ui(&mut layout::Draw::new(desk), ui);
                 }
                 tour::edge(app, ui);
             });

@@ -1,6 +1,7 @@
 //! The window on a small screen: what folds, what goes, what stays readable.
 
 use crate::common::{Window, sample};
+use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::theme::ThemeChoice;
 
@@ -46,6 +47,45 @@ fn a_table_between_both_sides_keeps_its_numbers_apart() {
     w.run("toggle-inspector");
     let table = w.harness.get_by_label("Event table").rect();
     assert!(table.width() >= 400.0, "{table:?}");
+}
+
+#[test]
+fn the_tab_of_the_panel_in_front_is_in_view_on_a_laptop() {
+    let mut w = laptop(ThemeChoice::Dark);
+    let seen = |w: &mut Window, tab: &str| {
+        let at = w.harness.get_by_role_and_label(Role::Button, tab).rect();
+        at.left() >= 0.0 && at.right() <= LAPTOP[0]
+    };
+    assert!(!seen(&mut w, "Log"), "not all tabs have room");
+    for (command, tab) in [
+        ("show-log", "Log"),
+        ("show-events", "Events"),
+        ("show-problems", "Problems"),
+        ("show-notebook", "Notebook"),
+    ] {
+        w.run(command);
+        w.settle();
+        assert!(seen(&mut w, tab), "{tab}");
+    }
+    // What takes its room away leaves it in view.
+    w.run("show-problems");
+    w.settle();
+    w.run("toggle-inspector");
+    w.settle();
+    assert!(w.app().inspector && seen(&mut w, "Problems"));
+    w.run("toggle-inspector");
+    // The person scrolls away from it, and it stays so.
+    w.run("show-log");
+    w.settle();
+    for _ in 0..3 {
+        if w.has("Scroll tabs left") {
+            w.click("Scroll tabs left");
+        }
+        for _ in 0..40 {
+            w.settle();
+        }
+    }
+    assert!(seen(&mut w, "Events") && !seen(&mut w, "Log"));
 }
 
 #[test]

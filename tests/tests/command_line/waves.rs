@@ -101,3 +101,26 @@ fn options_that_mean_nothing_there_are_refused_and_nothing_is_written() {
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn the_name_of_the_file_says_what_it_becomes() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, first) in [
+        ("a.vcd", &b"$"[..]),
+        ("a.FST", &[0]),
+        ("a.pftrace", &[0x0a]),
+        ("a.csv", b"event"),
+    ] {
+        let to = dir.path().join(name);
+        let told = exported(&to, &[]);
+        let bytes = std::fs::read(&to).unwrap();
+        assert!(bytes.starts_with(first), "{name}: {:?}", &bytes[..16]);
+        let is_table = name == "a.csv";
+        assert_eq!(told["table"] == "events", is_table, "{told}");
+        assert_eq!(told["signals"].is_u64(), !is_table, "{told}");
+    }
+    let (file, csv) = (sample(), dir.path().join("b.csv"));
+    run(["export", &file, "-o", csv.to_str().unwrap(), "--clock", "events"])
+        .assert_refused("--clock is for waveforms and traces");
+    assert!(!csv.exists());
+}

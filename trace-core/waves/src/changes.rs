@@ -1,6 +1,6 @@
 //! What changes at each event: registers with the bits that are known of them, jobs, interrupts, memory.
 
-use crate::{Clock, Exported, Source, WavesError};
+use crate::{Exported, Source, WavesError};
 use std::collections::HashMap;
 use trace_core::progress::Progress;
 use trace_core::recording::{DmaMapRow, EventKind};
@@ -182,10 +182,7 @@ struct Walk<'a, 'b> {
 
 impl Walk<'_, '_> {
     fn begin(&mut self, event: usize) -> Result<(), WavesError> {
-        let time = match self.source.clock {
-            Clock::Events => event as u64,
-            Clock::Time => self.source.recording.events.time.get(event).unwrap_or(0),
-        };
+        let time = self.source.time(event);
         if time < self.latest {
             self.done.held_back += 1;
         }

@@ -12,6 +12,9 @@ use trace_core::progress::Progress;
 /// Bytes of changes that are held before they are packed as a block.
 const BLOCK: usize = 32 << 20;
 
+/// Where the head has the time at which the file begins: behind the kind of the block and its length.
+const BEGIN: u64 = 9;
+
 /// Writes an FST file from its first byte to its last; times are nanoseconds. Its head is known last, so that it is
 /// made in a file without a name (in the folder for temporary files), and copied.
 ///
@@ -55,6 +58,10 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
         body.time(1)?;
     }
     let mut file = body.to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    // Viewers show a file from its begin on: a clock that counts since the machine was switched on leaves no void. The
+    // writer's own begin is what viewers add to every time.
+    file.seek(SeekFrom::Start(BEGIN))?;
+    file.write_all(&source.begin().to_be_bytes())?;
     file.seek(SeekFrom::Start(0))?;
     io::copy(&mut file, to)?;
     Ok(done)

@@ -35,6 +35,25 @@ pub struct Source<'a> {
     pub clock: Clock,
 }
 
+impl Source<'_> {
+    /// The time of an event, by the clock that is wanted.
+    fn time(&self, event: usize) -> u64 {
+        match self.clock {
+            Clock::Events => event as u64,
+            Clock::Time => self.recording.events.time.get(event).unwrap_or(0),
+        }
+    }
+
+    /// The time at which the file begins: that of the first event that is wanted, 0 where there is none.
+    fn begin(&self) -> u64 {
+        let first = self.events.map_or(Some(0), |chosen| chosen.iter().next());
+        first
+            .and_then(|e| usize::try_from(e).ok())
+            .filter(|e| *e < self.recording.events.len())
+            .map_or(0, |e| self.time(e))
+    }
+}
+
 /// What stands for time in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {

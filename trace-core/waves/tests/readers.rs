@@ -542,6 +542,27 @@ fn an_fst_file_keeps_the_last_value_at_a_time_that_stands_and_no_more() {
 }
 
 #[test]
+fn an_fst_file_begins_at_its_first_event() {
+    let mut b = EventsBuilder::new();
+    for i in 0..10u32 {
+        b.access(317_000_000_000 + u64::from(i), 1, write(0x10, u64::from(i)));
+    }
+    let r = of_events(b);
+    // The head: its kind and length, then the begin as eight bytes, the highest first.
+    let begin = |bytes: &[u8]| u64::from_be_bytes(bytes[9..17].try_into().unwrap());
+    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Time);
+    assert_eq!(begin(&bytes), 317_000_000_000);
+    let waves = read(bytes);
+    let changes = settled(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
+    assert_eq!(changes.len(), 10);
+    assert_eq!(changes[9], (317_000_000_009, bits(32, 9)));
+    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Events);
+    assert_eq!(begin(&bytes), 0);
+    let (bytes, _) = written(trace_waves::fst, &of_events(EventsBuilder::new()), None, Clock::Time);
+    assert_eq!(begin(&bytes), 0);
+}
+
+#[test]
 fn what_has_no_signal_has_no_state_and_is_told() {
     let most = MOST_SIGNALS as u32;
     let mut b = EventsBuilder::new();

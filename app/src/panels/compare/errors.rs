@@ -1,6 +1,6 @@
 //! By how much the elements of a buffer are off: the largest, the mean, and how many by decade.
 
-use super::list::three;
+use super::field::three;
 use crate::theme::{ROW, body, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2, vec2};

@@ -1,6 +1,9 @@
 //! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
 
+mod detail;
 mod errors;
+mod field;
+mod line;
 mod list;
 mod memory;
 mod rules;
@@ -27,6 +30,8 @@ use trace_core::diff::Become;
 
 /// Room at the sides, points.
 const SIDE: f32 = 12.0;
+/// Height from which on the timeline of both is drawn above the list, points.
+const LEAST: f32 = 210.0;
 
 /// The sign, the word and the colour of what became of events.
 #[must_use]
@@ -73,7 +78,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             ui.label(RichText::new(format!("! {w}")).font(small()).color(p.warning));
         });
     }
-    timeline::ui(doc, &c, view, ui);
+    // Where there is room for either, the list stays: the lane of differences stands in the timeline above too.
+    if ui.available_height() >= LEAST {
+        timeline::ui(doc, &c, view, ui);
+    }
     sections(&c, view, ui);
     match view.section {
         Section::Memory => memory::ui(doc, &c, view, asks, ui),
@@ -226,24 +234,26 @@ fn counts(c: &Comparison, ui: &mut Ui) {
             "values that every run has for itself, as counters that run free; not compared",
         ),
     ];
-    ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = vec2(14.0, 2.0);
-        ui.add_space(SIDE);
-        for (sign, n, word, ink, why) in list {
-            let ink = if n == 0 { p.quiet } else { ink };
-            let words = format!("{sign} {} {word}", text::count(n));
-            let r = ui.label(RichText::new(&words).font(body()).color(ink));
-            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words.clone()));
-            r.on_hover_text(why);
-        }
-        let (a, b) = c.diff.jobs;
-        let words = if a == b {
-            text::counted(a, "job each", "jobs each")
-        } else {
-            format!("≠ {} jobs and {}", text::count(a), text::count(b))
-        };
-        let ink = if a == b { p.quiet } else { p.error };
-        ui.label(RichText::new(words).font(body()).color(ink));
+    let sides = egui::Margin::symmetric(SIDE as i8, 0);
+    egui::Frame::new().inner_margin(sides).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing = vec2(14.0, 2.0);
+            for (sign, n, word, ink, why) in list {
+                let ink = if n == 0 { p.quiet } else { ink };
+                let words = format!("{sign} {} {word}", text::count(n));
+                let r = ui.label(RichText::new(&words).font(body()).color(ink));
+                r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words.clone()));
+                r.on_hover_text(why);
+            }
+            let (a, b) = c.diff.jobs;
+            let words = if a == b {
+                text::counted(a, "job each", "jobs each")
+            } else {
+                format!("≠ {} jobs and {}", text::count(a), text::count(b))
+            };
+            let ink = if a == b { p.quiet } else { p.error };
+            ui.label(RichText::new(words).font(body()).color(ink));
+        });
     });
     ui.add_space(2.0);
 }
@@ -265,25 +275,27 @@ fn entries(c: &Comparison, section: Section) -> u64 {
 
 fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    ui.horizontal(|ui| {
-        ui.set_height(26.0);
-        ui.add_space(SIDE - 4.0);
-        ui.spacing_mut().item_spacing.x = 4.0;
-        for section in Section::ALL {
-            let n = entries(c, section);
-            let on = view.section == section;
-            let words = match n {
-                0 => section.name().to_owned(),
-                n => format!("{} {}", section.name(), text::count(n)),
-            };
-            let ink = if on { p.text } else { p.quiet };
-            let r = ui.selectable_label(on, RichText::new(&words).color(ink));
-            r.widget_info(|| WidgetInfo::selected(Role::Tab, true, on, format!("Differences: {}", section.name())));
-            if r.clicked() {
-                view.open(section);
+    let sides = egui::Margin::symmetric(SIDE as i8 - 4, 0);
+    egui::Frame::new().inner_margin(sides).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing = vec2(4.0, 2.0);
+            for section in Section::ALL {
+                let n = entries(c, section);
+                let on = view.section == section;
+                let words = match n {
+                    0 => section.name().to_owned(),
+                    n => format!("{} {}", section.name(), text::count(n)),
+                };
+                let ink = if on { p.text } else { p.quiet };
+                let r = ui.selectable_label(on, RichText::new(&words).color(ink));
+                r.widget_info(|| WidgetInfo::selected(Role::Tab, true, on, format!("Differences: {}", section.name())));
+                if r.clicked() {
+                    view.open(section);
+                }
             }
-        }
+        });
     });
+    ui.add_space(2.0);
     let y = ui.cursor().top() - 2.0;
     let x = ui.max_rect().x_range();
     ui.painter().hline(x, y, Stroke::new(1.0, p.line));

@@ -1,6 +1,6 @@
 //! The walks of an address through the page tables of both recordings, level by level; what differs stands out.
 
-use super::list::three;
+use super::field::three;
 use super::view::View;
 use super::why;
 use crate::document::comparison::Comparison;

@@ -8,7 +8,7 @@ use super::view::{Brush, View};
 use crate::document::changes::Piece;
 use crate::document::contents::Contents;
 use crate::document::{Document, values};
-use crate::theme::{icons, mono_small, palette, small, text, widgets};
+use crate::theme::{icons, mono_small, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
@@ -16,9 +16,8 @@ use trace_core::recording::ElementType;
 
 /// What chooses the picture's shape, and the brush.
 pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape]) {
-    let p = palette(ui);
     let painting = view.brush.is_some();
-    let mut bar = |ui: &mut Ui| {
+    let bar = |ui: &mut Ui| {
         let now = s.key.shape;
         let mut next = view
             .shape
@@ -69,20 +68,10 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
             }
             let r = ui.add(egui::DragValue::new(&mut b.size).range(1..=32).suffix(" px"));
             r.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Brush size"));
-        } else {
-            let told = format!("{} … {}", text::short(s.levels().0), text::short(s.levels().1));
-            ui.label(RichText::new(told).font(small()).color(p.quiet));
         }
     };
-    if painting {
-        // The brush goes to a line of its own where it does not fit.
-        ui.horizontal_wrapped(bar);
-    } else {
-        ui.horizontal(|ui| {
-            ui.set_height(24.0);
-            bar(ui);
-        });
-    }
+    // The brush goes to a line of its own where it does not fit.
+    ui.horizontal_wrapped(bar);
 }
 
 /// Pixels of the buffer that take this many points on the screen have lines between them.

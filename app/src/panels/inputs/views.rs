@@ -34,8 +34,7 @@ pub fn ui(
     let show = view
         .show
         .unwrap_or(if shapes.is_empty() { Show::Plot } else { Show::Picture });
-    ui.horizontal(|ui| {
-        ui.set_height(24.0);
+    ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         for (which, word) in [
             (Show::Picture, "Picture"),

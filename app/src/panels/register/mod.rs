@@ -40,9 +40,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ui.advance_cursor_after_rect(full);
 }
 
+/// Width from which on one row has room for all that stands above the accesses, points.
+const ONE_ROW: f32 = 640.0;
+
 /// The register's name, the ways to other writes, and which accesses are listed.
 fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
-    let p = palette(ui);
+    let narrow = ui.available_width() < ONE_ROW;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
         let name = doc.facts.register_name(register);
@@ -55,25 +58,39 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
         if ui.button("Name…").on_hover_text(help).clicked() {
             asks.command("name");
         }
-        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            let on = view.statistics;
-            let r = ui.selectable_label(on, RichText::new("statistics").color(if on { p.text } else { p.quiet }));
-            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Statistics of this register"));
-            if r.on_hover_text("what its accesses tell of what it is").clicked() {
-                view.statistics = !on;
-            }
-            for which in Which::ALL.into_iter().rev() {
-                let on = view.which == which && !view.statistics;
-                let r = ui.selectable_label(on, RichText::new(which.word()).color(if on { p.text } else { p.quiet }));
-                let label = format!("List {}", which.word());
-                r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &label));
-                if r.clicked() {
-                    view.which = which;
-                    view.statistics = false;
-                    view.shown = None;
-                }
-            }
+        if !narrow {
+            listed(view, ui);
+        }
+    });
+    if narrow {
+        ui.horizontal(|ui| {
+            ui.set_height(26.0);
+            listed(view, ui);
         });
+    }
+}
+
+/// Which accesses are listed, from the right.
+fn listed(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+        let on = view.statistics;
+        let r = ui.selectable_label(on, RichText::new("statistics").color(if on { p.text } else { p.quiet }));
+        r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Statistics of this register"));
+        if r.on_hover_text("what its accesses tell of what it is").clicked() {
+            view.statistics = !on;
+        }
+        for which in Which::ALL.into_iter().rev() {
+            let on = view.which == which && !view.statistics;
+            let r = ui.selectable_label(on, RichText::new(which.word()).color(if on { p.text } else { p.quiet }));
+            let label = format!("List {}", which.word());
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &label));
+            if r.clicked() {
+                view.which = which;
+                view.statistics = false;
+                view.shown = None;
+            }
+        }
     });
 }
 

@@ -31,6 +31,8 @@ pub struct View {
     seen_jump: u64,
     /// Points that are hidden above, when not all lanes fit.
     pub(super) scroll: f32,
+    /// The most that all of it wanted to be high so far, points: lanes come and go as it is zoomed.
+    pub(super) tallest: f32,
     /// What lies in the pixels of the lanes, and of the minimap.
     pub(super) lanes: Kept,
     pub(super) all: Kept,
@@ -39,6 +41,12 @@ pub struct View {
 }
 
 impl View {
+    /// Height at which all of it would be seen, the lanes of every part that was in view, points; 0 before it was drawn.
+    #[must_use]
+    pub fn tallest(&self) -> f32 {
+        self.tallest
+    }
+
     /// Shows a part of the axis.
     pub fn show(&mut self, range: Option<(f64, f64)>, from: (f64, f64), now: f64) {
         self.from = Some((from, now));

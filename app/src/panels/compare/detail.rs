@@ -1,0 +1,141 @@
+//! What is known of the difference that is meant: both sides by field, what led to it, how to leave it out.
+
+use super::field::{field, three};
+use super::line::line;
+use super::list::lead;
+use super::view::{Section, View};
+use super::{errors, rules, told, why};
+use crate::document::Document;
+use crate::document::comparison::meant::{Meant, buffers};
+use crate::document::comparison::{Comparison, fields};
+use crate::panels::desk::Asks;
+use crate::theme::{mono, mono_small, palette, strong, text, widgets};
+use egui::accesskit::Role;
+use egui::{Ui, WidgetInfo};
+use std::sync::Arc;
+use trace_core::diff::Become;
+
+/// What is known of the difference that is meant: both sides field by field, what led to it, and how to leave it out.
+pub(super) fn ui(
+    doc: &mut Document,
+    c: &Arc<Comparison>,
+    meant: &Meant,
+    view: &mut View,
+    asks: &mut Asks,
+    ui: &mut Ui,
+) {
+    ui.spacing_mut().item_spacing.y = 0.0;
+    if view.section == Section::Events {
+        step_head(doc, c, ui);
+    }
+    egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        match meant {
+            Meant::Events(None, None) => {
+                step_fields(doc, c, ui, true);
+                return step_fields(doc, c, ui, false);
+            }
+            Meant::Events(..) => step_fields(doc, c, ui, true),
+            Meant::Register(n) => {
+                let fields = c.diff.registers.get(*n).map_or(&[][..], |r| &r.fields);
+                for (name, a, b) in fields {
+                    field(ui, name, a, b);
+                }
+            }
+            Meant::Descriptor(n) => {
+                let fields = c.diff.descriptors.list.get(*n).map_or(&[][..], |d| &d.fields);
+                for (name, a, b) in fields {
+                    field(ui, name, a, b);
+                }
+            }
+            Meant::Memory(n) => {
+                if let Some(e) = buffers(c).nth(*n).and_then(|b| b.elements.as_ref()) {
+                    errors::ui(e, ui);
+                }
+            }
+            Meant::Write(_) | Meant::Mapping(_) | Meant::Byte(..) => {}
+        }
+        let row = view
+            .selected
+            .filter(|_| matches!(meant, Meant::Memory(_) | Meant::Write(_) | Meant::Descriptor(_)));
+        let p = palette(ui);
+        if let Some(l) = row
+            .and_then(|row| line(doc, c, view.section, row, p))
+            .filter(|l| l.memory.is_some())
+        {
+            ui.add_space(4.0);
+            if ui.button("Bytes side by side").on_hover_text("Enter").clicked() {
+                lead(doc, c, view, asks, &l, true);
+            }
+        }
+        why::ui(doc, c, meant, view, asks, ui);
+        leave_out(doc, c, meant, view, asks, ui);
+        // What is the same comes last: it may be long.
+        if matches!(meant, Meant::Events(..)) {
+            step_fields(doc, c, ui, false);
+        }
+    });
+}
+
+/// The rules that would leave a difference out, each a button that does.
+fn leave_out(doc: &mut Document, c: &Comparison, meant: &Meant, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let rules = meant.rules(doc, c);
+    if rules.is_empty() {
+        return;
+    }
+    widgets::section(ui, "Leave it out");
+    for rule in rules {
+        let words = rule.to_string();
+        let shown = widgets::cut_middle(ui, ui.available_width() - 12.0, &words, &mono_small());
+        let button = ui.add(egui::Button::new(egui::RichText::new(shown).font(mono_small())).truncate());
+        button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Rule: {words}")));
+        if button
+            .on_hover_text(format!("Adds the rule and compares once more:\n{words}"))
+            .clicked()
+        {
+            rules::add(doc, view, asks, &rule);
+        }
+        ui.add_space(3.0);
+    }
+}
+
+/// The step at the moment: what became of it, and where it is on both sides.
+fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
+        return;
+    };
+    let (sign, word, ink) = told(p, step.what);
+    let event = |e: Option<u64>, at: u64| match e {
+        Some(e) => text::count(e),
+        None => format!("before {}", text::count(at)),
+    };
+    let (a, b) = (event(step.a, step.at_a), event(step.b, step.at_b));
+    let mark = format!("{sign} {word}");
+    let name = format!("{mark}: event A {a}, event B {b}");
+    let cells = [
+        (mark, strong(), ink),
+        (format!("A {a}"), mono(), p.only_a),
+        (format!("B {b}"), mono(), p.only_b),
+    ];
+    three(ui, &name, cells);
+}
+
+/// The fields of the step at the moment that differ, or those that are the same.
+fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
+    let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
+        return;
+    };
+    let all = fields::pairs(doc, c, step.a, step.b);
+    let mut shown = all
+        .iter()
+        .filter(|f| f.differs() == differ && !(f.a.is_empty() && f.b.is_empty()));
+    let mut first = shown.next();
+    if first.is_some() && !differ && step.what != Become::Equal {
+        widgets::section(ui, "The same");
+    }
+    while let Some(f) = first {
+        field(ui, &f.name, &f.a, &f.b);
+        first = shown.next();
+    }
+}

@@ -1,0 +1,43 @@
+//! A row of the details: a name, and what both sides have.
+
+use crate::theme::widgets::paint_text;
+use crate::theme::{ROW, body, mono, palette, strong};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, FontId, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
+
+pub(super) fn or(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
+}
+
+/// A row of three cells: a name, and what both sides have.
+pub(super) fn three(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 3]) {
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
+    let at = [0.0, 0.34, 0.67, 1.0].map(|f| rect.left() + rect.width() * f);
+    for ((t, font, ink), ends) in cells.into_iter().zip(at.windows(2)) {
+        let cell = Rect::from_min_max(pos2(ends[0], rect.top()), pos2(ends[1] - 6.0, rect.bottom()));
+        paint_text(ui, cell, Align2::LEFT_CENTER, &t, font, ink);
+    }
+    r.on_hover_text(name);
+}
+
+/// A field on both sides; one that differs stands out.
+pub(super) fn field(ui: &mut Ui, name: &str, a: &str, b: &str) {
+    let p = palette(ui);
+    let differs = a != b;
+    let ink = if differs { p.error } else { p.quiet };
+    let shown = if differs {
+        format!("≠ {name}")
+    } else {
+        format!("   {name}")
+    };
+    let font = if differs { strong() } else { body() };
+    let value = if differs { p.text } else { p.quiet };
+    let label = format!("field {name}: A {}, B {}", or(a), or(b));
+    let cells = [
+        (shown, font, ink),
+        (or(a).to_owned(), mono(), value),
+        (or(b).to_owned(), mono(), value),
+    ];
+    three(ui, &label, cells);
+}

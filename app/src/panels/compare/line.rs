@@ -1,0 +1,226 @@
+//! A row of the list of differences in words, by section.
+
+use super::field::or;
+use super::told;
+use super::view::Section;
+use crate::document::Document;
+use crate::document::comparison::meant::buffers;
+use crate::document::comparison::{Comparison, Row, fields};
+use crate::theme::{Palette, text};
+use egui::Color32;
+use trace_core::diff::{JobPair, MappedAs};
+
+/// A row as it is drawn, and where it leads.
+pub(super) struct Line {
+    pub sign: &'static str,
+    pub word: String,
+    pub ink: Color32,
+    pub a: Option<u64>,
+    pub b: Option<u64>,
+    pub what: String,
+    pub value: String,
+    /// Memory that it is about: address space by number, address, bytes.
+    pub memory: Option<(u8, u64, u64)>,
+}
+
+/// A row of a section; `None` where it has no such row.
+pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p: &Palette) -> Option<Line> {
+    let at = usize::try_from(row).ok()?;
+    match section {
+        Section::Events => event(doc, c, &c.steps.row(row)?, p),
+        Section::Registers => {
+            let r = c.diff.registers.get(at)?;
+            let field = r.fields.first();
+            let (sign, ink) = sides(p, r.first.0.is_some(), r.first.1.is_some());
+            Some(Line {
+                sign,
+                word: text::counted(r.count, "access", "accesses"),
+                ink,
+                a: r.first.0,
+                b: r.first.1,
+                what: r.name.clone(),
+                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                memory: None,
+            })
+        }
+        Section::Writes => {
+            let w = c.diff.host_writes.list.get(at)?;
+            let (sign, ink) = sides(p, !w.bytes_a.is_empty(), !w.bytes_b.is_empty());
+            Some(Line {
+                sign,
+                word: text::bytes(w.bytes),
+                ink,
+                a: w.a,
+                b: w.b,
+                what: format!(
+                    "{} {}",
+                    place(w.address_space, w.va.0, c.diff.host_writes.physical),
+                    job(w.job)
+                ),
+                value: format!("{} → {}", or(&hex(&w.bytes_a)), or(&hex(&w.bytes_b))),
+                memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va.0, w.bytes)),
+            })
+        }
+        Section::Descriptors => {
+            let d = c.diff.descriptors.list.get(at)?;
+            let (sign, ink) = sides(p, d.a.is_some(), d.b.is_some());
+            let (number, va) = d.a.map(|va| (d.spaces.0, va)).or(d.b.map(|va| (d.spaces.1, va)))?;
+            let field = d.fields.first();
+            Some(Line {
+                sign,
+                word: text::counted(d.fields.len() as u64, "field", "fields"),
+                ink,
+                a: Some(d.events.0),
+                b: Some(d.events.1),
+                what: format!("{} {:#x} {}", d.layout, va.0, job(d.job)),
+                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                // Memory is asked for by its place in the first.
+                memory: d.a.is_some().then_some((number, va.0, u64::from(d.bytes))),
+            })
+        }
+        Section::Mappings => {
+            let m = c.diff.mappings.list.get(at)?;
+            let (sign, ink) = sides(p, m.a.is_some(), m.b.is_some());
+            let how = |m: Option<MappedAs>| m.map_or_else(|| "not mapped".into(), |m| m.rights.to_string());
+            let value = match m.moved_to {
+                Some(to) => format!("{:#x} → {:#x}, moved", m.va.0, to.0),
+                None => format!("{} → {}", how(m.a), how(m.b)),
+            };
+            Some(Line {
+                sign: if m.moved_to.is_some() { "↗" } else { sign },
+                word: text::counted(m.pages, "page", "pages"),
+                ink,
+                a: None,
+                b: None,
+                what: place(m.address_space, m.va.0, false),
+                value,
+                memory: Some((m.address_space, m.va.0, 1)),
+            })
+        }
+        Section::Buffers => buffer(c, at, p),
+        Section::Memory | Section::Rules => None,
+    }
+}
+
+/// A step, or a run of events, of the list.
+fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line> {
+    let step = c.steps.at(row.step)?;
+    let (sign, word, ink) = told(p, step.what);
+    let (what, value) = match (step.a, step.b) {
+        (Some(a), _) => fields::line(&doc.recording, &doc.facts, doc.numbers, a),
+        (None, Some(b)) => fields::line(&c.other.recording, &c.other.facts, doc.numbers, b),
+        (None, None) => return None,
+    };
+    let value = if step.a.is_some() && step.b.is_some() {
+        let pairs = fields::pairs(doc, c, step.a, step.b);
+        let fields: Vec<String> = pairs
+            .iter()
+            .skip(1)
+            .filter(|f| f.differs())
+            .take(2)
+            .map(|f| format!("{} {} → {}", f.name, or(&f.a), or(&f.b)))
+            .collect();
+        match (fields.is_empty(), pairs.first()) {
+            (true, Some(whole)) if whole.differs() => format!("{} → {}", or(&whole.a), or(&whole.b)),
+            (true, _) => {
+                let there = step
+                    .b
+                    .map(|b| fields::line(&c.other.recording, &c.other.facts, doc.numbers, b).1);
+                format!("{value} → {}", there.unwrap_or_default())
+            }
+            _ => fields.join(", "),
+        }
+    } else {
+        value
+    };
+    let more = if row.len > 1 {
+        format!(" and {} more", text::count(row.len - 1))
+    } else {
+        String::new()
+    };
+    Some(Line {
+        sign,
+        word: word.to_owned(),
+        ink,
+        a: step.a,
+        b: step.b,
+        what: format!("{what}{more}"),
+        value,
+        memory: None,
+    })
+}
+
+/// A buffer, or behind all of them a page.
+fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
+    if let Some(b) = buffers(c).nth(at) {
+        let (sign, ink) = sides(p, b.a.is_some(), b.b.is_some());
+        let value = match (&b.elements, b.a, b.b) {
+            (_, Some((_, x)), Some((_, y))) if x != y => format!("{} → {}", text::bytes(x), text::bytes(y)),
+            (Some(e), ..) => format!(
+                "{} of {} differ",
+                text::counted(e.differ, "element", "elements"),
+                text::count(e.compared)
+            ),
+            _ => String::new(),
+        };
+        let va = b.a.or(b.b).map_or(0, |x| x.0.0);
+        return Some(Line {
+            sign,
+            word: "buffer".into(),
+            ink,
+            a: None,
+            b: None,
+            what: b.name.clone(),
+            value,
+            memory: Some((0, va, 1)),
+        });
+    }
+    let page = c.diff.pages.list.get(at.checked_sub(buffers(c).count())?)?;
+    let (sign, ink) = sides(p, page.in_a, page.in_b);
+    let value = match (page.in_a, page.in_b, page.first_byte) {
+        (true, true, Some(first)) => format!("first at byte {first:#x}"),
+        (true, false, _) => "no contents in B".into(),
+        _ => "no contents in A".into(),
+    };
+    let va = page.va.0.saturating_add(u64::from(page.first_byte.unwrap_or(0)));
+    Some(Line {
+        sign,
+        word: "page".into(),
+        ink,
+        a: None,
+        b: None,
+        what: place(page.address_space, page.va.0, c.diff.pages.physical),
+        value,
+        memory: (!c.diff.pages.physical).then_some((page.address_space, va, 1)),
+    })
+}
+
+/// The sign and colour of what both have, or one alone.
+fn sides(p: &Palette, a: bool, b: bool) -> (&'static str, Color32) {
+    match (a, b) {
+        (true, false) => ("−", p.only_a),
+        (false, true) => ("+", p.only_b),
+        _ => ("≠", p.error),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let all: Vec<String> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    all.join(" ")
+}
+
+fn place(space: u8, va: u64, physical: bool) -> String {
+    if physical {
+        format!("physical {va:#x}")
+    } else {
+        format!("AS {space} {va:#x}")
+    }
+}
+
+fn job(pair: JobPair) -> String {
+    match pair.a.or(pair.b) {
+        Some(0) => "before any job".into(),
+        Some(n) => format!("job {}", n - 1),
+        None => String::new(),
+    }
+}
