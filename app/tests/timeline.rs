@@ -419,11 +419,8 @@ fn lanes_with_nothing_in_view_collapse() {
     assert!(w.has("Lane JS1"));
 }
 
-#[test]
-fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
-    let mut w = Window::empty();
-    let path = w.folder.path().join("long.kine");
-    trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
+/// Opens a recording up to its first frame, while the rest is still found out.
+fn show_first(w: &mut Window, path: std::path::PathBuf) {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     let since = std::time::Instant::now();
@@ -435,6 +432,14 @@ fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
             w.app().failed()
         );
     }
+}
+
+#[test]
+fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
+    let mut w = Window::empty();
+    let path = w.folder.path().join("long.kine");
+    trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
+    show_first(&mut w, path);
     assert!(w.doc().facts.knows(Stage::Timeline), "jobs come from the file");
     assert!(!w.doc().facts.jobs.is_empty());
     assert!(
@@ -456,17 +461,7 @@ fn what_is_being_found_out_can_be_stopped() {
     let mut w = Window::empty();
     let path = w.folder.path().join("long.kine");
     trace_core::container::write(&long::busy(200_000), &path, &Progress::new()).unwrap();
-    let ctx = w.harness.ctx.clone();
-    w.app().open(&ctx, path);
-    let since = std::time::Instant::now();
-    while w.app().doc.is_none() {
-        w.harness.step();
-        assert!(
-            since.elapsed().as_secs() < 60,
-            "it never opened: {:?}",
-            w.app().failed()
-        );
-    }
+    show_first(&mut w, path);
     w.app().tasks.cancel_all();
     w.settle();
     assert!(!w.doc().facts.pending.is_empty() && w.doc().finding_out.is_none());

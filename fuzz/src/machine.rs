@@ -380,6 +380,11 @@ fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
     for n in 0..pages {
         word(device, 3, n, mmu::encode_leaf(format, at(n), Rights::RW, 0));
     }
+    switch_on(device, format, PhysAddr(base));
+}
+
+/// Lets interrupts through, powers the cores, and puts the first address space to work on the tables at `root`.
+pub(crate) fn switch_on(device: &mut SoftwareMali, format: MmuFormat, root: PhysAddr) {
     let config = if format == MmuFormat::MaliLpae { 0 } else { 0x4200_0006 };
     for (register, value) in [
         (0x28, u64::from(u32::MAX)),
@@ -388,7 +393,7 @@ fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
         (0x180, 0xff),
         (0x190, 1),
         (0x2430, config),
-        (0x2400, mmu::root_register(format, PhysAddr(base))),
+        (0x2400, mmu::root_register(format, root)),
         (0x2418, 1),
     ] {
         let _ = device.write(space::REGISTERS, register, 4, value & u64::from(u32::MAX));

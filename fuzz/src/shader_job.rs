@@ -1,6 +1,7 @@
 //! The target for whole compute jobs: descriptors, page tables and code of the fuzzer's choice.
 
 use crate::input::Input;
+use crate::machine;
 use device_mali::{Budget, Model, SoftwareMali};
 use rayon::ThreadPool;
 use replay_core::Device;
@@ -208,20 +209,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
         page.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
         put(n, &page);
     }
-    let config = if format == MmuFormat::MaliLpae { 0 } else { 0x4200_0006 };
-    for (register, value) in [
-        (0x28, u64::from(u32::MAX)),
-        (0x1008, u64::from(u32::MAX)),
-        (0x2008, u64::from(u32::MAX)),
-        (0x180, 0xff),
-        (0x190, 1),
-        (0x2430, config),
-        (0x2400, mmu::root_register(format, PhysAddr(BASE))),
-        (0x2418, 1),
-    ] {
-        let _ = device.write(space::REGISTERS, register, 4, value & u64::from(u32::MAX));
-    }
-    let _ = device.wait_interrupt(4, 1_000_000);
+    machine::switch_on(&mut device, format, PhysAddr(BASE));
     device
 }
 

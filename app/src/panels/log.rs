@@ -108,7 +108,7 @@ fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
     if child.button("Copy log").clicked() {
         asks.command("copy-log");
     }
-    let told = format!("{} lines", text::count(log::look(|l| l.len() as u64)));
+    let told = text::counted(log::look(|l| l.len() as u64), "line", "lines");
     child.label(RichText::new(told).font(small()).color(p.quiet));
 }
 

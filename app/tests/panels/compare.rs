@@ -218,6 +218,10 @@ fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
         .cloned()
         .expect("a descriptor that differs");
     let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
+    // No event and no register differs: the first list that tells something is in front, until a person chooses.
+    assert_eq!(w.views().compare.section, Section::Descriptors);
+    w.click("Differences: Events");
+    assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);
     w.click("Differences: Descriptors");
     // Its row is cut where it is long; what is selected tells all of it.
     assert!(w.has_part(&format!("{} {:#x}", d.layout, d.a.unwrap().0)), "{d:?}");

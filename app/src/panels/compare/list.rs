@@ -2,7 +2,7 @@
 
 use super::line::{Line, line};
 use super::view::{Section, View};
-use super::{SIDE, detail, entries, walks};
+use super::{SIDE, detail, entries, telling, walks};
 use crate::document::Document;
 use crate::document::comparison::Comparison;
 use crate::document::comparison::meant::Meant;
@@ -15,15 +15,14 @@ use std::sync::Arc;
 
 /// Narrower than this the fields of the row that is meant stand below the list, points.
 const BESIDE: f32 = 640.0;
-/// Width of the fields beside the list.
-const FIELDS: f32 = 300.0;
+/// Widths of the fields beside the list: at least, and at most where there is room, points.
+const FIELDS: std::ops::RangeInclusive<f32> = 300.0..=460.0;
 
 /// Draws the list of a section.
 pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
         // What does differ is a step away.
-        let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
-        let other = Section::ALL.into_iter().find(lists);
+        let other = telling(c);
         let words = other.map(|s| format!("Show what differs in {}", s.name()));
         if widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), words.as_deref())
             && let Some(section) = other
@@ -41,7 +40,8 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
     let (list, details) = if full.width() >= BESIDE {
-        full.split_left_right_at_x(full.right() - FIELDS)
+        let fields = (full.width() * 0.36).clamp(*FIELDS.start(), *FIELDS.end());
+        full.split_left_right_at_x(full.right() - fields)
     } else {
         full.split_top_bottom_at_y(full.bottom() - (full.height() * 0.45).min(180.0))
     };

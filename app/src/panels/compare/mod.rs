@@ -82,6 +82,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if ui.available_height() >= LEAST {
         timeline::ui(doc, &c, view, ui);
     }
+    // Until a person chose a list, the first that has something to tell is shown.
+    if !view.chosen && entries(&c, view.section) == 0 {
+        view.section = telling(&c).unwrap_or(view.section);
+    }
     sections(&c, view, ui);
     match view.section {
         Section::Memory => memory::ui(doc, &c, view, asks, ui),
@@ -271,6 +275,12 @@ fn entries(c: &Comparison, section: Section) -> u64 {
         // It is no list.
         Section::Memory => 0,
     }
+}
+
+/// The first list in which something differs.
+fn telling(c: &Comparison) -> Option<Section> {
+    let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
+    Section::ALL.into_iter().find(lists)
 }
 
 fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {

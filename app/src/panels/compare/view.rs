@@ -83,6 +83,8 @@ impl Kept {
 pub struct View {
     /// The part in front.
     pub section: Section,
+    /// Whether a person chose it.
+    pub(super) chosen: bool,
     /// Part of the axis in view; `None`: all.
     pub range: Option<(f64, f64)>,
     /// The row that is meant in the lists other than that of events.
@@ -121,6 +123,7 @@ impl View {
             search.cancel();
         }
         self.section = old.section;
+        self.chosen = old.chosen;
         self.rules = old.rules;
     }
 
@@ -141,6 +144,7 @@ impl View {
     }
 
     pub(super) fn open(&mut self, section: Section) {
+        self.chosen = true;
         if self.section != section {
             self.section = section;
             self.selected = None;
