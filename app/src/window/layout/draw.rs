@@ -23,8 +23,8 @@ struct Front {
 impl Front {
     /// Room of an arrow at an end of the bar, points.
     const ARROW: f32 = 42.0;
-    /// Frames until the arrows are settled.
-    const FRAMES: u8 = 4;
+    /// Frames until the arrows have come and gone, and what sprang back is at rest: half a second.
+    const FRAMES: u8 = 30;
 
     fn id(bar: TileId) -> egui::Id {
         egui::Id::unique(("tab in front", bar))
@@ -42,24 +42,54 @@ impl Front {
         }
     }
 
-    /// By how much the tabs are to be moved so that it is in view, points.
-    fn wanted(ui: &Ui, bar: TileId) -> f32 {
-        let front = ui.data(|d| d.get_temp::<Self>(Self::id(bar)));
-        let Some(front) = front.filter(|f| f.left > 0) else {
-            return 0.0;
-        };
-        let moved = Self {
-            left: front.left - 1,
-            ..front
-        };
-        ui.data_mut(|d| d.insert_temp(Self::id(bar), moved));
-        let room = ui.max_rect().x_range().shrink(Self::ARROW);
-        if front.at.min < room.min {
-            front.at.min - room.min
+    /// By how much the tabs are to be moved so that it is in view, points. Never further than they go: what is pushed
+    /// beyond an end springs back, and on past it.
+    fn wanted(ui: &Ui, bar: TileId, offset: f32) -> f32 {
+        let (front, end) = ui.data_mut(|d| {
+            let front = d.get_temp::<Self>(Self::id(bar));
+            if let Some(f) = front.filter(|f| f.left > 0) {
+                d.insert_temp(Self::id(bar), Self { left: f.left - 1, ..f });
+            }
+            (front.filter(|f| f.left > 0), d.remove_temp::<f32>(end_of(bar)))
+        });
+        let room = ui.max_rect().x_range();
+        // What is hidden at the right.
+        let beyond = end.map_or(0.0, |end| end - room.max);
+        // A fraction of a pixel before the end the arrow to the right would come back and hide the last tab.
+        let rest = if (0.1..1.5).contains(&beyond) { beyond } else { 0.0 };
+        let Some(front) = front else { return rest };
+        let inner = room.shrink(Self::ARROW);
+        if front.at.min < inner.min && offset > 0.0 {
+            (front.at.min - inner.min).max(-offset)
+        } else if front.at.max > inner.max && beyond >= 1.5 {
+            (front.at.max - inner.max).min(beyond)
         } else {
-            (front.at.max - room.max).max(0.0)
+            rest
         }
     }
+}
+
+/// Beside the name of a tab: as much as there is room for, points.
+const BESIDE: std::ops::RangeInclusive<f32> = 3.0..=11.0;
+
+/// Where it is kept how wide the names of a bar's tabs were in the last frame, and how many there were.
+fn names_of(bar: TileId) -> egui::Id {
+    egui::Id::unique(("names of tabs", bar))
+}
+
+/// What leaves room for all tabs of a bar, where there is so much.
+fn beside(ui: &Ui, bar: TileId) -> f32 {
+    let (names, n) = ui
+        .data_mut(|d| d.remove_temp::<(f32, f32)>(names_of(bar)))
+        .unwrap_or_default();
+    let room = ui.max_rect().width() - names;
+    let each = if n > 0.0 { (room / (2.0 * n)).floor() } else { f32::MAX };
+    each.clamp(*BESIDE.start(), *BESIDE.end())
+}
+
+/// Where it is kept how far the tabs of a bar reached in the last frame.
+fn end_of(bar: TileId) -> egui::Id {
+    egui::Id::unique(("end of tabs", bar))
 }
 
 /// A bar of tabs while it is drawn.
@@ -77,13 +107,19 @@ pub struct Draw<'a> {
     desk: Desk<'a>,
     /// The bar whose tabs are being drawn.
     bar: Option<Bar>,
+    /// What is beside the names of its tabs, points.
+    beside: f32,
 }
 
 impl<'a> Draw<'a> {
     /// Draws tiles whose panels work at this.
     #[must_use]
     pub fn new(desk: Desk<'a>) -> Self {
-        Self { desk, bar: None }
+        Self {
+            desk,
+            bar: None,
+            beside: *BESIDE.end(),
+        }
     }
 }
 
@@ -115,12 +151,22 @@ impl Behavior<Pane> for Draw<'_> {
             front,
             width: ui.max_rect().width(),
         });
-        *offset += Front::wanted(ui, bar);
+        *offset += Front::wanted(ui, bar, *offset);
+        self.beside = beside(ui, bar);
     }
 
     fn on_tab_button(&mut self, _t: &mut Tiles<Pane>, tile: TileId, button: Response) -> Response {
-        if let Some(bar) = self.bar.filter(|b| b.front == tile) {
-            Front::seen(&button.ctx, &bar, button.rect.x_range());
+        if let Some(bar) = self.bar {
+            let (end, name) = (button.rect.right(), button.rect.width() - 2.0 * self.beside);
+            button.ctx.data_mut(|d| {
+                let names = d.get_temp_mut_or_default::<(f32, f32)>(names_of(bar.id));
+                *names = (names.0 + name, names.1 + 1.0);
+                let far = d.get_temp_mut_or(end_of(bar.id), end);
+                *far = far.max(end);
+            });
+            if bar.front == tile {
+                Front::seen(&button.ctx, &bar, button.rect.x_range());
+            }
         }
         button
     }
@@ -145,7 +191,7 @@ impl Behavior<Pane> for Draw<'_> {
     }
 
     fn tab_title_spacing(&self, _visuals: &Visuals) -> f32 {
-        11.0
+        self.beside
     }
 
     fn tab_bar_color(&self, v: &Visuals) -> Color32 {
