@@ -1,13 +1,14 @@
 //! Some events one after the other, with their columns side by side: lent where they lie together, else gathered.
 
-use crate::recording::{Column, EventKind, Events};
+use crate::recording::{BLOCK_ROWS, BlockFact, Column, EventKind, Events};
 use bytemuck::Pod;
+use fearless_simd::{Level, dispatch};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
 /// Most events of a block: as many as a run of one value lends at once.
-pub(super) const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = BLOCK_ROWS;
 
 /// Events that are tested together.
 pub(super) struct Block<'a> {
@@ -130,19 +131,49 @@ impl<'a> Block<'a> {
 
     pub fn rows(&self) -> &Rows {
         self.rows.get_or_init(|| {
-            let (kind, payload) = (self.kind(), self.payload());
-            let row = payload.first().copied().unwrap_or(0);
-            let arch = pulp::Arch::new();
-            let accesses = arch.dispatch(OnlyAccesses(kind));
-            let fits = (row as usize)
+            let row = self.events.payload.get(self.first).unwrap_or(0) as usize;
+            let fits = row
                 .checked_add(self.len)
                 .is_some_and(|end| end <= access_rows(self.events));
-            if accesses && fits && arch.dispatch(FollowOneAnother(payload)) {
-                Rows::All(row as usize)
+            let level = Level::new();
+            let events = self.events;
+            if fits
+                && self.all(
+                    &events.kind,
+                    BlockFact::OnlyAccesses,
+                    || dispatch!(level, _ => only_accesses(self.kind())),
+                )
+                && self.all(
+                    &events.payload,
+                    BlockFact::FollowOneAnother,
+                    || dispatch!(level, _ => follow_one_another(self.payload())),
+                )
+            {
+                Rows::All(row)
             } else {
                 Rows::Some(self.mixed())
             }
         })
+    }
+
+    /// Whether a fact holds of all rows of a column. Whoever looks at a whole block keeps what it found, so that the
+    /// next filter need not read the column at all.
+    fn all<T: Pod>(&self, column: &Column<T>, fact: BlockFact, look: impl FnOnce() -> bool) -> bool {
+        let block = self.first / BLOCK;
+        let kept = column.fact(block, fact);
+        // What holds of a block holds of its parts, and what does not may hold of them.
+        let whole = self.first.is_multiple_of(BLOCK) && self.len == BLOCK.min(column.len().saturating_sub(self.first));
+        match kept {
+            Some(true) => true,
+            Some(false) if whole => false,
+            _ => {
+                let holds = look();
+                if whole {
+                    column.keep_fact(block, fact, holds);
+                }
+                holds
+            }
+        }
     }
 
     fn mixed(&self) -> Mixed {
@@ -238,34 +269,22 @@ fn set<T>(all: &mut [T], at: usize, to: T) {
     }
 }
 
-struct OnlyAccesses<'a>(&'a [u8]);
-
-impl pulp::NullaryFnOnce for OnlyAccesses<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn call(self) -> bool {
-        let mut others = 0u8;
-        for k in self.0 {
-            // 1 for reads, 2 for writes; what is 0 becomes 255.
-            others |= u8::from(k.wrapping_sub(EventKind::Read as u8) > 1);
-        }
-        others == 0
+#[inline(always)]
+fn only_accesses(kinds: &[u8]) -> bool {
+    let mut others = 0u8;
+    for k in kinds {
+        // 1 for reads, 2 for writes; what is 0 becomes 255.
+        others |= u8::from(k.wrapping_sub(EventKind::Read as u8) > 1);
     }
+    others == 0
 }
 
-struct FollowOneAnother<'a>(&'a [u32]);
-
-impl pulp::NullaryFnOnce for FollowOneAnother<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn call(self) -> bool {
-        let first = self.0.first().copied().unwrap_or(0);
-        let mut others = 0u32;
-        for (at, p) in self.0.iter().enumerate() {
-            others |= p ^ first.wrapping_add(at as u32);
-        }
-        others == 0
+#[inline(always)]
+fn follow_one_another(rows: &[u32]) -> bool {
+    let first = rows.first().copied().unwrap_or(0);
+    let mut others = 0u32;
+    for (at, p) in rows.iter().enumerate() {
+        others |= p ^ first.wrapping_add(at as u32);
     }
+    others == 0
 }

@@ -3,8 +3,10 @@
 use super::block::{BLOCK, Block, Rows};
 use super::compile::{Check, Column, Kinds};
 use super::context::NO_JOB;
-use super::number::NumberTest;
+use super::mask::{all, and, any, equal, few, for_set};
+use super::number::{Lane, NumberTest};
 use crate::recording::{Access, DmaMapRow, EventKind};
+use fearless_simd::Level;
 
 /// Memory that blocks are looked at with, used again and again.
 #[derive(Default)]
@@ -25,19 +27,9 @@ impl Scratch {
     }
 }
 
-/// Whether any byte is not 0.
-fn any(bytes: &[u8]) -> bool {
-    // In pieces that are looked at as a whole.
-    bytes.chunks(256).any(|c| c.iter().fold(0, |a, b| a | b) != 0)
-}
-
-fn all(bytes: &[u8]) -> bool {
-    bytes.chunks(256).all(|c| c.iter().fold(1, |a, b| a & b) == 1)
-}
-
-fn and(out: &mut [u8], other: &[u8]) {
-    out.iter_mut().zip(other).for_each(|(o, x)| *o &= x);
-}
+/// Where at most so many events of a block passed, the others' numbers are not worth reading: eight or sixteen of them
+/// come from memory together, and those behind them too.
+const FEW: usize = 64;
 
 /// What is known of each event before a check is looked at: those that passed so far. Others need no right answer.
 type Sofar<'a> = Option<&'a [u8]>;
@@ -45,7 +37,7 @@ type Sofar<'a> = Option<&'a [u8]>;
 impl Check {
     /// Writes for each event of a block whether it passes. Where `sofar` is 0 the answer does not matter.
     pub fn fill(&self, b: &Block<'_>, sofar: Sofar<'_>, scratch: &mut Scratch, out: &mut [u8]) {
-        let arch = pulp::Arch::new();
+        let level = Level::new();
         match self {
             Self::Always(is) => out.fill(u8::from(*is)),
             Self::And(checks) => {
@@ -103,7 +95,7 @@ impl Check {
                     }
                 }
             }
-            Self::Number(column, test) => number(*column, test, arch, b, out),
+            Self::Number(column, test) => number(*column, test, b, sofar, out),
             Self::Job(jobs, test) => {
                 let mut of = vec![NO_JOB; b.len];
                 jobs.running(b.first as u64, &mut of);
@@ -117,7 +109,7 @@ impl Check {
                         }
                     });
                 }
-                test.fill(arch, &of, out);
+                test.fill(level, &of, out);
                 out.iter_mut().zip(&of).for_each(|(o, j)| *o &= u8::from(*j != NO_JOB));
             }
             Self::Irq { status, found, test } => {
@@ -234,7 +226,7 @@ fn kind(b: &Block<'_>, kinds: Kinds, out: &mut [u8]) {
     let column = b.kind();
     if kinds.count_ones() == 1 && kinds != 1 {
         let only = kinds.trailing_zeros() as u8;
-        out.iter_mut().zip(column).for_each(|(o, k)| *o = u8::from(*k == only));
+        equal(column, only, out);
         return;
     }
     out.iter_mut()
@@ -256,20 +248,6 @@ fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)
                 && let Some(row) = payload.get(at)
             {
                 call(at, *k, *row as usize);
-            }
-        }
-    }
-}
-
-/// Calls back with each place of a block that is set.
-fn for_set(mask: &[u8], mut call: impl FnMut(usize)) {
-    for (n, piece) in mask.chunks(64).enumerate() {
-        if piece.iter().fold(0, |a, b| a | b) == 0 {
-            continue;
-        }
-        for (at, m) in (n * 64..).zip(piece) {
-            if *m != 0 {
-                call(at);
             }
         }
     }
@@ -313,9 +291,9 @@ fn near_places(b: &Block<'_>, sofar: Sofar<'_>, space: u8, (first, last): (u32, 
         near.fill(0);
         return near;
     }
-    let arch = pulp::Arch::new();
+    let level = Level::new();
     let test = NumberTest::new(None, vec![(u64::from(first), u64::from(last))], false);
-    test.fill(arch, b.offset(), &mut near);
+    test.fill(level, b.offset(), &mut near);
     if let Rows::Some(m) = b.rows() {
         and(&mut near, &m.access);
     }
@@ -328,18 +306,37 @@ fn near_places(b: &Block<'_>, sofar: Sofar<'_>, space: u8, (first, last): (u32, 
     near
 }
 
-fn number(column: Column, test: &NumberTest, arch: pulp::Arch, b: &Block<'_>, out: &mut [u8]) {
+/// Tests the numbers of a column: all of them, or, where few events passed so far, theirs alone, so that most of the
+/// column is never read.
+fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: Sofar<'_>, out: &mut [u8]) {
+    let mut places = [0; FEW];
+    if let Some(few) = sofar.and_then(|s| few(s, &mut places)) {
+        out.fill(0);
+        // Asked for one behind the other before any is looked at, so that memory answers them together.
+        let mut numbers = [0; FEW];
+        for (n, at) in numbers.iter_mut().zip(few) {
+            *n = column.get(*at).map_or(0, |v| v.wide());
+        }
+        for (n, at) in numbers.iter().zip(few) {
+            set(out, *at, test.holds(*n));
+        }
+        return;
+    }
+    test.fill(Level::new(), column, out);
+}
+
+fn number(column: Column, test: &NumberTest, b: &Block<'_>, sofar: Sofar<'_>, out: &mut [u8]) {
     match column {
         Column::Event => {
             let index: Vec<u64> = (b.first as u64..(b.first + b.len) as u64).collect();
-            test.fill(arch, &index, out);
+            fill(test, &index, sofar, out);
         }
-        Column::Time => test.fill(arch, b.time(), out),
-        Column::Thread => test.fill(arch, b.thread(), out),
-        Column::Space => test.fill(arch, b.space(), out),
-        Column::Offset => test.fill(arch, b.offset(), out),
-        Column::Width => test.fill(arch, b.width(), out),
-        Column::Value => test.fill(arch, b.value(), out),
+        Column::Time => fill(test, b.time(), sofar, out),
+        Column::Thread => fill(test, b.thread(), sofar, out),
+        Column::Space => fill(test, b.space(), sofar, out),
+        Column::Offset => fill(test, b.offset(), sofar, out),
+        Column::Width => fill(test, b.width(), sofar, out),
+        Column::Value => fill(test, b.value(), sofar, out),
     }
     let has = match (column, b.has_some()) {
         (Column::Space | Column::Offset, Some(m)) => &m.place,

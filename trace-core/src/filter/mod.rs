@@ -11,6 +11,7 @@ mod context;
 mod error;
 mod eval;
 mod lex;
+mod mask;
 mod near;
 mod number;
 mod places;

@@ -1,5 +1,7 @@
 //! A test of a number: some of its bits, shifted down or not, in ranges.
 
+use fearless_simd::{Level, dispatch};
+
 /// Most ranges that are looked at one after the other.
 const FEW: usize = 4;
 
@@ -38,7 +40,7 @@ impl NumberTest {
     }
 
     /// Writes 1 or 0 for each value, as it passes or not.
-    pub fn fill<T: Lane>(&self, arch: pulp::Arch, values: &[T], out: &mut [u8]) {
+    pub fn fill<T: Lane>(&self, level: Level, values: &[T], out: &mut [u8]) {
         let Some((first, more)) = self.ranges.split_first() else {
             out.fill(u8::from(self.not));
             return;
@@ -50,18 +52,18 @@ impl NumberTest {
             return;
         }
         let mask = T::narrow(self.mask);
-        one(arch, values, mask, *first, out, false);
+        one(level, values, mask, *first, out, false);
         for r in more {
-            one(arch, values, mask, *r, out, true);
+            one(level, values, mask, *r, out, true);
         }
         if self.not {
-            arch.dispatch(Flip { out });
+            dispatch!(level, _ => flip(out));
         }
     }
 }
 
 /// One range; what `out` says already is kept where `more` is set.
-fn one<T: Lane>(arch: pulp::Arch, values: &[T], mask: T, (first, last): (u64, u64), out: &mut [u8], more: bool) {
+fn one<T: Lane>(level: Level, values: &[T], mask: T, (first, last): (u64, u64), out: &mut [u8], more: bool) {
     if first > T::MOST {
         if !more {
             out.fill(0);
@@ -71,21 +73,9 @@ fn one<T: Lane>(arch: pulp::Arch, values: &[T], mask: T, (first, last): (u64, u6
     let first_narrow = T::narrow(first);
     let span = T::narrow(last.min(T::MOST) - first);
     if more {
-        arch.dispatch(Within::<T, true> {
-            values,
-            mask,
-            first: first_narrow,
-            span,
-            out,
-        });
+        dispatch!(level, _ => within::<T, true>(values, mask, first_narrow, span, out));
     } else {
-        arch.dispatch(Within::<T, false> {
-            values,
-            mask,
-            first: first_narrow,
-            span,
-            out,
-        });
+        dispatch!(level, _ => within::<T, false>(values, mask, first_narrow, span, out));
     }
 }
 
@@ -122,47 +112,19 @@ macro_rules! lane {
 
 lane!(u8, u32, u64);
 
-/// A loop that is compiled for what the machine has: types of their own and no closures, because only what is inlined
-/// as a whole into what `pulp` calls is compiled so.
-struct Within<'a, T, const MORE: bool> {
-    values: &'a [T],
-    mask: T,
-    first: T,
-    span: T,
-    out: &'a mut [u8],
-}
-
-impl<T: Lane, const MORE: bool> pulp::NullaryFnOnce for Within<'_, T, MORE> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let Self {
-            values,
-            mask,
-            first,
-            span,
-            out,
-        } = self;
-        for (o, v) in out.iter_mut().zip(values) {
-            let passes = u8::from(v.within(mask, first, span));
-            *o = if MORE { *o | passes } else { passes };
-        }
+/// A loop that is compiled for what the machine has where it is dispatched, as it is inlined there as a whole.
+#[inline(always)]
+fn within<T: Lane, const MORE: bool>(values: &[T], mask: T, first: T, span: T, out: &mut [u8]) {
+    for (o, v) in out.iter_mut().zip(values) {
+        let passes = u8::from(v.within(mask, first, span));
+        *o = if MORE { *o | passes } else { passes };
     }
 }
 
-struct Flip<'a> {
-    out: &'a mut [u8],
-}
-
-impl pulp::NullaryFnOnce for Flip<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for o in self.out.iter_mut() {
-            *o ^= 1;
-        }
+#[inline(always)]
+fn flip(out: &mut [u8]) {
+    for o in out.iter_mut() {
+        *o ^= 1;
     }
 }
 
@@ -172,7 +134,7 @@ mod tests {
 
     fn agrees<T: Lane>(test: &NumberTest, values: &[T]) {
         let mut out = vec![9; values.len()];
-        test.fill(pulp::Arch::new(), values, &mut out);
+        test.fill(Level::new(), values, &mut out);
         for (v, o) in values.iter().zip(out) {
             assert_eq!(o == 1, test.holds(v.wide()), "{test:?} of {:#x}", v.wide());
             assert!(o <= 1);

@@ -3,6 +3,7 @@
 use super::block::{self, BLOCK, Block};
 use super::compile::Filter;
 use super::eval::Scratch;
+use super::mask;
 use super::selection::{Hits, Selection};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Events;
@@ -102,30 +103,25 @@ impl Filter {
             return progress.check();
         }
         let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
-        if threads < 2 || chunks.len() < ALONE {
-            let mut scratch = Scratch::default();
-            for chunk in chunks {
-                let found = self.chunk(events, &range, chunk, progress, &mut scratch)?;
-                if found.hits != Hits::None && each(found).is_break() {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        let next = AtomicUsize::new(chunks.start);
-        let last = chunks.end;
+        let threads = if chunks.len() < ALONE {
+            1
+        } else {
+            threads.min(chunks.len())
+        };
+        let (next, last) = (AtomicUsize::new(chunks.start), chunks.end);
+        let (next, range) = (&next, &range);
+        // The next chunk that nobody has looked at, or `None` when there is none left.
+        let work = |scratch: &mut Scratch| {
+            let chunk = next.fetch_add(1, Ordering::Relaxed);
+            (chunk < last).then(|| self.chunk(events, range, chunk, progress, scratch))
+        };
         std::thread::scope(|scope| {
             let (to, from) = sync_channel(WAITING);
-            for _ in 0..threads.min(chunks.len()) {
-                let (to, next, range) = (to.clone(), &next, &range);
+            for _ in 1..threads {
+                let to = to.clone();
                 let work = move || {
                     let mut scratch = Scratch::default();
-                    loop {
-                        let chunk = next.fetch_add(1, Ordering::Relaxed);
-                        if chunk >= last {
-                            return;
-                        }
-                        let found = self.chunk(events, range, chunk, progress, &mut scratch);
+                    while let Some(found) = work(&mut scratch) {
                         let over = found.is_err();
                         // Nobody takes it when it was broken off.
                         if to.send(found).is_err() || over {
@@ -133,29 +129,26 @@ impl Filter {
                         }
                     }
                 };
-                // Where there is no other thread to be had, those that are there do its work.
+                // Where there is no other thread to be had, this one does its work.
                 let name = std::thread::Builder::new().name("kinescope-filter".into());
                 let _ = name.spawn_scoped(scope, work);
             }
             drop(to);
             let mut wanted = chunks.start;
             let mut early: BTreeMap<usize, Found> = BTreeMap::new();
-            for found in from {
-                let found = found?;
-                early.insert(found.chunk, found);
+            let mut scratch = Scratch::default();
+            // This thread looks at chunks as the others do and hands on what is known in between; when none is left
+            // it waits for theirs.
+            while let Some(found) = work(&mut scratch).or_else(|| from.recv().ok()) {
+                for found in std::iter::once(found).chain(from.try_iter()) {
+                    let found = found?;
+                    early.insert(found.chunk, found);
+                }
                 while let Some(found) = early.remove(&wanted) {
                     wanted += 1;
                     if found.hits != Hits::None && each(found).is_break() {
                         return Ok(());
                     }
-                }
-            }
-            // Without a single thread nothing was looked at; then it is done here.
-            let mut scratch = Scratch::default();
-            for chunk in wanted..last {
-                let found = self.chunk(events, &range, chunk, progress, &mut scratch)?;
-                if found.hits != Hits::None && each(found).is_break() {
-                    break;
                 }
             }
             Ok(())
@@ -182,7 +175,7 @@ impl Filter {
             let b = Block::new(events, at, end);
             let out = passes.get_mut(..b.len).unwrap_or_default();
             self.check.fill(&b, None, scratch, out);
-            pack(out, at - first, &mut bits);
+            put(out, at - first, &mut bits);
             at = end;
         }
         progress.advance((to - from) as u64)?;
@@ -192,26 +185,14 @@ impl Filter {
 }
 
 /// Sets the bit of each byte that is 1, the first byte's at `at`.
-fn pack(bytes: &[u8], at: usize, bits: &mut [u64]) {
+fn put(bytes: &[u8], at: usize, bits: &mut [u64]) {
     if at.is_multiple_of(64) {
-        for (word, piece) in bits.iter_mut().skip(at / 64).zip(bytes.chunks(64)) {
-            let mut packed = 0;
-            for (n, eight) in piece.chunks(8).enumerate() {
-                let mut raw = [0; 8];
-                raw.iter_mut().zip(eight).for_each(|(r, e)| *r = *e);
-                // Each byte is 0 or 1; the product gathers their lowest bits in the topmost byte, the first one's lowest.
-                let gathered = u64::from_le_bytes(raw).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-                packed |= gathered << (n * 8);
-            }
-            *word = packed;
-        }
+        mask::pack(bytes, bits.get_mut(at / 64..).unwrap_or_default());
         return;
     }
-    for (n, b) in (at..).zip(bytes) {
-        if *b != 0
-            && let Some(word) = bits.get_mut(n / 64)
-        {
-            *word |= 1 << (n % 64);
+    mask::for_set(bytes, |n| {
+        if let Some(word) = bits.get_mut((at + n) / 64) {
+            *word |= 1 << ((at + n) % 64);
         }
-    }
+    });
 }

@@ -1,5 +1,6 @@
 //! The events that pass a filter: small in memory, and any row of it is found at the cost of a search.
 
+use super::mask;
 use super::scan::CHUNK;
 
 /// Events that passed, in order.
@@ -30,8 +31,7 @@ const FEW: usize = CHUNK / 16;
 impl Hits {
     /// From a bit for each of `len` events.
     pub fn new(bits: Vec<u64>, len: usize) -> Self {
-        let count: usize = bits.iter().map(|b| b.count_ones() as usize).sum();
-        match count {
+        match mask::ones(&bits) {
             0 => Self::None,
             n if n == len => Self::All(len as u32),
             n if n > FEW => Self::Many(bits.into()),
@@ -53,7 +53,7 @@ impl Hits {
             Self::None => 0,
             Self::All(n) => u64::from(*n),
             Self::Few(few) => few.len() as u64,
-            Self::Many(bits) => bits.iter().map(|b| u64::from(b.count_ones())).sum(),
+            Self::Many(bits) => mask::ones(bits) as u64,
         }
     }
 

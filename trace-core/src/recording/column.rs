@@ -1,5 +1,6 @@
 //! A column of an event table: plain values in one or more chunks, owned or mapped from a file.
 
+use super::block_facts::{BlockFact, BlockFacts};
 use bytemuck::Pod;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ struct Chunk<T> {
 }
 
 /// Rows in a constant chunk's shared block: a constant run of any length lends slices of at most this many.
-const CONSTANT_BLOCK: usize = 4096;
+const CONSTANT_BLOCK: usize = super::BLOCK_ROWS;
 /// Rows in the blocks of one column, after which blocks are of [`SHORT_BLOCK`] rows: a file says in 96 bytes that a
 /// constant run is there, and can say so millions of times.
 const CONSTANT_ROWS: usize = 1 << 20;
@@ -105,6 +106,7 @@ impl<T> Part<'_, T> {
 pub struct Column<T> {
     chunks: Arc<Vec<Chunk<T>>>,
     len: usize,
+    facts: Arc<BlockFacts>,
 }
 
 impl<T> Clone for Column<T> {
@@ -112,6 +114,7 @@ impl<T> Clone for Column<T> {
         Self {
             chunks: Arc::clone(&self.chunks),
             len: self.len,
+            facts: Arc::clone(&self.facts),
         }
     }
 }
@@ -119,8 +122,9 @@ impl<T> Clone for Column<T> {
 impl<T> Default for Column<T> {
     fn default() -> Self {
         Self {
-            chunks: Arc::new(Vec::new()),
+            chunks: Arc::default(),
             len: 0,
+            facts: Arc::default(),
         }
     }
 }
@@ -216,6 +220,16 @@ impl<T: Pod> Column<T> {
     /// The rows of `range` (clipped to the column), one after another.
     pub fn iter_range(&self, range: Range<usize>) -> impl Iterator<Item = T> + '_ {
         self.slices(range).flat_map(|s| s.iter().copied())
+    }
+
+    /// Whether a fact holds in a block of [`super::BLOCK_ROWS`] rows; `None` when nobody has looked.
+    pub(crate) fn fact(&self, block: usize, fact: BlockFact) -> Option<bool> {
+        self.facts.get(block, fact)
+    }
+
+    /// Keeps whether a fact holds in a block for those who ask next, of this column or a clone.
+    pub(crate) fn keep_fact(&self, block: usize, fact: BlockFact, holds: bool) {
+        self.facts.keep(self.len, block, fact, holds);
     }
 
     /// All rows, one after another.
@@ -325,6 +339,7 @@ impl<T: Pod> ColumnBuilder<T> {
         Column {
             chunks: Arc::new(self.chunks),
             len: self.len,
+            facts: Arc::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The recording: events, memory, address spaces and identity. Read-only once made; cloning shares the data.
 
 mod attached;
+mod block_facts;
 mod capture;
 mod column;
 mod events;
@@ -11,6 +12,7 @@ mod memory;
 mod runs;
 
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
+pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
 pub use events::{

@@ -1,7 +1,7 @@
 //! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
 
 use super::block::{Block, Given};
-use super::lanes::{CONSTANTS, File, LANES, Steps, Vector};
+use super::lanes::{CONSTANTS, File, LANES, Vector, run};
 use super::message::{Messages, Sent};
 use super::program::{Program, Way};
 use super::translate::{LANE_ID, Translator, WARP_ID};
@@ -12,6 +12,7 @@ use crate::compute::dispatch::WorkgroupRunner;
 use crate::compute::stop::{Meter, Stop};
 use crate::compute::trace::{Executed, Trace};
 use crate::compute::view::View;
+use fearless_simd::Level;
 
 /// What a shader runs with, shared by all that run it.
 pub(crate) struct Running<'j> {
@@ -27,7 +28,7 @@ pub(crate) struct Running<'j> {
 pub(crate) struct Shader<'j> {
     running: &'j Running<'j>,
     file: File,
-    arch: pulp::Arch,
+    level: Level,
     /// By wave.
     threads: Vec<Threads>,
 }
@@ -52,7 +53,7 @@ impl<'j> Shader<'j> {
         Self {
             running,
             file,
-            arch: pulp::Arch::new(),
+            level: Level::new(),
             threads: Vec::new(),
         }
     }
@@ -134,7 +135,7 @@ impl<'j> Shader<'j> {
         view: &mut View<'_, T>,
         meter: &mut Meter<'_>,
     ) -> Result<(), Stop> {
-        let (program, arch) = (self.running.program, self.arch);
+        let (program, level) = (self.running.program, self.level);
         let mut lanes = 0;
         let mut mask = [0; LANES];
         let mut next = wave.next();
@@ -161,11 +162,7 @@ impl<'j> Shader<'j> {
             let mut sent = Sent::default();
             for s in &node.block.segments {
                 let file = &mut self.file;
-                arch.dispatch(Steps {
-                    file,
-                    steps: &s.steps,
-                    mask: &mask,
-                });
+                run(level, file, &s.steps, &mask);
                 if let Some(m) = &s.message {
                     let mut messages = Messages {
                         running: self.running,
@@ -245,11 +242,7 @@ pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> R
     *file.at_mut(LANE_ID) = std::array::from_fn(|i| i as u32 % 4);
     let lanes = (1u64 << registers.len().min(LANES)).wrapping_sub(1) as u32;
     for s in &block.segments {
-        pulp::Arch::new().dispatch(Steps {
-            file: &mut file,
-            steps: &s.steps,
-            mask: &[u32::MAX; LANES],
-        });
+        run(Level::new(), &mut file, &s.steps, &[u32::MAX; LANES]);
         if let Some(message) = &s.message
             && !warp::exchange(&mut file, message, lanes)
         {

@@ -1,13 +1,14 @@
 //! Arithmetic for all lanes of a wave at once.
 //!
 //! A step names its operands by their place in a register file of vectors, one word a lane. The loops over lanes are
-//! short, of constant length and without branches, so that the compiler makes vector instructions of them; `pulp`
-//! compiles them for several instruction sets and chooses what the host has. What is computed is what
+//! short, of constant length and without branches, so that the compiler makes vector instructions of them;
+//! `fearless_simd` compiles them for several instruction sets and chooses what the host has. What is computed is what
 //! [`super::scalar`] computes: operations without a vector form here go through it lane by lane.
 
 use super::float::{NAN, widen16};
 use super::mods::{Clamp, Mods};
 use super::scalar::Scalar;
+use fearless_simd::{Level, dispatch};
 
 /// Lanes of a wave. A workgroup's threads fill waves in order; the warps of the hardware, of 4 or 8 lanes, lie within.
 pub(crate) const LANES: usize = 32;
@@ -264,26 +265,14 @@ fn to_unsigned(x: f32) -> u32 {
     x as u32
 }
 
-/// Steps with what they run on. A type of its own, and no closure: only what is inlined as a whole into what `pulp`
-/// compiles for an instruction set becomes instructions of that set.
-pub(crate) struct Steps<'a> {
-    pub file: &'a mut File,
-    pub steps: &'a [Step],
-    /// All bits for each lane that writes registers, none for one that does not.
-    pub mask: &'a Vector,
-}
-
-impl pulp::NullaryFnOnce for Steps<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        run(self.file, self.steps, self.mask);
-    }
+/// Runs steps on a register file. `mask` has all bits for each lane that writes registers, none for one that does not.
+pub(crate) fn run(level: Level, file: &mut File, steps: &[Step], mask: &Vector) {
+    // Only what is inlined here as a whole becomes instructions of the set that is chosen.
+    dispatch!(level, _ => run_steps(file, steps, mask));
 }
 
 #[inline(always)]
-fn run(file: &mut File, steps: &[Step], mask: &Vector) {
+fn run_steps(file: &mut File, steps: &[Step], mask: &Vector) {
     for s in steps {
         match s.kind {
             Kind::Mov => one(file, s, |a| a),

@@ -1,0 +1,148 @@
+//! Which events of a block passed: a byte each, 0 or 1, counted, walked and packed into bits.
+
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
+
+/// Whether any byte is not 0.
+pub(super) fn any(bytes: &[u8]) -> bool {
+    // In pieces that are looked at as a whole.
+    let level = Level::new();
+    bytes
+        .chunks(256)
+        .any(|c| dispatch!(level, _ => fold(c, 0, |a, b| a | b)) != 0)
+}
+
+/// Whether all bytes are 1.
+pub(super) fn all(bytes: &[u8]) -> bool {
+    let level = Level::new();
+    bytes
+        .chunks(256)
+        .all(|c| dispatch!(level, _ => fold(c, 1, |a, b| a & b)) == 1)
+}
+
+/// Leaves those of `out` that are 1 in the other bytes too.
+pub(super) fn and(out: &mut [u8], other: &[u8]) {
+    dispatch!(Level::new(), _ => pairs(out, other));
+}
+
+/// 1 for each byte that is the one asked for, 0 for others.
+pub(super) fn equal(bytes: &[u8], to: u8, out: &mut [u8]) {
+    dispatch!(Level::new(), _ => equals(bytes, to, out));
+}
+
+/// How many bits are 1.
+pub(super) fn ones(bits: &[u64]) -> usize {
+    dispatch!(Level::new(), _ => count_ones(bits))
+}
+
+// Loops that are compiled for what the machine has where they are dispatched, as they are inlined there.
+
+#[inline(always)]
+fn fold(bytes: &[u8], from: u8, with: impl Fn(u8, u8) -> u8) -> u8 {
+    bytes.iter().fold(from, |a, b| with(a, *b))
+}
+
+#[inline(always)]
+fn pairs(out: &mut [u8], other: &[u8]) {
+    out.iter_mut().zip(other).for_each(|(o, x)| *o &= x);
+}
+
+#[inline(always)]
+fn equals(bytes: &[u8], to: u8, out: &mut [u8]) {
+    out.iter_mut().zip(bytes).for_each(|(o, b)| *o = u8::from(*b == to));
+}
+
+#[inline(always)]
+fn count_ones(bits: &[u64]) -> usize {
+    bits.iter().map(|b| b.count_ones() as usize).sum()
+}
+
+/// The places that are 1, where there is room for all of them.
+pub(super) fn few<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [usize]> {
+    let mut found = 0;
+    // A sum of 255 bytes fits one.
+    for piece in bytes.chunks(255) {
+        found += usize::from(piece.iter().fold(0u8, |a, b| a + b));
+        if found > places.len() {
+            return None;
+        }
+    }
+    let places = places.get_mut(..found)?;
+    let mut free = places.iter_mut();
+    for_set(bytes, |at| {
+        if let Some(p) = free.next() {
+            *p = at;
+        }
+    });
+    Some(places)
+}
+
+/// Calls back with each place that is 1.
+pub(super) fn for_set(bytes: &[u8], mut call: impl FnMut(usize)) {
+    let mut bits = [0; 8];
+    for (n, piece) in bytes.chunks(64 * bits.len()).enumerate() {
+        let words = bits.get_mut(..piece.len().div_ceil(64)).unwrap_or_default();
+        pack(piece, words);
+        for (first, word) in (n * 64 * 8..).step_by(64).zip(words) {
+            let mut word = *word;
+            while word != 0 {
+                call(first + word.trailing_zeros() as usize);
+                word &= word - 1;
+            }
+        }
+    }
+}
+
+/// A bit for each byte, the first byte's the lowest of the first word; bits behind the last byte are 0.
+pub(super) fn pack(bytes: &[u8], bits: &mut [u64]) {
+    dispatch!(Level::new(), simd => pack_with(simd, bytes, bits));
+}
+
+#[inline(always)]
+fn pack_with<S: Simd>(simd: S, bytes: &[u8], bits: &mut [u64]) {
+    let (pieces, rest) = bytes.as_chunks::<64>();
+    let one = u8x64::splat(simd, 1);
+    for (word, piece) in bits.iter_mut().zip(pieces) {
+        *word = u8x64::from_slice(simd, piece).simd_eq(one).to_bitmask();
+    }
+    if let Some(last) = bits.get_mut(pieces.len())
+        && !rest.is_empty()
+    {
+        let set = rest.iter().enumerate().filter(|(_, b)| **b != 0);
+        *last = set.fold(0, |word, (n, _)| word | 1 << n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_are_packed_counted_and_walked() {
+        for len in [0usize, 1, 7, 8, 63, 64, 65, 127, 513, 4095, 4096] {
+            let bytes: Vec<u8> = (0..len).map(|n| u8::from(n * n % 7 < 3 || n % 61 == 60)).collect();
+            let places: Vec<usize> = (0..len).filter(|n| bytes[*n] == 1).collect();
+            let mut expected = vec![0u64; len.div_ceil(64)];
+            places.iter().for_each(|p| expected[p / 64] |= 1 << (p % 64));
+            let mut bits = vec![u64::MAX; len.div_ceil(64)];
+            pack(&bytes, &mut bits);
+            assert_eq!(bits, expected, "{len} bytes");
+            let mut walked = vec![];
+            for_set(&bytes, |at| walked.push(at));
+            assert_eq!(walked, places);
+            let mut room = vec![0; len];
+            assert_eq!(few(&bytes, &mut room), Some(places.as_slice()));
+            if let Some(less) = places.len().checked_sub(1) {
+                assert_eq!(few(&bytes, &mut room[..less]), None);
+            }
+            assert_eq!((any(&bytes), all(&bytes)), (!places.is_empty(), places.len() == len));
+            assert_eq!(ones(&bits), places.len());
+            let mut even: Vec<u8> = (0..len).map(|n| u8::from(n % 2 == 0)).collect();
+            let mut same = vec![9; len];
+            equal(&bytes, 0, &mut same);
+            assert!(same.iter().zip(&bytes).all(|(s, b)| *s == 1 - b));
+            and(&mut even, &bytes);
+            let both = places.iter().filter(|p| *p % 2 == 0).count();
+            assert_eq!(even.iter().map(|b| usize::from(*b)).sum::<usize>(), both);
+        }
+    }
+}

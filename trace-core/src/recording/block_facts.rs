@@ -1,0 +1,56 @@
+//! What was found out about blocks of a column's rows, kept for whoever asks next: a column never changes.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Rows of a block about which something is kept, from a multiple of it on.
+pub(crate) const BLOCK_ROWS: usize = 4096;
+
+/// Something that holds for all rows of a block, or does not. Each takes two bits of a block's byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockFact {
+    /// Of the column of kinds: reads and writes and nothing else.
+    OnlyAccesses = 0,
+    /// Of the column of rows: each is one more than the one before.
+    FollowOneAnother = 2,
+}
+
+/// A byte a block, made when the first fact is kept.
+#[derive(Debug, Default)]
+pub(super) struct BlockFacts(OnceLock<Box<[AtomicU8]>>);
+
+impl BlockFacts {
+    /// Whether a fact holds in a block; `None` when nobody has looked.
+    pub fn get(&self, block: usize, fact: BlockFact) -> Option<bool> {
+        // No other memory is told by these bits, and all who look find the same.
+        let byte = self.0.get()?.get(block)?.load(Ordering::Relaxed) >> fact as u8;
+        (byte & 1 != 0).then_some(byte & 2 != 0)
+    }
+
+    /// Keeps whether a fact holds in a block of a column of so many rows.
+    pub fn keep(&self, rows: usize, block: usize, fact: BlockFact, holds: bool) {
+        let blocks = || (0..rows.div_ceil(BLOCK_ROWS)).map(|_| AtomicU8::new(0)).collect();
+        if let Some(byte) = self.0.get_or_init(blocks).get(block) {
+            byte.fetch_or((1 | u8::from(holds) << 1) << fact as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_a_block_are_kept_apart() {
+        let all = BlockFacts::default();
+        let rows = 2 * BLOCK_ROWS + 1;
+        assert_eq!(all.get(0, BlockFact::OnlyAccesses), None);
+        all.keep(rows, 0, BlockFact::OnlyAccesses, true);
+        all.keep(rows, 2, BlockFact::OnlyAccesses, false);
+        all.keep(rows, 2, BlockFact::FollowOneAnother, true);
+        all.keep(rows, 3, BlockFact::FollowOneAnother, true);
+        let told = |fact| (0..4).map(|b| all.get(b, fact)).collect::<Vec<_>>();
+        assert_eq!(told(BlockFact::OnlyAccesses), [Some(true), None, Some(false), None]);
+        assert_eq!(told(BlockFact::FollowOneAnother), [None, None, Some(true), None]);
+    }
+}
