@@ -98,7 +98,7 @@ pub fn plot_register(app: &mut App, _: &Context) {
 
 /// Copies what is selected in a form.
 fn copy(app: &App, ctx: &Context, form: Form) {
-    let Some(what) = doc(app).and_then(|d| copies::selected(d, form)) else {
+    let Some(what) = doc(app).and_then(|d| copies::of(d, d.selection(), form)) else {
         return;
     };
     let line = what.lines().find(|l| !l.starts_with("/*")).unwrap_or_default();

@@ -27,7 +27,7 @@ pub fn has_doc(app: &App) -> bool {
 }
 
 pub fn has_c(app: &App) -> bool {
-    doc(app).is_some_and(|d| copies::has(d, copies::Form::C))
+    doc(app).is_some_and(|d| copies::has(d, d.selection(), copies::Form::C))
 }
 
 pub fn has_events(app: &App) -> bool {

@@ -33,10 +33,10 @@ impl Form {
     }
 }
 
-/// Whether what is selected has a form; costs nothing.
+/// Whether a thing has a form; costs nothing.
 #[must_use]
-pub fn has(doc: &Document, form: Form) -> bool {
-    match (form, doc.selection()) {
+pub fn has(doc: &Document, thing: &Selection, form: Form) -> bool {
+    match (form, thing) {
         (Form::Text | Form::Json, _) => true,
         (Form::C, Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_)) => {
             access(doc, doc.moment()).is_some()
@@ -46,10 +46,10 @@ pub fn has(doc: &Document, form: Form) -> bool {
     }
 }
 
-/// What is selected, in a form; `None`: it has none such.
+/// A thing in a form; `None`: it has none such.
 #[must_use]
-pub fn selected(doc: &Document, form: Form) -> Option<String> {
-    match doc.selection() {
+pub fn of(doc: &Document, thing: &Selection, form: Form) -> Option<String> {
+    match thing {
         Selection::Register(r) => Some(register(doc, *r, form)),
         Selection::Job(j) => job(doc, *j, form),
         Selection::Buffer(b) => buffer(doc, b, form),
@@ -69,7 +69,7 @@ pub fn selected(doc: &Document, form: Form) -> Option<String> {
             })
         }
         Selection::Entry { space, va, level } => {
-            let told = words::selected(doc, doc.selection());
+            let told = words::selected(doc, thing);
             let step = entries::at(&doc.recording, *space, *va, *level, doc.moment());
             match form {
                 Form::Text => Some(match step {
@@ -91,7 +91,7 @@ pub fn selected(doc: &Document, form: Form) -> Option<String> {
             }
         }
         Selection::Framebuffer { space, offset, bytes } => match form {
-            Form::Text => Some(words::selected(doc, doc.selection())),
+            Form::Text => Some(words::selected(doc, thing)),
             Form::C => None,
             Form::Json => {
                 let name = doc

@@ -4,7 +4,7 @@ mod entry;
 mod pixel;
 mod trail;
 
-use super::{jobs, notebook, problems, register, replay};
+use super::{copy_menu, jobs, notebook, problems, register, replay};
 use crate::document::moment::Selection;
 use crate::document::{Document, entries, facts, lookup, runs, tables, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
@@ -65,7 +65,9 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     ui.label(RichText::new(format!("{} · {}", b.role.name(), words::buffer_kind(doc, &b))).color(p.quiet));
     ui.add_space(4.0);
     let at = widgets::key_link(ui, "address", &b.va.to_string());
-    if widgets::copies(&at, &[("address", b.va.to_string()), ("name", b.name.clone())]).clicked() {
+    let own = [("address", b.va.to_string()), ("name", b.name.clone())];
+    copy_menu::of(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+    if at.clicked() {
         asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
         asks.command("show-memory");
     }
@@ -105,10 +107,8 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
     let p = palette(ui);
     widgets::section(ui, "Memory");
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
-    widgets::copies(
-        &at,
-        &[("address", format!("{va:#x}")), ("address in decimal", va.to_string())],
-    );
+    let own = [("address", format!("{va:#x}")), ("address in decimal", va.to_string())];
+    copy_menu::of(&at, doc, asks, &own, &Selection::Memory { space, va, bytes });
     let told = format!(
         "{} · AS {}",
         if bytes == 1 {

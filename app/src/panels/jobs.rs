@@ -5,6 +5,7 @@ use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use crate::document::reached::{self, Reached};
 use crate::document::{Document, computed, runs, words};
+use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
@@ -143,8 +144,9 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let mut rows = view.list;
     let (mut go, mut done) = (None, None);
     let longest = doc.facts.longest_ns.max(1);
-    rows.show(ui, "Jobs", doc.facts.jobs.len() as u64, |ui, row, rect| {
-        let Some(j) = doc.facts.jobs.get(row as usize) else {
+    let facts = Arc::clone(&doc.facts);
+    rows.show(ui, "Jobs", facts.jobs.len() as u64, |ui, row, rect| {
+        let Some(j) = facts.jobs.get(row as usize) else {
             return;
         };
         let r = ui.interact(rect, ui.scope_id().with(("job", j.index)), Sense::click());
@@ -203,6 +205,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 asks.shader(j.index, s);
             }
         }
+        copy_menu::job(&r, doc, asks, j);
         if r.clicked() {
             go = Some(j.index);
         }

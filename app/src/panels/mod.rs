@@ -1,6 +1,7 @@
 //! The panels, one file each, registered in one table.
 
 pub mod compare;
+mod copy_menu;
 pub mod desk;
 pub mod events;
 pub mod inputs;

@@ -5,10 +5,11 @@ use crate::document::facts::{SEVERITIES, Stage};
 use crate::document::moment::Selection;
 use crate::document::runs::Content;
 use crate::document::words;
+use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks, Pages};
-use crate::theme::widgets::{Part, list_row, section};
+use crate::theme::widgets::{self, Part, list_row, section};
 use crate::theme::{palette, text};
-use egui::{Response, Ui};
+use egui::Ui;
 use trace_core::check::Severity;
 
 /// Jobs that are listed around the one that is meant, per phase.
@@ -27,7 +28,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     buffers(doc, asks, ui);
     spaces(doc, asks, ui);
     problems(doc, asks, ui);
-    notes(doc, ui);
+    notes(doc, asks, ui);
     views(doc, asks, ui);
     captured(doc, ui);
     ui.add_space(12.0);
@@ -49,7 +50,7 @@ fn captured(doc: &Document, ui: &mut Ui) {
         let left = Part::words(format!("{mark}{}", what.to_lowercase())).colour(ink);
         let short = text::middle(told, CAPTURED);
         let row = list_row(ui, &format!("{what}: {told}"), false, 0.0, left, Part::words(short));
-        copies(&row.on_hover_text(told), &[("Copy", told.clone())]);
+        widgets::copies(&row.on_hover_text(told), &[("it", told.clone())]);
     }
 }
 
@@ -105,14 +106,7 @@ fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                     doc.go_job(j.index);
                 }
                 let told = format!("{}, submitted at event {}", words::job_kind(j), text::count(j.submit));
-                copies(
-                    &row.on_hover_text(told),
-                    &[
-                        ("Copy job", format!("job {}", j.index)),
-                        ("Copy header address", format!("{:#x}", j.head_va)),
-                        ("Copy event of the submit", j.submit.to_string()),
-                    ],
-                );
+                copy_menu::job(&row.on_hover_text(told), doc, asks, j);
             }
         }
     }
@@ -152,13 +146,16 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             text::bytes(b.bytes),
             b.va.0
         );
-        copies(
+        copy_menu::of(
             &row.on_hover_text(told),
+            doc,
+            asks,
             &[
-                ("Copy name", b.name.clone()),
-                ("Copy address", format!("{:#x}", b.va.0)),
-                ("Copy size in bytes", b.bytes.to_string()),
+                ("name", b.name.clone()),
+                ("address", format!("{:#x}", b.va.0)),
+                ("size in bytes", b.bytes.to_string()),
             ],
+            &Selection::Buffer(b.name.clone()),
         );
     }
     if ranked.len() > BUFFERS {
@@ -188,9 +185,9 @@ fn spaces(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("show-page-tables");
         }
         let root = format!("{:#x}", s.root);
-        copies(
+        widgets::copies(
             &row.on_hover_text(format!("{}, top table at {root}", s.format)),
-            &[("Copy address of the top table", root)],
+            &[("address of the top table", root)],
         );
     }
 }
@@ -236,7 +233,7 @@ fn problems(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
 }
 
-fn notes(doc: &mut Document, ui: &mut Ui) {
+fn notes(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let all = doc.changes().notes();
     if all.is_empty() {
@@ -266,7 +263,8 @@ fn notes(doc: &mut Document, ui: &mut Ui) {
         if row.clicked() {
             doc.go_with(event, Selection::Note(event));
         }
-        copies(&row, &[("Copy note", words), ("Copy event number", event.to_string())]);
+        let own = [("note", words), ("event number", event.to_string())];
+        copy_menu::at(&row, doc, asks, &own, &Selection::Note(event), Some(event));
     }
     if let Some(next) = later.or(earlier) {
         let left = Part::words(format!("{} more", text::count(more as u64))).colour(p.quiet);
@@ -274,17 +272,6 @@ fn notes(doc: &mut Document, ui: &mut Ui) {
             doc.go_with(next, Selection::Note(next));
         }
     }
-}
-
-/// A menu that copies a thing in its forms.
-fn copies(row: &Response, forms: &[(&str, String)]) {
-    row.context_menu(|ui| {
-        for (label, form) in forms {
-            if ui.button(*label).clicked() {
-                ui.ctx().copy_text(form.clone());
-            }
-        }
-    });
 }
 
 fn views(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
@@ -295,16 +282,17 @@ fn views(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     for r in doc.changes().pins().to_vec() {
         let name = doc.facts.register_name(r);
         let selected = doc.register() == Some(r);
-        if list_row(
+        let row = list_row(
             ui,
             &format!("pinned {name}"),
             selected,
             0.0,
             Part::mono(name.clone()),
             Part::words("lane"),
-        )
-        .clicked()
-        {
+        );
+        let own = [("name", name), ("offset", format!("{r:#x}"))];
+        copy_menu::of(&row, doc, asks, &own, &Selection::Register(r));
+        if row.clicked() {
             doc.select(Selection::Register(r));
             asks.command("show-register");
         }

@@ -1,8 +1,10 @@
 //! Problems: what checking the recording found, each with its place and its reason.
 
 use crate::document::Document;
+use crate::document::copies::Form;
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
+use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
@@ -204,6 +206,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
         unfolded,
         ..
     } = view;
+    let facts = std::sync::Arc::clone(&doc.facts);
     rows.show(&mut child, "Problems", passing.len() as u64, |ui, row, rect| {
         let index = match usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() {
             Some(Row::One(i)) => i,
@@ -213,7 +216,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
             }
             None => return,
         };
-        let Some(f) = doc.facts.findings.get(index as usize) else {
+        let Some(f) = facts.findings.get(index as usize) else {
             return;
         };
         let r = ui.interact(rect, ui.scope_id().with(("finding", index)), Sense::click());
@@ -233,6 +236,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
                 ui.ctx().copy_text(format!("{kind}: {}: {}", f.place, f.message));
                 ui.close();
             }
+            copy_menu::forms(doc, asks, ui, &[Form::Json], &Selection::Finding(index), None);
             asks.menu_item(ui, "next-problem");
         });
     });

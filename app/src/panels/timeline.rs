@@ -114,7 +114,15 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ruler::flag(doc, ui, &scale, lanes_area);
     interact(doc, view, ui, &scale, &response, under.as_ref(), now);
     response.context_menu(|ui| {
-        for id in ["fit", "zoom-in", "zoom-out", "add-note", "pin-register"] {
+        for id in [
+            "fit",
+            "zoom-in",
+            "zoom-out",
+            "add-note",
+            "pin-register",
+            "copy-as-json",
+            "copy-link",
+        ] {
             asks.menu_item(ui, id);
         }
         if let Some(m) = Measure::of(doc, view) {

@@ -325,18 +325,6 @@ pub fn rule(ui: &mut Ui) {
     ui.add_space(6.0);
 }
 
-/// The same with forms that are made only while the menu is open.
-pub fn copies_when_open(response: &Response, forms: impl FnOnce() -> Vec<(&'static str, String)>) {
-    response.context_menu(|ui| {
-        for (what, text) in forms() {
-            if ui.button(format!("Copy {what}")).clicked() {
-                ui.ctx().copy_text(text);
-                ui.close();
-            }
-        }
-    });
-}
-
 /// Gives a thing a context menu that copies it in each of its forms: what the form is, and the text.
 pub fn copies(response: &Response, forms: &[(&str, String)]) -> Response {
     response.context_menu(|ui| {

@@ -8,6 +8,7 @@ mod chains;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod copying;
 mod digits;
 mod hands;
 mod inputs;

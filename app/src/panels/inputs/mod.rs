@@ -19,6 +19,7 @@ use crate::document::changes::Change;
 use crate::document::contents::{CHUNK, Contents};
 use crate::document::moment::Selection;
 use crate::document::{Document, words};
+use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, palette, small, text};
@@ -171,7 +172,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     let element = doc.element(buffer);
     let s = summary(doc, view, asks, &contents, element);
     ui.spacing_mut().item_spacing.y = 2.0;
-    head(asks, ui, &contents);
+    head(doc, asks, ui, &contents);
     tools(doc, view, asks, ui, &contents, element);
     told(view, ui, &contents, element, s.as_deref());
     grid::editor(doc, view, ui, &contents, element);
@@ -198,7 +199,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     grid::table(doc, view, &mut child, &contents, element);
 }
 
-fn head(asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
+fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
     let p = palette(ui);
     let b = contents.buffer();
     let edited = contents.edited().is_some();
@@ -212,7 +213,9 @@ fn head(asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
         ui.label(name);
         ui.label(RichText::new(b.role.name()).color(p.quiet));
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
-        if widgets::copies(&at, &[("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())]).clicked() {
+        let own = [("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())];
+        copy_menu::of(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+        if at.clicked() {
             asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
             asks.command("show-memory");
         }

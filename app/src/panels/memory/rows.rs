@@ -5,6 +5,7 @@ use super::pane;
 use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::{Document, copies, lookup, values};
+use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, icons, mono, palette, small, text};
@@ -249,6 +250,13 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
             ui.close();
         }
     }
+    let these = Selection::Memory {
+        space,
+        va: from,
+        bytes: len,
+    };
+    // The forms of bytes stand above already.
+    copy_menu::forms(doc, asks, ui, &[], &these, None);
     ui.separator();
     if ui.button("What touches this byte").clicked() {
         pane::touch(doc, view, asks, space, byte);

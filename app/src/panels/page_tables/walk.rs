@@ -4,6 +4,7 @@ use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::tables::{entry_bits, entry_words};
 use crate::document::{Document, entries, lookup, touches};
+use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
@@ -100,7 +101,9 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
         ui.set_height(ROW);
         ui.label(RichText::new("walk of").font(small()).color(p.quiet));
         let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
-        let r = widgets::copies(&r, &[("address", format!("{va:#x}")), ("walk", words(doc, space, va))]);
+        let own = [("address", format!("{va:#x}")), ("walk", words(doc, space, va))];
+        let byte = Selection::Memory { space, va, bytes: 1 };
+        copy_menu::of(&r, doc, asks, &own, &byte);
         if r.on_hover_text("shows it in Memory").clicked() {
             asks.memory_first(Some(space), va, 16);
             asks.command("show-memory");
@@ -157,7 +160,13 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
             ("its address", at),
             ("where it leads", target),
         ];
-        widgets::copies(&r, &forms).on_hover_text(told);
+        let entry = Selection::Entry {
+            space,
+            va,
+            level: s.level,
+        };
+        copy_menu::of(&r, doc, asks, &forms, &entry);
+        r.on_hover_text(told);
     }
     if let Some(level) = chosen {
         doc.select(Selection::Entry { space, va, level });

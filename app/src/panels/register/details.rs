@@ -1,11 +1,10 @@
 //! A register bit by bit: its fields, what they were before, its accesses over the recording.
 
-use crate::document::copies::{self, Form};
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::document::{Document, Numbers, lookup, words};
 use crate::panels::desk::Asks;
-use crate::panels::jobs;
+use crate::panels::{copy_menu, jobs};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role as AccessRole;
@@ -29,14 +28,8 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     widgets::section(ui, "Register");
     let name = doc.facts.register_name(register);
     let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
-    widgets::copies_when_open(&r, || {
-        vec![
-            ("name", name.clone()),
-            ("offset", format!("{register:#x}")),
-            ("as C", copies::register(doc, register, Form::C)),
-            ("as JSON", copies::register(doc, register, Form::Json)),
-        ]
-    });
+    let own = [("name", name), ("offset", format!("{register:#x}"))];
+    copy_menu::of(&r, doc, asks, &own, &Selection::Register(register));
     let place = match def {
         Some(r) => format!(
             "{} · offset {register:#06x} · {}",

@@ -12,6 +12,7 @@ pub use view::{View, Which};
 use crate::document::changes::Plotted;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
+use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
@@ -50,7 +51,8 @@ fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, regis
         ui.set_height(26.0);
         let name = doc.facts.register_name(register);
         let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
-        widgets::copies(&r, &[("name", name), ("offset", format!("{register:#x}"))]);
+        let own = [("name", name), ("offset", format!("{register:#x}"))];
+        copy_menu::of(&r, doc, asks, &own, &Selection::Register(register));
         ui.add_space(4.0);
         details::steps(doc, asks, ui, register);
         plot_menu(doc, asks, ui, register);
