@@ -61,7 +61,7 @@ pub(super) fn few<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [usiz
     let mut found = 0;
     // A sum of 255 bytes fits one.
     for piece in bytes.chunks(255) {
-        found += usize::from(piece.iter().fold(0u8, |a, b| a + b));
+        found += usize::from(piece.iter().sum::<u8>());
         if found > places.len() {
             return None;
         }
