@@ -48,6 +48,12 @@ cp /etc/hosts "$dir/etc/hosts"
 for f in /etc/apt/apt.conf.d/*; do
     if grep -qi -E 'proxy|verify|cainfo' "$f"; then cp "$f" "$dir/etc/apt/apt.conf.d/"; fi
 done
+# A machine behind a proxy that signs for others names the certificates that it trusts by this variable.
+ca=""
+if [ -n "${SSL_CERT_FILE:-}" ] && [ -r "$SSL_CERT_FILE" ]; then
+    ca=/root/trusted.crt
+    cp "$SSL_CERT_FILE" "$dir$ca"
+fi
 
 rm -rf "$dir/root/kinescope"
 git clone -q "file://$(pwd)" "$dir/root/kinescope"
@@ -58,6 +64,7 @@ start=$(date +%s)
 chroot "$dir" /usr/bin/env -i HOME=/root TERM=dumb LANG=C.UTF-8 \
     PATH=/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    ${ca:+SSL_CERT_FILE="$ca"} ${ca:+CARGO_HTTP_CAINFO="$ca"} ${ca:+PIP_CERT="$ca"} \
     ${KINESCOPE_PROVE_ENV:-} \
     make -C /root/kinescope "${@:-run}"
 say "make ${*:-run} took $(took "$start")"
