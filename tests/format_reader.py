@@ -168,6 +168,14 @@ COLUMN_KINDS = {
     0x502: ("page-images", "4096s", False),
     0x901: ("undecoded", "II", False),
     0xA01: ("dma-maps", "QQII", False),
+    0xB01: ("launches", "Q16I", False),
+    0xC01: ("copies", "7Q6I", False),
+    0xD01: ("fills", "4Q8I", False),
+    0xE01: ("orders", "6I", False),
+    0xF01: ("allocations", "QQ4I", False),
+    0x1001: ("calls", "Q6I", False),
+    0x1101: ("call-bytes", "B", False),
+    0x1201: ("call-pages", "I", False),
 }
 RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks"}
 NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
@@ -323,7 +331,7 @@ FINDING = structure(
         "undecoded-job-head foreign-data truncated-section lost-events overlapping-regions time-backwards "
         "unknown-register mapped-without-content feature-changed state-before-recording not-used order-differs "
         "assumed damaged-section shader-not-run undecoded-access writable-and-executable aliased-attributes "
-        "aliased-rights mapped-unused writable-page-table")),
+        "aliased-rights mapped-unused writable-page-table not-recorded")),
     ("severity", choice("note warning error")), ("place", "string"), ("message", "string"), ("event", option("u64")),
 )
 FACTS = structure(
@@ -409,7 +417,62 @@ DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 2): read_timeline}
 
 # Events.
 
-EVENT_KINDS = {1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write", 7: "undecoded", 8: "dma-map"}
+EVENT_KINDS = {
+    1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write", 7: "undecoded", 8: "dma-map",
+    9: "launch", 10: "copy", 11: "fill", 12: "order", 13: "allocation", 14: "call",
+}
+
+
+def arguments(columns, at, length):
+    got = columns[0x1101][at : at + length]
+    if len(got) != length:
+        raise Damaged("a call names more bytes than there are")
+    return bytes(got).hex()
+
+
+def launch(columns, row):
+    at, length, function, stream, *rest = columns[0xB01][row]
+    names = ("shared", "flags", "result", "took")
+    return {
+        "function": function, "stream": stream, "grid": rest[0:3], "block": rest[3:6], "cluster": rest[6:9],
+        "arguments": arguments(columns, at, length), **dict(zip(names, rest[9:13])),
+    }
+
+
+def copy(columns, row):
+    to, source, size, rows, to_pitch, from_pitch, pages_at, kind, stream, flags, result, took, _ = columns[0xC01][row]
+    pages = None
+    if pages_at != 2**64 - 1:
+        device = source if kind == 2 else to
+        count = (device % PAGE + size * rows + PAGE - 1) // PAGE
+        pages = columns[0x1201][pages_at : pages_at + count]
+        if len(pages) != count:
+            raise Damaged("a copy names more pages than there are")
+    return {
+        "to": to, "from": source, "bytes": size, "rows": rows, "to_pitch": to_pitch, "from_pitch": from_pitch,
+        "copy_kind": kind, "stream": stream, "flags": flags, "result": result, "took": took, "pages": pages,
+    }
+
+
+def fill(columns, row):
+    names = ("to", "elements", "rows", "pitch", "value", "element", "stream", "flags", "result", "took")
+    return zip(names, columns[0xD01][row])
+
+
+def order(columns, row):
+    return zip(("order_kind", "stream", "number", "flags", "result", "took"), columns[0xE01][row])
+
+
+def allocation(columns, row):
+    return zip(("at", "bytes", "allocation_kind", "stream", "result", "took"), columns[0xF01][row])
+
+
+def other_call(columns, row):
+    at, length, name, about, result, took, _ = columns[0x1001][row]
+    return {"name": name, "about": about, "result": result, "took": took, "arguments": arguments(columns, at, length)}
+
+
+CALLS = {9: launch, 10: copy, 11: fill, 12: order, 13: allocation, 14: other_call}
 
 
 def events(columns, marks):
@@ -436,6 +499,8 @@ def events(columns, marks):
             event.update(zip(("offset", "code"), columns[0x901][row]))
         elif kind == 8:
             event.update(zip(("bus", "bytes", "map_kind"), columns[0xA01][row][:3]))
+        elif kind in CALLS:
+            event.update(CALLS[kind](columns, row))
         yield event
 
 

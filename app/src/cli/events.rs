@@ -228,6 +228,10 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
             event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| hex(row.bus));
             event.means = Some(row.describe());
         }
+        Some(kind) => {
+            event.kind = kind.call_word()?;
+            event.means = events.call(at).map(|c| c.describe(opened.calls.as_ref()));
+        }
         None => {}
     }
     if let Some(text) = &wanted.register

@@ -7,7 +7,7 @@ use crate::document::source;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
-use trace_core::recording::{AddressSpace, Buffer, DamagedPage, MmuFormat};
+use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedPage, MmuFormat};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 
@@ -80,6 +80,8 @@ pub struct Opened {
     pub map: Option<&'static RegisterMap>,
     /// The map that names its registers, the person's own before the embedded one, and the space that they are in.
     pub device: Option<RecordedRegisters>,
+    /// What it tells of a driver's calls, where it is a recording of these.
+    pub calls: Option<CallFacts>,
 }
 
 impl Opened {
@@ -90,6 +92,7 @@ impl Opened {
             file: file.to_owned(),
             map: RegisterMap::built_in_for(&recording),
             device: RecordedRegisters::new(&recording),
+            calls: recording.call_facts(),
             recording,
         }
     }

@@ -54,6 +54,7 @@ pub fn first(
         ..Default::default()
     };
     facts.shapes = recording.buffer_shapes();
+    facts.calls = recording.call_facts();
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() {
         let gap = if facts.device.is_some() { OWN_NAMES } else { NO_NAMES };

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use trace_core::check::{Finding, Severity};
 use trace_core::filter::{self, Derived, JobEnds};
-use trace_core::recording::{Access, BufferRole, ChainReport, InterruptLine, Recording};
+use trace_core::recording::{Access, BufferRole, CallFacts, ChainReport, InterruptLine, Recording};
 use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
@@ -175,6 +175,8 @@ pub struct Facts {
     pub pyramid: Pyramid,
     /// For each lane, reads and writes in the whole recording.
     pub lane_totals: Vec<(u32, u32)>,
+    /// What it tells of a driver's calls, where it is a recording of these.
+    pub calls: Option<CallFacts>,
     /// What is not found out yet, in the order in which it will be.
     pub pending: Vec<Stage>,
     /// The timeline that the file keeps, until it is read.

@@ -43,6 +43,12 @@ fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
         Some(EventKind::DmaMap) => {
             return events.dma_map(at).map(|d| d.describe()).unwrap_or_default();
         }
+        Some(kind) if kind.is_call() => {
+            return events
+                .call(at)
+                .map(|c| c.describe(facts.calls.as_ref()))
+                .unwrap_or_default();
+        }
         _ => {}
     }
     let Some(a) = events.access(at) else {
@@ -109,6 +115,7 @@ pub fn line_of(recording: &Recording, facts: &Facts, event: u64) -> String {
             Some(EventKind::HostWrite) => "write of the CPU to memory".into(),
             Some(EventKind::Undecoded) => undecoded_in(recording, at),
             Some(EventKind::DmaMap) => "memory for the device".into(),
+            Some(kind) if kind.is_call() => kind.call_word().unwrap_or_default().into(),
             _ => "event of an unknown kind".into(),
         },
     };

@@ -405,6 +405,11 @@ fn draw_row(
                 Some(EventKind::HostWrite) => ("CPU write", p.write),
                 Some(EventKind::Undecoded) => (undecoded_word(&doc.recording.events, at), p.warning),
                 Some(EventKind::DmaMap) => ("DMA memory", p.job),
+                Some(EventKind::Launch) => ("launch", p.job),
+                Some(EventKind::Copy | EventKind::Fill) => ("copy", p.write),
+                Some(EventKind::Order) => ("order", p.interrupt),
+                Some(EventKind::Allocation) => ("memory", p.quiet),
+                Some(EventKind::Call) => ("call", p.quiet),
                 _ => ("unknown", p.warning),
             };
             ui.painter().rect_filled(mark, 4.0, colour);

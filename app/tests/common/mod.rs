@@ -64,7 +64,7 @@ pub fn diverging(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
             }
             EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
             EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
-            EventKind::Mark | EventKind::Submit | EventKind::Undecoded | EventKind::DmaMap => {}
+            _ => {}
         }
     }
     assert_eq!(changed.len(), most);
@@ -96,7 +96,7 @@ pub fn busy(folder: &Path) -> PathBuf {
             }
             EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
             EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
-            EventKind::Mark | EventKind::Submit | EventKind::Undecoded | EventKind::DmaMap => {}
+            _ => {}
         }
     }
     r.events = b.finish();

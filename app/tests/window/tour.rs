@@ -157,8 +157,9 @@ fn pictured(name: &str, theme: ThemeChoice, steps: usize) {
         assert!(w.run(id));
     }
     w.settle();
-    // Left in front, Inputs has found out already which pixel the selected bytes are.
+    // Left in front, Inputs has found out already which pixel the selected bytes are, and Memory how many rows fit.
     w.views().inputs = Default::default();
+    w.views().memory = Default::default();
     w.app().tour = None;
     w.run("tour");
     for _ in 1..steps {

@@ -115,7 +115,8 @@ impl<'a, 'm> Translation<'a, 'm> {
                 // Those that follow one another are taken together.
                 Some(EventKind::HostWrite) if at < done => {}
                 Some(EventKind::HostWrite) => done = self.host_writes(at)?,
-                Some(EventKind::Submit) | None => return Err(CompileError::EventKind { event: at as u64 }),
+                // Calls have a body of their own, and no registers.
+                Some(_) | None => return Err(CompileError::EventKind { event: at as u64 }),
             }
         }
         match self.recording.events.len().checked_sub(1) {

@@ -185,7 +185,8 @@ impl<'a> Translation<'a> {
                     Some(dma) => dma.host_writes(at)?,
                     None => at + 1,
                 },
-                Some(EventKind::Submit | EventKind::HostWrite) | None => {
+                // A submit or a call of a driver has no registers.
+                Some(_) | None => {
                     return Err(CompileError::EventKind { event: at as u64 });
                 }
             };

@@ -158,6 +158,7 @@ fn events(
     range: impl Iterator<Item = usize> + Clone,
 ) -> Result<DataFrame, QueryError> {
     let device = RecordedRegisters::new(recording);
+    let calls = recording.call_facts();
     let events = &recording.events;
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
@@ -222,6 +223,10 @@ fn events(
                     value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus);
                     meaning = Some(row.describe());
                 }
+            }
+            Some(called) => {
+                kind = called.call_word().unwrap_or("call");
+                meaning = events.call(at).map(|c| c.describe(calls.as_ref()));
             }
             None => {}
         }

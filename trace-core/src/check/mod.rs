@@ -165,6 +165,8 @@ pub enum FindingKind {
     MappedUnused,
     /// A page table in memory that the GPU may write.
     WritablePageTable,
+    /// The recorded program used something of its driver that the recording does not hold, and what that is.
+    NotRecorded,
 }
 
 impl FindingKind {
@@ -181,7 +183,8 @@ impl FindingKind {
             | Self::UnknownRegister
             | Self::UndecodedAccess
             | Self::AliasedAttributes
-            | Self::WritablePageTable => Severity::Warning,
+            | Self::WritablePageTable
+            | Self::NotRecorded => Severity::Warning,
             Self::MappedWithoutContent
             | Self::FeatureChanged
             | Self::StateBeforeRecording

@@ -99,11 +99,27 @@ pub enum SectionKind {
     Undecoded = 0x901,
     /// Memory that was given to the device: address, bytes (eight each), kind, reserved (four each). Never constant.
     DmaMaps = 0xa01,
+    /// Launches: `LaunchRow`, 72 bytes. Never constant.
+    Launches = 0xb01,
+    /// Copies by calls: `CopyRow`, 80 bytes. Never constant.
+    Copies = 0xc01,
+    /// Memory set by calls: `FillRow`, 64 bytes. Never constant.
+    Fills = 0xd01,
+    /// Orders between streams, events and the host: `OrderRow`, 24 bytes. Never constant.
+    Orders = 0xe01,
+    /// Memory taken and given back by calls: `AllocationRow`, 32 bytes. Never constant.
+    Allocations = 0xf01,
+    /// Other calls: `CallRow`, 32 bytes. Never constant.
+    Calls = 0x1001,
+    /// Bytes that launches and calls name. Never constant.
+    CallBytes = 0x1101,
+    /// Pages that copies name, four bytes. Never constant.
+    CallPages = 0x1201,
 }
 
 impl SectionKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 28] = [
         Self::HostWrites,
         Self::EventKind,
         Self::EventSpace,
@@ -124,6 +140,14 @@ impl SectionKind {
         Self::Derived,
         Self::Undecoded,
         Self::DmaMaps,
+        Self::Launches,
+        Self::Copies,
+        Self::Fills,
+        Self::Orders,
+        Self::Allocations,
+        Self::Calls,
+        Self::CallBytes,
+        Self::CallPages,
     ];
 
     /// The kind with this number.
@@ -156,6 +180,14 @@ impl SectionKind {
             Self::Derived => "derived",
             Self::Undecoded => "undecoded",
             Self::DmaMaps => "dma-maps",
+            Self::Launches => "launches",
+            Self::Copies => "copies",
+            Self::Fills => "fills",
+            Self::Orders => "orders",
+            Self::Allocations => "allocations",
+            Self::Calls => "calls",
+            Self::CallBytes => "call-bytes",
+            Self::CallPages => "call-pages",
         }
     }
 
@@ -163,12 +195,15 @@ impl SectionKind {
     #[must_use]
     pub fn row_bytes(self) -> Option<u32> {
         Some(match self {
-            Self::EventKind | Self::EventSpace | Self::AccessWidth => 1,
-            Self::EventThread | Self::EventPayload | Self::AccessOffset => 4,
+            Self::EventKind | Self::EventSpace | Self::AccessWidth | Self::CallBytes => 1,
+            Self::EventThread | Self::EventPayload | Self::AccessOffset | Self::CallPages => 4,
             Self::EventTime | Self::AccessValue | Self::Interrupts | Self::Undecoded => 8,
             Self::Submits | Self::HostWrites => 16,
-            Self::DmaMaps => 24,
-            Self::PageDigests => 32,
+            Self::DmaMaps | Self::Orders => 24,
+            Self::PageDigests | Self::Allocations | Self::Calls => 32,
+            Self::Fills => 64,
+            Self::Launches => 72,
+            Self::Copies => 80,
             Self::PageImages => 4096,
             Self::Facts | Self::Snapshots | Self::Marks | Self::Extra | Self::Derived => return None,
         })
@@ -432,7 +467,7 @@ mod tests {
             numbers,
             [
                 0x001, 0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601,
-                0x602, 0x603, 0x701, 0x801, 0x901, 0xa01
+                0x602, 0x603, 0x701, 0x801, 0x901, 0xa01, 0xb01, 0xc01, 0xd01, 0xe01, 0xf01, 0x1001, 0x1101, 0x1201
             ]
         );
         for k in SectionKind::ALL {

@@ -334,6 +334,14 @@ impl KineFile {
             host_writes: self.column(K::HostWrites, bytes)?,
             undecoded: self.column(K::Undecoded, bytes)?,
             dma_maps: self.column(K::DmaMaps, bytes)?,
+            launches: self.column(K::Launches, bytes)?,
+            copies: self.column(K::Copies, bytes)?,
+            fills: self.column(K::Fills, bytes)?,
+            orders: self.column(K::Orders, bytes)?,
+            allocations: self.column(K::Allocations, bytes)?,
+            calls: self.column(K::Calls, bytes)?,
+            call_bytes: self.column(K::CallBytes, bytes)?,
+            call_pages: self.column(K::CallPages, bytes)?,
             marks: Vec::new(),
         })
     }

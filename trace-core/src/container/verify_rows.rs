@@ -5,7 +5,7 @@ use super::layout::{Encoding, SectionKind, digest};
 use super::reader::KineFile;
 use super::verify::VerifyReport;
 use crate::progress::Progress;
-use crate::recording::{Column, EventKind, Events, Facts, HostWriteRow, PageId, PageStore, SharedBytes};
+use crate::recording::{Column, EventKind, Events, Facts, HostWriteRow, NO_CONTENT, PageId, PageStore, SharedBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -98,6 +98,12 @@ fn rows(
         events.host_writes.len() as u64,
         events.undecoded.len() as u64,
         events.dma_maps.len() as u64,
+        events.launches.len() as u64,
+        events.copies.len() as u64,
+        events.fills.len() as u64,
+        events.orders.len() as u64,
+        events.allocations.len() as u64,
+        events.calls.len() as u64,
     ];
     let kinds = events.kind.iter().zip(events.payload.iter()).zip(events.space.iter());
     for (row, ((raw, payload), space)) in kinds.enumerate() {
@@ -128,7 +134,63 @@ fn rows(
         }
     }
     widths(file, &events.width, &events.value, progress, report)?;
-    host_writes(file, &events.host_writes, progress, report)
+    host_writes(file, &events.host_writes, progress, report)?;
+    calls(file, events, progress, report)
+}
+
+/// Rows of calls name bytes and pages that are there.
+fn calls(
+    file: &KineFile,
+    events: &Events,
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    progress.check()?;
+    let bytes = events.call_bytes.len() as u64;
+    let launches = events.launches.iter().map(|l| (l.arguments_at, l.arguments));
+    let others = events.calls.iter().map(|c| (c.arguments_at, c.arguments));
+    let launches = launches
+        .enumerate()
+        .map(|(row, at)| (SectionKind::Launches, "launch", row, at));
+    let others = others
+        .enumerate()
+        .map(|(row, at)| (SectionKind::Calls, "call", row, at));
+    for (kind, word, row, (at, length)) in launches.chain(others) {
+        if at.checked_add(u64::from(length)).is_none_or(|end| end > bytes) {
+            report.add_with(|| {
+                let what = format!("{word} {row} has {length} bytes of arguments from {at} on, there are {bytes}");
+                (byte_of(file, kind, row), what)
+            });
+        }
+    }
+    let named = events.call_pages.len() as u64;
+    for (row, c) in events
+        .copies
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.pages_at != NO_CONTENT)
+    {
+        let end = c.pages().and_then(|n| c.pages_at.checked_add(n));
+        if end.is_none_or(|end| end > named) {
+            report.add_with(|| {
+                let what = format!("copy {row} names pages from {} on, there are {named}", c.pages_at);
+                (byte_of(file, SectionKind::Copies, row), what)
+            });
+        }
+    }
+    let pages: u64 = file.of_kind(SectionKind::PageDigests).map(|e| e.rows).sum();
+    for (row, page) in events.call_pages.iter().enumerate() {
+        if row % STEP == 0 {
+            progress.check()?;
+        }
+        if u64::from(page) > pages {
+            report.add_with(|| {
+                let what = format!("page {row} of calls is page {page}, there are {pages}");
+                (byte_of(file, SectionKind::CallPages, row), what)
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Host writes are of at least one byte, of one page, and name a page that is there.

@@ -12,7 +12,7 @@ const MOST_RULES: usize = 10_000;
 const LONGEST: usize = 4096;
 
 /// The kinds of events by the words that rules and reports use.
-const KINDS: [(EventKind, &str); 8] = [
+const KINDS: [(EventKind, &str); 14] = [
     (EventKind::Read, "read"),
     (EventKind::Write, "write"),
     (EventKind::Interrupt, "interrupt"),
@@ -21,6 +21,12 @@ const KINDS: [(EventKind, &str); 8] = [
     (EventKind::DmaMap, "dma-map"),
     (EventKind::Mark, "mark"),
     (EventKind::HostWrite, "host-write"),
+    (EventKind::Launch, "launch"),
+    (EventKind::Copy, "copy"),
+    (EventKind::Fill, "fill"),
+    (EventKind::Order, "order"),
+    (EventKind::Allocation, "allocation"),
+    (EventKind::Call, "call"),
 ];
 
 /// The word for a kind of event.

@@ -4,7 +4,7 @@
 use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, EventKind, Recording};
+use crate::recording::{Access, CallEvent, EventKind, Recording};
 use crate::registers::{Half, Part, ReadRule, Register, RegisterMap, Role, register_space};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -79,6 +79,23 @@ impl Names {
 /// Kinds that not every recorder sees and that a replay does not make: where one recording has none of a kind at all,
 /// those of the other are not compared.
 pub(super) const SEEN_BY_SOME: [EventKind; 3] = [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
+
+/// What is compared of a call: (number in a table of the facts, what tells it from others of its kind, its value).
+/// Addresses are every run's own; what is done with how much of it is not.
+fn called(call: &CallEvent) -> Option<(u8, u32, u64)> {
+    let mixed = |words: &[u32]| words.iter().fold(0u64, |h, w| h.rotate_left(11) ^ u64::from(*w));
+    Some(match call {
+        CallEvent::Launch(l) => {
+            let dims = [l.grid, l.block, l.cluster].concat();
+            (0, l.function, mixed(&dims).rotate_left(11) ^ u64::from(l.shared))
+        }
+        CallEvent::Copy(c) => (0, c.kind, c.total()?),
+        CallEvent::Fill(f) => (0, f.value, f.row_bytes()?.checked_mul(f.rows)?),
+        CallEvent::Order(o) => (0, o.kind, u64::from(o.stream)),
+        CallEvent::Allocation(a) => (0, a.kind, a.bytes),
+        CallEvent::Call(c) => (0, c.name, u64::from(c.result)),
+    })
+}
 
 /// How many events of each of the kinds of [`SEEN_BY_SOME`] a recording has.
 pub(super) fn seen(recording: &Recording) -> [u64; 3] {
@@ -188,6 +205,7 @@ impl<'a> Side<'a> {
             // Where memory lies is every run's own; how much it is and how it was given is not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
+            _ => called(&events.call(event)?)?,
         };
         Some(Item {
             key: Key {

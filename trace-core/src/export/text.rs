@@ -28,6 +28,7 @@ fn rows<'a>(
     mut each: impl FnMut(usize, Row<'a>) -> io::Result<()>,
 ) -> io::Result<()> {
     let device = RecordedRegisters::new(recording);
+    let calls = recording.call_facts();
     let events = &recording.events;
     progress.set_total(events.len() as u64);
     for event in 0..events.len() {
@@ -66,6 +67,10 @@ fn rows<'a>(
             ),
             Some(EventKind::Undecoded) => ("undecoded", undecoded.map(|u| u.describe())),
             Some(EventKind::DmaMap) => ("dma-map", events.dma_map(event).map(|d| d.describe())),
+            Some(kind) => (
+                kind.call_word().unwrap_or("call"),
+                events.call(event).map(|c| c.describe(calls.as_ref())),
+            ),
             None => ("unknown", None),
         };
         let described = || access.and_then(|a| device?.describe(&a));

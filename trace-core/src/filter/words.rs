@@ -232,6 +232,37 @@ pub const WORDS: &[Word] = &[
         "memory was given to the device",
     ),
     kind(
+        "launch",
+        &[],
+        Kind::Stored(EventKind::Launch),
+        "a function was launched on the device",
+    ),
+    kind(
+        "copy",
+        &["memcpy"],
+        Kind::Stored(EventKind::Copy),
+        "a call copied memory",
+    ),
+    kind(
+        "fill",
+        &["memset"],
+        Kind::Stored(EventKind::Fill),
+        "a call set memory to a value",
+    ),
+    kind(
+        "order",
+        &[],
+        Kind::Stored(EventKind::Order),
+        "a call ordered streams, events and the host",
+    ),
+    kind(
+        "allocation",
+        &["alloc"],
+        Kind::Stored(EventKind::Allocation),
+        "a call took memory or gave it back",
+    ),
+    kind("call", &[], Kind::Stored(EventKind::Call), "any other call of a driver"),
+    kind(
         "unknown",
         &[],
         Kind::Unknown,

@@ -1,5 +1,6 @@
 //! The event table: one narrow row an event, accesses in columns of their own, every other kind in a side table.
 
+use super::calls::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
 use super::ids::PhysAddr;
 use bytemuck::{Pod, Zeroable};
@@ -25,6 +26,18 @@ pub enum EventKind {
     Undecoded = 7,
     /// The driver gave the device memory to reach; a row of [`Events::dma_maps`].
     DmaMap = 8,
+    /// A function was launched on the device; a row of [`Events::launches`].
+    Launch = 9,
+    /// Memory was copied by a call; a row of [`Events::copies`].
+    Copy = 10,
+    /// Memory of the device was set to a value by a call; a row of [`Events::fills`].
+    Fill = 11,
+    /// A call that orders streams, events and the host; a row of [`Events::orders`].
+    Order = 12,
+    /// A call took memory or gave it back; a row of [`Events::allocations`].
+    Allocation = 13,
+    /// Any other call of a driver; a row of [`Events::calls`].
+    Call = 14,
 }
 
 impl EventKind {
@@ -40,6 +53,12 @@ impl EventKind {
             6 => Self::HostWrite,
             7 => Self::Undecoded,
             8 => Self::DmaMap,
+            9 => Self::Launch,
+            10 => Self::Copy,
+            11 => Self::Fill,
+            12 => Self::Order,
+            13 => Self::Allocation,
+            14 => Self::Call,
             _ => return None,
         })
     }
@@ -283,6 +302,22 @@ pub struct Events {
     pub undecoded: Column<UndecodedRow>,
     /// Memory that was given to the device.
     pub dma_maps: Column<DmaMapRow>,
+    /// Launches of functions.
+    pub launches: Column<LaunchRow>,
+    /// Copies of memory.
+    pub copies: Column<CopyRow>,
+    /// Memory set to a value.
+    pub fills: Column<FillRow>,
+    /// Orders between streams, events and the host.
+    pub orders: Column<OrderRow>,
+    /// Memory taken and given back.
+    pub allocations: Column<AllocationRow>,
+    /// Other calls.
+    pub calls: Column<CallRow>,
+    /// Bytes that launches and calls name.
+    pub call_bytes: Column<u8>,
+    /// Pages that copies name, by their [`super::PageId`].
+    pub call_pages: Column<u32>,
     /// Texts of marks.
     pub marks: Vec<String>,
 }
@@ -433,6 +468,14 @@ pub struct EventsBuilder {
     pub(crate) host_writes: Vec<HostWriteRow>,
     pub(crate) undecoded: Vec<UndecodedRow>,
     pub(crate) dma_maps: Vec<DmaMapRow>,
+    pub(crate) launches: Vec<LaunchRow>,
+    pub(crate) copies: Vec<CopyRow>,
+    pub(crate) fills: Vec<FillRow>,
+    pub(crate) orders: Vec<OrderRow>,
+    pub(crate) allocations: Vec<AllocationRow>,
+    pub(crate) calls: Vec<CallRow>,
+    pub(crate) call_bytes: Vec<u8>,
+    pub(crate) call_pages: Vec<u32>,
     pub(crate) marks: Vec<String>,
 }
 
@@ -506,6 +549,69 @@ impl EventsBuilder {
         self.dma_maps.push(row);
     }
 
+    /// Keeps bytes for a launch or a call to name; gives where they begin.
+    pub fn call_bytes(&mut self, bytes: &[u8]) -> u64 {
+        let at = self.call_bytes.len() as u64;
+        self.call_bytes.extend_from_slice(bytes);
+        at
+    }
+
+    /// Keeps pages for a copy to name; gives where they begin.
+    pub fn call_pages(&mut self, pages: &[u32]) -> u64 {
+        let at = self.call_pages.len() as u64;
+        self.call_pages.extend_from_slice(pages);
+        at
+    }
+
+    /// Adds a launch.
+    pub fn launch(&mut self, time: u64, thread: u32, row: LaunchRow) {
+        self.row(EventKind::Launch, 0, time, thread, self.launches.len());
+        self.launches.push(row);
+    }
+
+    /// Adds a copy.
+    pub fn copy(&mut self, time: u64, thread: u32, row: CopyRow) {
+        self.row(EventKind::Copy, 0, time, thread, self.copies.len());
+        self.copies.push(row);
+    }
+
+    /// Adds memory set to a value.
+    pub fn fill(&mut self, time: u64, thread: u32, row: FillRow) {
+        self.row(EventKind::Fill, 0, time, thread, self.fills.len());
+        self.fills.push(row);
+    }
+
+    /// Adds an order.
+    pub fn order(&mut self, time: u64, thread: u32, row: OrderRow) {
+        self.row(EventKind::Order, 0, time, thread, self.orders.len());
+        self.orders.push(row);
+    }
+
+    /// Adds memory taken or given back.
+    pub fn allocation(&mut self, time: u64, thread: u32, row: AllocationRow) {
+        self.row(EventKind::Allocation, 0, time, thread, self.allocations.len());
+        self.allocations.push(row);
+    }
+
+    /// Adds any other call.
+    pub fn call(&mut self, time: u64, thread: u32, row: CallRow) {
+        self.row(EventKind::Call, 0, time, thread, self.calls.len());
+        self.calls.push(row);
+    }
+
+    /// Adds the call that [`Events::call`] gave; what it names in bytes and pages stays where it says.
+    pub fn any_call(&mut self, time: u64, thread: u32, call: super::CallEvent) {
+        use super::CallEvent as C;
+        match call {
+            C::Launch(row) => self.launch(time, thread, row),
+            C::Copy(row) => self.copy(time, thread, row),
+            C::Fill(row) => self.fill(time, thread, row),
+            C::Order(row) => self.order(time, thread, row),
+            C::Allocation(row) => self.allocation(time, thread, row),
+            C::Call(row) => self.call(time, thread, row),
+        }
+    }
+
     /// Adds a note.
     pub fn mark(&mut self, time: u64, text: impl Into<String>) {
         self.row(EventKind::Mark, 0, time, 0, self.marks.len());
@@ -539,6 +645,14 @@ impl EventsBuilder {
             host_writes: self.host_writes.into(),
             undecoded: self.undecoded.into(),
             dma_maps: self.dma_maps.into(),
+            launches: self.launches.into(),
+            copies: self.copies.into(),
+            fills: self.fills.into(),
+            orders: self.orders.into(),
+            allocations: self.allocations.into(),
+            calls: self.calls.into(),
+            call_bytes: self.call_bytes.into(),
+            call_pages: self.call_pages.into(),
             marks: self.marks,
         }
     }

@@ -425,7 +425,7 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mu
                 slot: u8::try_from(row.slot).unwrap_or(u8::MAX),
             }
         }
-        Some(EventKind::Mark | EventKind::HostWrite | EventKind::Undecoded | EventKind::DmaMap) | None => return,
+        Some(_) | None => return,
     };
     marks.push(Mark {
         event: event as u64,

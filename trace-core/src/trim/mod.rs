@@ -340,6 +340,8 @@ fn build(
                 .get(row)
                 .into_iter()
                 .for_each(|r| to.dma_map(time, thread, r)),
+            // A part of a recording of calls is chosen by its launches, not by jobs: what it names is kept whole.
+            Some(_) => from.call(event).into_iter().for_each(|c| to.any_call(time, thread, c)),
             // A kind that this version does not know cannot be written anew.
             None => {}
         }

@@ -46,6 +46,7 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
             }
             EventKind::DmaMap => b.dma_map(time, e.thread.get(i).unwrap(), e.dma_map(i).unwrap()),
             EventKind::Mark => b.mark(time, e.marks[row].clone()),
+            _ => b.any_call(time, e.thread.get(i).unwrap(), e.call(i).unwrap()),
         }
     }
     b.finish()

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    Access, AddressSpace, Buffer, BufferRole, Clock, DmaKind, DmaMapRow, ElementType, EventsBuilder, Facts, FrameRole,
-    HostWriteRow, Identity, InterruptRow, LostEvents, MemoryBuilder, MmuFormat, PageRun, Region, Snapshot, Space,
-    SpaceKind, SubmitRow, UndecodedRow,
+    Access, AddressSpace, AllocationKind, AllocationRow, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
+    CallRow, Clock, CopyRow, DmaKind, DmaMapRow, ElementType, EventsBuilder, Facts, FillRow, FrameRole, HostWriteRow,
+    Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun,
+    Region, Snapshot, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
@@ -80,13 +81,100 @@ pub fn facts() -> Facts {
     }
 }
 
+/// Adds a call of any kind.
+fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
+    let thread = 78;
+    match n.below(6) {
+        0 => {
+            let bytes: Vec<u8> = (0..n.below(40)).map(|v| v as u8).collect();
+            let row = LaunchRow {
+                arguments_at: b.call_bytes(&bytes),
+                arguments: bytes.len() as u32,
+                function: n.below(5) as u32,
+                stream: n.below(3) as u32,
+                grid: [1 + n.below(9) as u32, 1, 2],
+                block: [32, 1 + n.below(4) as u32, 1],
+                cluster: [0, 0, n.below(2) as u32],
+                shared: n.below(1 << 16) as u32,
+                flags: LaunchRow::COOPERATIVE,
+                result: n.below(2) as u32,
+                took: n.next() as u32,
+            };
+            b.launch(time, thread, row);
+        }
+        1 => {
+            let mut row = CopyRow {
+                to: n.next() >> 20,
+                from: n.next() >> 20,
+                bytes: n.below(5000),
+                rows: 1 + n.below(2),
+                to_pitch: 8192,
+                from_pitch: 4096,
+                pages_at: NO_CONTENT,
+                kind: 1 + n.below(4) as u32,
+                stream: 1,
+                flags: CALL_ASYNC | CALL_CAPTURED,
+                result: 0,
+                took: 9,
+                reserved: 0,
+            };
+            if n.below(3) > 0 {
+                let pages: Vec<u32> = (0..row.pages().unwrap()).map(|_| n.below(3) as u32).collect();
+                row.pages_at = b.call_pages(&pages);
+            }
+            b.copy(time, thread, row);
+        }
+        2 => {
+            let row = FillRow {
+                to: n.next() >> 20,
+                elements: n.below(1 << 30),
+                rows: 1,
+                pitch: 0,
+                value: n.next() as u32,
+                element: 4,
+                flags: CALL_OF_GRAPH,
+                ..FillRow::default()
+            };
+            b.fill(time, thread, row);
+        }
+        3 => {
+            let row = OrderRow {
+                kind: OrderKind::StreamWaits as u32,
+                stream: n.below(3) as u32,
+                event: OrderRow::NONE,
+                ..OrderRow::default()
+            };
+            b.order(time, thread, row);
+        }
+        4 => {
+            let row = AllocationRow {
+                at: n.next() >> 20,
+                bytes: n.below(1 << 40),
+                kind: AllocationKind::Take as u32,
+                ..AllocationRow::default()
+            };
+            b.allocation(time, thread, row);
+        }
+        _ => {
+            let row = CallRow {
+                arguments_at: b.call_bytes(&[1, 2, 3]),
+                arguments: 3,
+                name: n.below(9) as u32,
+                about: u32::MAX,
+                ..CallRow::default()
+            };
+            b.call(time, thread, row);
+        }
+    }
+}
+
 /// A recording with events of every kind, pages, snapshots with parents, extras.
 pub fn recording(seed: u64, events: usize) -> Recording {
     let mut n = Numbers::new(seed);
     let mut b = EventsBuilder::new();
     for i in 0..events {
         let time = 1000 * i as u64 + n.below(900);
-        match n.below(10) {
+        match n.below(12) {
             0 => b.interrupt(
                 time,
                 InterruptRow {
@@ -127,6 +215,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 };
                 b.dma_map(time, 77, row);
             }
+            6 | 7 => call(&mut b, &mut n, time),
             _ => {
                 let access = Access {
                     space: 0,
@@ -204,7 +293,15 @@ pub fn assert_same(a: &Recording, b: &Recording) {
         submits,
         host_writes,
         undecoded,
-        dma_maps
+        dma_maps,
+        launches,
+        copies,
+        fills,
+        orders,
+        allocations,
+        calls,
+        call_bytes,
+        call_pages
     );
     for i in 0..a.events.len() {
         assert_eq!(a.events.access(i), b.events.access(i), "event {i}");

@@ -13,8 +13,9 @@ use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, S
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder,
-    SubmitRow, UndecodedRow, ZERO_PAGE,
+    Access, AllocationKind, AllocationRow, CALL_ASYNC, CALL_FACTS, CallEvent, CallFacts, CallRow, CopyKind, CopyRow,
+    DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow, LaunchRow,
+    MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SubmitRow, UndecodedRow, ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
@@ -227,6 +228,171 @@ fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_b
     compare_with_python(&golden_undecoded());
 }
 
+/// The frozen file of a driver's calls, which came later again: a table for each kind of call, and the bytes and pages
+/// that they name.
+fn golden_calls() -> PathBuf {
+    golden().with_file_name("v1-calls.kine")
+}
+
+/// Memory taken, filled, copied to, a launch, a wait, a copy back whose content is not held, another call.
+fn calls_recording() -> Recording {
+    let mut b = EventsBuilder::new();
+    let mut m = MemoryBuilder::new();
+    let at = 0x1539_4000_0200;
+    let taken = AllocationRow {
+        at,
+        bytes: 5000,
+        kind: AllocationKind::Take as u32,
+        stream: OrderRow::NONE,
+        ..Default::default()
+    };
+    b.allocation(100, 7, taken);
+    let fill = FillRow {
+        to: at,
+        elements: 1250,
+        rows: 1,
+        value: 0x3f80_0000,
+        element: 4,
+        took: 900,
+        ..Default::default()
+    };
+    b.fill(200, 7, fill);
+    let (mut first, second) = ([0; PAGE_SIZE], [3; PAGE_SIZE]);
+    first[0x200..].fill(5);
+    let pages = [m.add_page(&first).0, m.add_page(&second).0];
+    let copy = CopyRow {
+        to: at,
+        from: 0x7f12_3456_0000,
+        bytes: (2 * PAGE_SIZE - 0x200) as u64,
+        rows: 1,
+        pages_at: b.call_pages(&pages),
+        kind: CopyKind::HostToDevice as u32,
+        flags: CALL_ASYNC,
+        ..Default::default()
+    };
+    b.copy(300, 7, copy);
+    let launch = LaunchRow {
+        arguments_at: b.call_bytes(&at.to_le_bytes()),
+        arguments: 8,
+        function: 2,
+        stream: 1,
+        grid: [5, 1, 1],
+        block: [256, 1, 1],
+        shared: 1024,
+        flags: LaunchRow::COOPERATIVE,
+        result: 0,
+        took: 5000,
+        ..Default::default()
+    };
+    b.launch(400, 8, launch);
+    let wait = OrderRow {
+        kind: OrderKind::StreamDone as u32,
+        stream: 1,
+        event: OrderRow::NONE,
+        ..Default::default()
+    };
+    b.order(500, 7, wait);
+    let back = CopyRow {
+        to: 0x7f12_3456_0000,
+        from: at,
+        bytes: 100,
+        rows: 2,
+        to_pitch: 100,
+        from_pitch: 512,
+        pages_at: NO_CONTENT,
+        kind: CopyKind::DeviceToHost as u32,
+        ..Default::default()
+    };
+    b.copy(600, 7, back);
+    let call = CallRow {
+        arguments_at: b.call_bytes(&[1, 0, 0, 0, 0, 0, 0, 0]),
+        arguments: 8,
+        name: 3,
+        about: u32::MAX,
+        result: 700,
+        took: u32::MAX,
+        reserved: 0,
+    };
+    b.call(700, 7, call);
+    let mut r = Recording {
+        facts: facts(),
+        events: b.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    let facts = CallFacts {
+        api: "cuda".to_owned(),
+        version: 13000,
+        ..Default::default()
+    };
+    r.extras
+        .insert(CALL_FACTS.to_owned(), serde_json::to_vec(&facts).unwrap());
+    r
+}
+
+#[test]
+fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
+    let made = container::to_bytes(&calls_recording()).unwrap();
+    if bless() {
+        std::fs::write(golden_calls(), &made).unwrap();
+    }
+    let read = container::open(&golden_calls()).unwrap();
+    assert_same(&calls_recording(), &read);
+    assert!(read.events.kind.iter().skip(1).eq([11, 10, 9, 12, 10, 14]));
+    let Some(CallEvent::Copy(copy)) = read.events.call(2) else {
+        panic!()
+    };
+    let copied = read.copied(&copy).unwrap();
+    assert_eq!(
+        (copied[0], copied[PAGE_SIZE - 0x200], copied.len()),
+        (5, 3, 2 * PAGE_SIZE - 0x200)
+    );
+    assert_eq!(read.call_facts().unwrap().version, 13000);
+    assert_eq!(container::verify(&golden_calls()).unwrap().problems, vec![]);
+    assert!(
+        std::fs::read(golden_calls()).unwrap() == made,
+        "today's writer makes other bytes than the frozen file"
+    );
+    compare_with_python(&golden_calls());
+}
+
+/// A row of a call that names bytes or pages that are not there is told, wherever it is.
+#[test]
+fn calls_that_name_what_is_not_there_are_told() {
+    let whole = calls_recording();
+    let problems = |change: &dyn Fn(&mut Recording)| {
+        let mut r = whole.clone();
+        change(&mut r);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wrong.kine");
+        container::write(&r, &path, &Progress::new()).unwrap();
+        let problems = container::verify(&path).unwrap().problems;
+        problems.into_iter().map(|p| p.message).collect::<Vec<_>>()
+    };
+    assert_eq!(problems(&|_| {}), Vec::<String>::new());
+    let launch = whole.events.launches.get(0).unwrap();
+    let far = LaunchRow {
+        arguments: 17,
+        ..launch
+    };
+    assert_eq!(
+        problems(&|r| r.events.launches = vec![far].into()),
+        ["launch 0 has 17 bytes of arguments from 0 on, there are 16"]
+    );
+    assert_eq!(
+        problems(&|r| r.events.call_pages = vec![1, 3].into()),
+        ["page 1 of calls is page 3, there are 2"]
+    );
+    assert_eq!(
+        problems(&|r| r.events.call_pages = vec![1].into()),
+        ["copy 0 names pages from 0 on, there are 1"]
+    );
+    assert_eq!(
+        problems(&|r| r.events.orders = Vec::new().into()),
+        ["event 4 names row 0, its table has 0"]
+    );
+}
+
 #[test]
 fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
     let mut r = undecoded_recording();
@@ -426,6 +592,10 @@ fn golden_dump_in_the_page_is_the_file() {
     assert_eq!(&page[start..end], dump(&bytes), "its notes are those of this file");
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 fn kind_name(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Read => "read",
@@ -436,6 +606,7 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::HostWrite => "host-write",
         EventKind::Undecoded => "undecoded",
         EventKind::DmaMap => "dma-map",
+        call => call.call_word().unwrap(),
     }
 }
 
@@ -477,6 +648,42 @@ fn event_as_json(r: &Recording, i: usize) -> Value {
             let d = e.dma_maps.get(row).unwrap();
             serde_json::json!({ "bus": d.bus, "bytes": d.bytes, "map_kind": d.kind })
         }
+        _ => match e.call(i).unwrap() {
+            CallEvent::Launch(l) => serde_json::json!({
+                "function": l.function, "stream": l.stream, "grid": l.grid, "block": l.block, "cluster": l.cluster,
+                "shared": l.shared, "flags": l.flags, "result": l.result, "took": l.took,
+                "arguments": hex(&e.call_arguments(l.arguments_at, l.arguments).unwrap()),
+            }),
+            CallEvent::Copy(c) => {
+                let pages = (c.pages_at != NO_CONTENT).then(|| {
+                    let first = c.pages_at as usize;
+                    e.call_pages
+                        .iter_range(first..first + c.pages().unwrap() as usize)
+                        .collect::<Vec<u32>>()
+                });
+                serde_json::json!({
+                    "to": c.to, "from": c.from, "bytes": c.bytes, "rows": c.rows, "to_pitch": c.to_pitch,
+                    "from_pitch": c.from_pitch, "copy_kind": c.kind, "stream": c.stream, "flags": c.flags,
+                    "result": c.result, "took": c.took, "pages": pages,
+                })
+            }
+            CallEvent::Fill(f) => serde_json::json!({
+                "to": f.to, "elements": f.elements, "rows": f.rows, "pitch": f.pitch, "value": f.value,
+                "element": f.element, "stream": f.stream, "flags": f.flags, "result": f.result, "took": f.took,
+            }),
+            CallEvent::Order(o) => serde_json::json!({
+                "order_kind": o.kind, "stream": o.stream, "number": o.event, "flags": o.flags, "result": o.result,
+                "took": o.took,
+            }),
+            CallEvent::Allocation(a) => serde_json::json!({
+                "at": a.at, "bytes": a.bytes, "allocation_kind": a.kind, "stream": a.stream, "result": a.result,
+                "took": a.took,
+            }),
+            CallEvent::Call(c) => serde_json::json!({
+                "name": c.name, "about": c.about, "result": c.result, "took": c.took,
+                "arguments": hex(&e.call_arguments(c.arguments_at, c.arguments).unwrap()),
+            }),
+        },
     };
     v.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     v

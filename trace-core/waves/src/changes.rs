@@ -230,7 +230,8 @@ impl Walk<'_, '_> {
                     self.to.change(Key::DmaBytes, 64, Value::of(d.bytes))?;
                 }
             }
-            None => {}
+            // Calls of a driver are no signals; Perfetto's form shows them.
+            Some(_) | None => {}
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::{Clock, Exported, MOST_LANES, MOST_SIGNALS, MOST_THREADS, Source, Wav
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use trace_core::progress::Progress;
-use trace_core::recording::{EventKind, InterruptLine};
+use trace_core::recording::{CallFacts, EventKind, InterruptLine};
 use trace_core::registers::RecordedRegisters;
 use trace_core::timeline::{JobSpan, Timeline};
 
@@ -85,6 +85,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
     let mut instants = Instants {
         source,
         device: RecordedRegisters::new(source.recording),
+        calls: source.recording.call_facts(),
         packets,
         threads: HashMap::new(),
         kinds: HashMap::new(),
@@ -368,6 +369,7 @@ fn slice(
 struct Instants<'a> {
     source: &'a Source<'a>,
     device: Option<RecordedRegisters>,
+    calls: Option<CallFacts>,
     packets: Packets<'a>,
     threads: HashMap<u32, u64>,
     kinds: HashMap<&'static str, u64>,
@@ -506,6 +508,18 @@ impl Instants<'_> {
                 self.instant(track, &d.describe(), &[index])
             }
             Some(EventKind::Interrupt) | None => Ok(()),
+            Some(kind) => {
+                let Some(call) = events.call(at) else { return Ok(()) };
+                let track = self.kind(match kind {
+                    EventKind::Launch => "Launches",
+                    EventKind::Copy | EventKind::Fill => "Copies",
+                    EventKind::Order => "Order of streams",
+                    EventKind::Allocation => "Memory of the device",
+                    _ => "Calls",
+                })?;
+                let text = call.describe(self.calls.as_ref());
+                self.instant(track, &text, &[index])
+            }
         }
     }
 

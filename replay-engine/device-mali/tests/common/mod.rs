@@ -107,7 +107,7 @@ pub fn with_accesses(mut r: Recording, mut change: impl FnMut(u64, Access) -> Op
             }
             EventKind::Interrupt => b.interrupt(time, r.events.interrupt(at).unwrap()),
             EventKind::HostWrite => b.host_write(time, 0, r.events.host_write(at).unwrap()),
-            EventKind::Mark | EventKind::Submit | EventKind::Undecoded | EventKind::DmaMap => {}
+            _ => {}
         }
     }
     r.events = b.finish();

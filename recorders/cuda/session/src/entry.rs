@@ -1,0 +1,41 @@
+//! A call on its way into the file: its row, and what it carries.
+
+use crate::session::Slot;
+use trace_core::recording::CallEvent;
+
+/// What a row carries into the file.
+#[derive(Debug)]
+pub enum With {
+    /// Nothing.
+    Nothing,
+    /// Arguments, of a launch or another call.
+    Arguments(Vec<u8>),
+    /// What a copy moved, its rows one after another.
+    Content(Vec<u8>),
+    /// What a copy moves is known later, and is then supplied.
+    Awaited(Slot),
+}
+
+/// A call, in the order of the host.
+#[derive(Debug)]
+pub struct Entry {
+    /// Nanoseconds since the recording began.
+    pub time: u64,
+    /// Thread that called.
+    pub thread: u32,
+    /// The row; what says where its arguments or content lie is filled in when they are stored.
+    pub call: CallEvent,
+    /// What it carries.
+    pub with: With,
+}
+
+impl Entry {
+    /// Bytes that wait with it.
+    pub(crate) fn weight(&self) -> u64 {
+        let carried = match &self.with {
+            With::Nothing | With::Awaited(_) => 0,
+            With::Arguments(b) | With::Content(b) => b.len(),
+        };
+        carried as u64 + size_of::<Self>() as u64
+    }
+}

@@ -1,0 +1,269 @@
+//! The growing file: columns and pages that are not in it yet, and what is in it already.
+
+use crate::content::{Content, runs};
+use crate::entry::{Entry, With};
+use crate::error::SessionError;
+use crate::tables::Tables;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trace_core::PAGE_SIZE;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::container::{ContainerError, FileSink, SectionKind, Writer};
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    AllocationRow, CALL_FACTS, CallEvent, CallRow, Clock, CopyRow, EventKind, Facts, FillRow, LaunchRow, NO_CONTENT,
+    OrderRow,
+};
+
+/// Bytes of columns and pages that are gathered before they are written.
+const GATHER: usize = 16 << 20;
+
+/// Columns of events that are not in the file yet.
+#[derive(Debug, Default)]
+struct Columns {
+    kind: Vec<u8>,
+    time: Vec<u64>,
+    thread: Vec<u32>,
+    payload: Vec<u32>,
+    launches: Vec<LaunchRow>,
+    copies: Vec<CopyRow>,
+    fills: Vec<FillRow>,
+    orders: Vec<OrderRow>,
+    allocations: Vec<AllocationRow>,
+    calls: Vec<CallRow>,
+    bytes: Vec<u8>,
+    pages: Vec<u32>,
+}
+
+/// A recording on the disk that grows.
+pub(crate) struct File {
+    path: PathBuf,
+    writer: Writer<FileSink>,
+    content: Content,
+    columns: Columns,
+    /// Rows so far of each kind of event, by its number.
+    rows: BTreeMap<u8, u32>,
+    /// Bytes and pages that calls name, so far.
+    named: (u64, u64),
+    events: u64,
+    /// Number of the tables' state that is in the file.
+    told: Option<u64>,
+    /// Events that are in the file as of the last commit.
+    committed: u64,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({}, {} events)", self.path.display(), self.events)
+    }
+}
+
+impl File {
+    /// Begins a file that is not there yet.
+    pub fn begin(path: &Path) -> Result<Self, SessionError> {
+        let writer = Writer::create(path).map_err(|source| SessionError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            writer,
+            content: Content::default(),
+            columns: Columns::default(),
+            rows: BTreeMap::new(),
+            named: (0, 0),
+            events: 0,
+            told: None,
+            committed: 0,
+        })
+    }
+
+    fn many(&self, what: &'static str) -> SessionError {
+        SessionError::TooMany {
+            path: self.path.clone(),
+            what,
+        }
+    }
+
+    fn failed(&self, source: ContainerError) -> SessionError {
+        SessionError::File {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Bytes that the file has on the disk, about.
+    pub fn bytes(&self) -> u64 {
+        self.writer.rows(SectionKind::PageImages) * PAGE_SIZE as u64 + self.events * 90
+    }
+
+    /// Whether there is something to commit.
+    pub fn has_more(&self, tables: &Tables) -> bool {
+        self.committed != self.events || self.told != Some(tables.version())
+    }
+
+    /// Stores code: the runs of pages that hold it.
+    pub fn code(&mut self, bytes: &[u8]) -> Result<Vec<[u32; 2]>, SessionError> {
+        let ids = self.content.store(0, bytes).ok_or_else(|| self.many("pages"))?;
+        self.flush_full()?;
+        Ok(runs(&ids))
+    }
+
+    /// Takes up a call. Content that was awaited and never came is not held.
+    pub fn take(&mut self, entry: Entry) -> Result<(), SessionError> {
+        let Entry {
+            time,
+            thread,
+            mut call,
+            with,
+        } = entry;
+        match (&mut call, with) {
+            (
+                CallEvent::Launch(LaunchRow {
+                    arguments_at,
+                    arguments,
+                    ..
+                }),
+                With::Arguments(b),
+            )
+            | (
+                CallEvent::Call(CallRow {
+                    arguments_at,
+                    arguments,
+                    ..
+                }),
+                With::Arguments(b),
+            ) => {
+                *arguments_at = self.named.0;
+                *arguments = u32::try_from(b.len()).map_err(|_| self.many("bytes of arguments"))?;
+                self.named.0 += b.len() as u64;
+                self.columns.bytes.extend_from_slice(&b);
+            }
+            (CallEvent::Copy(row), With::Content(b)) => {
+                row.pages_at = NO_CONTENT;
+                if Some(b.len() as u64) == row.total() {
+                    let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                    let ids = self.content.store(phase, &b).ok_or_else(|| self.many("pages"))?;
+                    row.pages_at = self.named.1;
+                    self.named.1 += ids.len() as u64;
+                    self.columns.pages.extend_from_slice(&ids);
+                }
+            }
+            (CallEvent::Copy(row), _) => row.pages_at = NO_CONTENT,
+            _ => {}
+        }
+        let c = &mut self.columns;
+        let kind = match call {
+            CallEvent::Launch(row) => {
+                c.launches.push(row);
+                EventKind::Launch
+            }
+            CallEvent::Copy(row) => {
+                c.copies.push(row);
+                EventKind::Copy
+            }
+            CallEvent::Fill(row) => {
+                c.fills.push(row);
+                EventKind::Fill
+            }
+            CallEvent::Order(row) => {
+                c.orders.push(row);
+                EventKind::Order
+            }
+            CallEvent::Allocation(row) => {
+                c.allocations.push(row);
+                EventKind::Allocation
+            }
+            CallEvent::Call(row) => {
+                c.calls.push(row);
+                EventKind::Call
+            }
+        } as u8;
+        let row = self.rows.entry(kind).or_default();
+        c.kind.push(kind);
+        c.time.push(time);
+        c.thread.push(thread);
+        c.payload.push(*row);
+        let next = row.checked_add(1);
+        if let Some(next) = next {
+            *row = next;
+        }
+        self.events += 1;
+        if next.is_none() {
+            return Err(self.many("events of a kind"));
+        }
+        self.flush_full()
+    }
+
+    fn flush_full(&mut self) -> Result<(), SessionError> {
+        let c = &self.columns;
+        let gathered = self.content.waiting() + c.bytes.len() + c.kind.len() * 90;
+        if gathered < GATHER { Ok(()) } else { self.flush() }
+    }
+
+    /// Writes what was gathered.
+    fn flush(&mut self) -> Result<(), SessionError> {
+        self.push().map_err(|source| self.failed(source))
+    }
+
+    fn push(&mut self) -> Result<(), ContainerError> {
+        use SectionKind as K;
+        let c = std::mem::take(&mut self.columns);
+        let w = &mut self.writer;
+        w.push(K::EventKind, &c.kind)?;
+        w.push_constant(K::EventSpace, 0u8, c.kind.len() as u64)?;
+        w.push(K::EventTime, &c.time)?;
+        w.push(K::EventThread, &c.thread)?;
+        w.push(K::EventPayload, &c.payload)?;
+        w.push(K::Launches, &c.launches)?;
+        w.push(K::Copies, &c.copies)?;
+        w.push(K::Fills, &c.fills)?;
+        w.push(K::Orders, &c.orders)?;
+        w.push(K::Allocations, &c.allocations)?;
+        w.push(K::Calls, &c.calls)?;
+        w.push(K::CallBytes, &c.bytes)?;
+        w.push(K::CallPages, &c.pages)?;
+        let digests = std::mem::take(&mut self.content.digests);
+        let images = std::mem::take(&mut self.content.images);
+        w.pages(&digests, images.iter().map(|p| &**p))
+    }
+
+    /// Makes everything so far durable. `cut` says why the recording ends here, where the program went on.
+    pub fn commit(&mut self, tables: &Tables, cut: Option<&str>) -> Result<(), SessionError> {
+        self.flush()?;
+        if self.told != Some(tables.version()) || cut.is_some() {
+            let json = serde_json::to_vec(&tables.facts).map_err(|source| SessionError::Facts {
+                path: self.path.clone(),
+                source,
+            })?;
+            let mut facts = Facts {
+                identity: tables.identity.clone(),
+                findings: tables.findings.clone(),
+                ..Facts::default()
+            };
+            facts.identity.clock = Clock::SinceStart;
+            if let Some(why) = cut {
+                let event = self.events;
+                let place = format!("event {event}");
+                facts
+                    .findings
+                    .push(Finding::new(FindingKind::LostEvents, place, why).at_event(event.saturating_sub(1)));
+                facts.lost.push(trace_core::recording::LostEvents {
+                    before_event: event,
+                    count: None,
+                    reason: why.to_owned(),
+                });
+            }
+            let told = self
+                .writer
+                .facts(&facts)
+                .and_then(|()| self.writer.extra(CALL_FACTS, &json));
+            told.map_err(|source| self.failed(source))?;
+            self.told = Some(tables.version());
+        }
+        self.writer.watch(&Progress::new());
+        self.writer.commit().map_err(|source| self.failed(source))?;
+        self.committed = self.events;
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The lists that rows point into: streams, events, functions, modules and names of calls, by the driver's handles.
+
+use std::collections::HashMap;
+use trace_core::check::Finding;
+use trace_core::recording::{CallFacts, CallFunction, CallStream, Identity};
+
+/// What is known of the program's streams, code and calls so far.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// What goes into the file.
+    pub facts: CallFacts,
+    /// Who and what the recording is of.
+    pub identity: Identity,
+    /// What the recorder could not hold, once each.
+    pub findings: Vec<Finding>,
+    streams: HashMap<usize, u32>,
+    events: HashMap<usize, u32>,
+    made_events: u32,
+    functions: HashMap<usize, u32>,
+    names: HashMap<&'static str, u32>,
+    version: u64,
+}
+
+impl Tables {
+    /// Counts up with each change: what was written at the same number is what is known now.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Tells that the facts, the identity or the findings were changed.
+    pub fn touch(&mut self) {
+        self.version += 1;
+    }
+
+    /// Number of the stream with this handle; one that nobody was told of gets a number now.
+    pub fn stream(&mut self, handle: usize, name: impl FnOnce(u32) -> String) -> u32 {
+        if let Some(n) = self.streams.get(&handle) {
+            return *n;
+        }
+        self.new_stream(handle, 0, 0, name)
+    }
+
+    /// A stream was made. A handle that was another stream's before is this one's from now on.
+    pub fn new_stream(&mut self, handle: usize, flags: u32, priority: i32, name: impl FnOnce(u32) -> String) -> u32 {
+        let n = u32::try_from(self.facts.streams.len()).unwrap_or(u32::MAX);
+        self.facts.streams.push(CallStream {
+            name: name(n),
+            flags,
+            priority,
+        });
+        self.streams.insert(handle, n);
+        self.touch();
+        n
+    }
+
+    /// An event was made.
+    pub fn new_event(&mut self, handle: usize) -> u32 {
+        let n = self.made_events;
+        self.made_events = n.saturating_add(1);
+        self.events.insert(handle, n);
+        n
+    }
+
+    /// Number of the event with this handle.
+    pub fn event(&mut self, handle: usize) -> u32 {
+        match self.events.get(&handle) {
+            Some(n) => *n,
+            None => self.new_event(handle),
+        }
+    }
+
+    /// Number of the function with this handle, where it is known.
+    #[must_use]
+    pub fn function(&self, handle: usize) -> Option<u32> {
+        self.functions.get(&handle).copied()
+    }
+
+    /// A function is known from now on. One of the same name and module keeps its number.
+    pub fn new_function(&mut self, handle: usize, function: CallFunction) -> u32 {
+        let same = |f: &CallFunction| f.name == function.name && f.module == function.module;
+        let n = match self.facts.functions.iter().position(same) {
+            Some(n) => n,
+            None => {
+                self.facts.functions.push(function);
+                self.touch();
+                self.facts.functions.len() - 1
+            }
+        };
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        self.functions.insert(handle, n);
+        n
+    }
+
+    /// Forgets the functions of handles that may come again for others.
+    pub fn forget_functions(&mut self, gone: impl Fn(u32) -> bool) {
+        self.functions.retain(|_, n| !gone(*n));
+    }
+
+    /// Number of a call's name.
+    pub fn name(&mut self, name: &'static str) -> u32 {
+        if let Some(n) = self.names.get(name) {
+            return *n;
+        }
+        let n = u32::try_from(self.facts.names.len()).unwrap_or(u32::MAX);
+        self.facts.names.push(name.to_owned());
+        self.names.insert(name, n);
+        self.touch();
+        n
+    }
+
+    /// Adds a finding, where none of the same kind, place and message is there.
+    pub fn find(&mut self, finding: Finding) {
+        let same = |f: &Finding| f.kind == finding.kind && f.place == finding.place && f.message == finding.message;
+        if !self.findings.iter().any(same) {
+            self.findings.push(finding);
+            self.touch();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_comes_again_is_another_stream() {
+        let mut t = Tables::default();
+        let name = |n| format!("stream {n}");
+        assert_eq!(t.stream(0, |_| "default stream".into()), 0);
+        assert_eq!(t.new_stream(0x100, 1, -1, name), 1);
+        assert_eq!(t.stream(0x100, name), 1);
+        assert_eq!(t.new_stream(0x100, 0, 0, name), 2);
+        assert_eq!(t.stream(0x100, name), 2);
+        assert_eq!(t.facts.streams[2].name, "stream 2");
+        assert_eq!((t.event(5), t.new_event(6), t.event(5), t.new_event(5)), (0, 1, 0, 2));
+        let f = |name: &str, module| CallFunction {
+            name: name.into(),
+            module,
+            ..Default::default()
+        };
+        assert_eq!(t.new_function(1, f("a", Some(0))), 0);
+        assert_eq!(t.new_function(2, f("a", Some(1))), 1);
+        assert_eq!(t.new_function(3, f("a", Some(0))), 0);
+        assert_eq!(t.function(3), Some(0));
+        t.forget_functions(|n| n == 0);
+        assert_eq!((t.function(3), t.function(2)), (None, Some(1)));
+        let v = t.version();
+        assert_eq!((t.name("cuInit"), t.name("cuCtxCreate"), t.name("cuInit")), (0, 1, 0));
+        assert!(t.version() > v);
+    }
+}

@@ -1,0 +1,324 @@
+//! The window of addresses that allocations are served from: which of them are taken, and which have memory behind them.
+//!
+//! Memory comes in granules of 2 MiB. What is asked for is put at a multiple of 512 bytes, as the driver does; small
+//! pieces share granules, large ones begin at one. Granules get memory when the first byte of them is taken, and give it
+//! back when the last one is free.
+
+use std::collections::BTreeMap;
+
+/// Bytes that memory is given and taken back in.
+pub const GRANULE: u64 = 2 << 20;
+/// Each allocation begins at a multiple of this many bytes.
+const ALIGN: u64 = 512;
+/// What is this large or larger begins at a granule, so that it gives its memory back by itself.
+const LARGE: u64 = GRANULE / 2;
+
+/// What puts memory behind addresses.
+pub trait Backing {
+    /// Why it does not.
+    type Error;
+
+    /// Puts memory behind a granule.
+    ///
+    /// # Errors
+    /// When there is none left, or the device refuses.
+    fn map(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
+
+    /// Takes the memory of one mapping away: the range is one that was given to [`Backing::map`].
+    ///
+    /// # Errors
+    /// When the device refuses.
+    fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
+}
+
+/// Why an allocation is not served.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError<E> {
+    /// There is no range of addresses that is long enough.
+    #[error("the window has no room for {bytes} bytes")]
+    Full {
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// The memory behind it could not be had.
+    #[error("{0}")]
+    Backing(E),
+}
+
+/// A range of addresses, and what of it is taken.
+#[derive(Debug)]
+pub struct Window {
+    base: u64,
+    bytes: u64,
+    /// What is taken: first byte and bytes as they were asked for.
+    taken: BTreeMap<u64, u64>,
+    /// Granules with memory behind them: first byte, and what shares them.
+    granules: BTreeMap<u64, Mapped>,
+}
+
+#[derive(Debug)]
+struct Mapped {
+    bytes: u64,
+    users: u32,
+}
+
+impl Window {
+    /// A window of which nothing is taken. Both numbers are multiples of [`GRANULE`].
+    #[must_use]
+    pub fn new(base: u64, bytes: u64) -> Self {
+        Self {
+            base,
+            bytes,
+            taken: BTreeMap::new(),
+            granules: BTreeMap::new(),
+        }
+    }
+
+    /// First address and number of bytes.
+    #[must_use]
+    pub fn range(&self) -> (u64, u64) {
+        (self.base, self.bytes)
+    }
+
+    /// Whether an address lies in the window.
+    #[must_use]
+    pub fn holds(&self, at: u64) -> bool {
+        at.checked_sub(self.base).is_some_and(|n| n < self.bytes)
+    }
+
+    /// The allocation that an address lies in: first byte and bytes.
+    #[must_use]
+    pub fn of(&self, at: u64) -> Option<(u64, u64)> {
+        let (first, bytes) = self.taken.range(..=at).next_back()?;
+        (at - first < *bytes).then_some((*first, *bytes))
+    }
+
+    /// What is taken: first byte and bytes of each, by address.
+    pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.taken.iter().map(|(at, bytes)| (*at, *bytes))
+    }
+
+    /// Takes `bytes` bytes, at least 1.
+    ///
+    /// # Errors
+    /// When there is no room, or no memory.
+    pub fn take<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<u64, WindowError<B::Error>> {
+        let full = WindowError::Full { bytes };
+        let length = bytes
+            .max(1)
+            .checked_next_multiple_of(ALIGN)
+            .ok_or(WindowError::Full { bytes })?;
+        let at = if length >= LARGE {
+            self.room_at(length, GRANULE, GRANULE)
+        } else {
+            self.room_at(length, ALIGN, ALIGN)
+        };
+        let at = at.ok_or(full)?;
+        let first = at - at % GRANULE;
+        let end = at + length;
+        let mut made = Vec::new();
+        let mut granule = first;
+        while granule < end {
+            match self.granules.get_mut(&granule) {
+                Some(m) => {
+                    m.users += 1;
+                    granule += m.bytes;
+                }
+                None => {
+                    // A large piece is one mapping; what shares granules has a mapping each.
+                    let whole = if length >= LARGE {
+                        length.next_multiple_of(GRANULE)
+                    } else {
+                        GRANULE
+                    };
+                    if let Err(e) = backing.map(granule, whole) {
+                        self.undo(first, granule, &made, backing);
+                        return Err(WindowError::Backing(e));
+                    }
+                    made.push(granule);
+                    self.granules.insert(granule, Mapped { bytes: whole, users: 1 });
+                    granule += whole;
+                }
+            }
+        }
+        self.taken.insert(at, bytes.max(1));
+        Ok(at)
+    }
+
+    /// Gives up what a failed allocation has taken of granules so far.
+    fn undo<B: Backing>(&mut self, first: u64, to: u64, made: &[u64], backing: &mut B) {
+        for (at, m) in self.granules.range_mut(first..to) {
+            m.users -= 1;
+            if m.users == 0 && made.contains(at) {
+                // The mapping is of this call, and the call fails already.
+                let _ = backing.unmap(*at, m.bytes);
+            }
+        }
+        self.granules.retain(|at, m| m.users > 0 || !made.contains(at));
+    }
+
+    /// Gives back what begins at an address: its bytes; `None` when nothing that is taken begins there.
+    ///
+    /// # Errors
+    /// When memory could not be taken away; the addresses are free all the same.
+    pub fn give<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
+        let bytes = self.taken.remove(&at)?;
+        let end = at + bytes;
+        let mut failed = None;
+        let mut gone = Vec::new();
+        // The granule that it begins in may begin before it.
+        let from = self.granules.range(..=at).next_back().map_or(at, |(g, _)| *g);
+        for (granule, m) in self.granules.range_mut(from..end) {
+            m.users = m.users.saturating_sub(1);
+            if m.users == 0 {
+                gone.push(*granule);
+                if let Err(e) = backing.unmap(*granule, m.bytes) {
+                    failed = failed.or(Some(e));
+                }
+            }
+        }
+        for granule in gone {
+            self.granules.remove(&granule);
+        }
+        Some(match failed {
+            Some(e) => Err(e),
+            None => Ok(bytes),
+        })
+    }
+
+    /// The first place with room. Large pieces take whole granules, and nothing else is put into these.
+    fn room_at(&self, length: u64, align: u64, unit: u64) -> Option<u64> {
+        let large = unit == GRANULE;
+        let length = length.checked_next_multiple_of(unit)?;
+        let end = self.base + self.bytes;
+        let mut at = self.base;
+        for (first, bytes) in &self.taken {
+            // Where a piece's own bytes end; a large one keeps its whole granules, a small one does so against large ones.
+            let is_large = bytes.next_multiple_of(ALIGN) >= LARGE;
+            let unit = if is_large || large { GRANULE } else { ALIGN };
+            let begins = first - first % unit;
+            if at.checked_add(length)? <= begins {
+                return Some(at);
+            }
+            at = at.max((first + bytes).next_multiple_of(unit)).next_multiple_of(align);
+        }
+        (at.checked_add(length)? <= end).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Memory that counts what is mapped, and refuses where two mappings meet.
+    #[derive(Default)]
+    struct Counted {
+        mapped: BTreeMap<u64, u64>,
+        left: Option<u64>,
+    }
+
+    impl Backing for Counted {
+        type Error = String;
+
+        fn map(&mut self, at: u64, bytes: u64) -> Result<(), String> {
+            assert!(at.is_multiple_of(GRANULE) && bytes.is_multiple_of(GRANULE) && bytes > 0);
+            if let Some(left) = &mut self.left {
+                *left = left.checked_sub(bytes).ok_or("no memory left")?;
+            }
+            let before = self.mapped.range(..at + bytes).next_back();
+            assert!(before.is_none_or(|(a, n)| a + n <= at), "{at:#x} is mapped already");
+            self.mapped.insert(at, bytes);
+            Ok(())
+        }
+
+        fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), String> {
+            assert_eq!(self.mapped.remove(&at), Some(bytes));
+            if let Some(left) = &mut self.left {
+                *left += bytes;
+            }
+            Ok(())
+        }
+    }
+
+    const BASE: u64 = 0x1539_4000_0000;
+
+    #[test]
+    fn small_pieces_share_a_granule_and_large_ones_have_their_own() {
+        let mut w = Window::new(BASE, 64 * GRANULE);
+        let mut b = Counted::default();
+        let one = w.take(1000, &mut b).unwrap();
+        let two = w.take(1, &mut b).unwrap();
+        assert_eq!((one, two), (BASE, BASE + 1024));
+        let large = w.take(3 * GRANULE + 1, &mut b).unwrap();
+        assert_eq!(large, BASE + GRANULE);
+        assert_eq!(
+            b.mapped,
+            BTreeMap::from([(BASE, GRANULE), (BASE + GRANULE, 4 * GRANULE)])
+        );
+        // The rest of the large one's last granule stays its own.
+        assert_eq!(w.take(GRANULE / 2 - 512, &mut b).unwrap(), BASE + 1536);
+        assert_eq!(w.of(large + 3 * GRANULE), Some((large, 3 * GRANULE + 1)));
+        assert_eq!(w.of(large + 3 * GRANULE + 1), None);
+        assert!(w.holds(BASE) && !w.holds(BASE - 1) && !w.holds(BASE + 64 * GRANULE));
+        assert_eq!(w.give(large, &mut b), Some(Ok(3 * GRANULE + 1)));
+        assert_eq!(w.give(large, &mut b), None);
+        assert_eq!(w.give(one + 512, &mut b), None, "only what begins there");
+        for at in [one, two, BASE + 1536] {
+            assert!(w.give(at, &mut b).unwrap().is_ok());
+        }
+        assert!(b.mapped.is_empty());
+        assert_eq!(
+            w.take(65 * GRANULE, &mut b),
+            Err(WindowError::Full { bytes: 65 * GRANULE })
+        );
+        assert_eq!(w.take(u64::MAX, &mut b), Err(WindowError::Full { bytes: u64::MAX }));
+    }
+
+    #[test]
+    fn an_allocation_without_memory_leaves_nothing_taken() {
+        let mut w = Window::new(BASE, 64 * GRANULE);
+        let mut b = Counted {
+            left: Some(2 * GRANULE),
+            ..Default::default()
+        };
+        let one = w.take(100, &mut b).unwrap();
+        assert!(matches!(w.take(2 * GRANULE, &mut b), Err(WindowError::Backing(_))));
+        assert_eq!(w.allocations().collect::<Vec<_>>(), [(one, 100)]);
+        assert_eq!(b.mapped.len(), 1);
+        assert!(w.take(GRANULE, &mut b).is_ok());
+    }
+
+    proptest! {
+        /// Whatever is taken and given back: nothing overlaps, everything taken has memory, and nothing else has.
+        #[test]
+        fn pieces_never_overlap_and_have_memory(steps in proptest::collection::vec((0u8..4, 1u64..5 * GRANULE), 1..200)) {
+            let mut w = Window::new(BASE, 40 * GRANULE);
+            let mut b = Counted { left: Some(30 * GRANULE), ..Default::default() };
+            let mut taken: Vec<(u64, u64)> = Vec::new();
+            for (what, n) in steps {
+                if what == 0 && !taken.is_empty() {
+                    let (at, bytes) = taken.remove(n as usize % taken.len());
+                    prop_assert_eq!(w.give(at, &mut b), Some(Ok(bytes)));
+                } else {
+                    // Many small pieces, some large ones.
+                    let bytes = if what == 1 { n } else { n % 60_000 + 1 };
+                    if let Ok(at) = w.take(bytes, &mut b) {
+                        prop_assert!(at.is_multiple_of(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);
+                        prop_assert!(taken.iter().all(|(a, n)| a + n <= at || at + bytes <= *a));
+                        taken.push((at, bytes));
+                    }
+                }
+                for (at, bytes) in &taken {
+                    let behind = |a: u64| b.mapped.range(..=a).next_back().is_some_and(|(m, n)| a - m < *n);
+                    prop_assert!(behind(*at) && behind(at + bytes - 1));
+                }
+            }
+            for (at, _) in taken {
+                prop_assert!(w.give(at, &mut b).unwrap().is_ok());
+            }
+            prop_assert!(b.mapped.is_empty());
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it is
+//! first used, and of a container only what the device runs.
+
+use crate::memory_of_host::read_own;
+use crate::recorder::{Recorder, is_ok, lock};
+use crate::resolve::driver;
+use cuda_code::{Capability, Form, Image, cubin::Cubin, fatbin, ptx::Ptx};
+use cuda_driver::{
+    CuDevice, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
+    FUNCTION_SHARED,
+};
+use libc::{c_char, c_void};
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
+
+/// Longest text of a module.
+const MOST_TEXT: usize = 256 << 20;
+/// Most bytes of an image that are looked at.
+const MOST_IMAGE: u64 = 4 << 30;
+/// Most parameters that a function is asked for.
+const MOST_PARAMETERS: usize = 4096;
+
+/// What is known of a function that is launched.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Its number in the recording.
+    pub number: u32,
+    /// Offset and size of each parameter.
+    pub layout: Arc<Vec<[u32; 2]>>,
+}
+
+/// Where the bytes of an image are.
+#[derive(Debug)]
+enum Source {
+    /// In memory that stays as it is while the process runs: a mapped file.
+    Stays(u64, u64),
+    /// In a copy, because the program may reuse the memory.
+    Kept(Vec<u8>),
+    /// In a file that the driver reads.
+    File(String),
+    /// Nowhere that could be found, and why.
+    Nowhere(String),
+}
+
+#[derive(Debug)]
+struct Loaded {
+    library: bool,
+    source: Source,
+    origin: String,
+    /// Its number in the recording, once a function of it was used.
+    number: Option<u32>,
+    /// Names of variables whose addresses were not asked for yet.
+    variables: Vec<String>,
+}
+
+/// A kernel or a function by its handle.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    owner: usize,
+    kernel: bool,
+}
+
+/// Code that the program has loaded.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    loaded: HashMap<usize, Loaded>,
+    named: HashMap<usize, Named>,
+    known: HashMap<usize, Known>,
+}
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// A text of the program's; empty for none.
+fn text(at: *const c_char) -> String {
+    if at.is_null() {
+        return String::new();
+    }
+    // SAFETY: the program gave it to the driver as a text.
+    unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
+}
+
+/// A module or library is loaded from memory.
+pub(crate) fn load(
+    r: &Recorder,
+    call: Call<'_>,
+    name: &'static str,
+    handle: *mut *mut c_void,
+    image: *const c_void,
+    library: bool,
+) -> CuResult {
+    let begun = r.session.begun();
+    // The program may reuse the memory as soon as the call is back.
+    let (source, origin) = find_source(image as u64);
+    let result = call();
+    note(r, handle, result, source, origin, library);
+    r.hand_call(begun, name, None, &[image as u64], result);
+    result
+}
+
+/// A module or library is loaded from a file.
+pub(crate) fn load_file(
+    r: &Recorder,
+    call: Call<'_>,
+    name: &'static str,
+    handle: *mut *mut c_void,
+    path: *const c_char,
+    library: bool,
+) -> CuResult {
+    let begun = r.session.begun();
+    let path = text(path);
+    let result = call();
+    note(r, handle, result, Source::File(path.clone()), path, library);
+    r.hand_call(begun, name, None, &[], result);
+    result
+}
+
+fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source, origin: String, library: bool) {
+    if is_ok(result) && !handle.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *handle } as usize;
+        let loaded = Loaded {
+            library,
+            source,
+            origin,
+            number: None,
+            variables: Vec::new(),
+        };
+        lock(&r.code).loaded.insert(handle, loaded);
+    }
+}
+
+/// A module or library goes.
+pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *mut c_void) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    if is_ok(result) {
+        let mut code = lock(&r.code);
+        let code = &mut *code;
+        code.loaded.remove(&(handle as usize));
+        let known = &mut code.known;
+        code.named.retain(|function, n| {
+            let stays = n.owner != handle as usize;
+            if !stays {
+                known.remove(function);
+            }
+            stays
+        });
+    }
+    r.hand_call(begun, name, None, &[], result);
+    result
+}
+
+/// A function of a module or a kernel of a library is asked for by its name.
+pub(crate) fn named(
+    r: &Recorder,
+    call: Call<'_>,
+    function: *mut *mut c_void,
+    owner: *mut c_void,
+    name: *const c_char,
+    kernel: bool,
+) -> CuResult {
+    let result = call();
+    if is_ok(result) && !function.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *function } as usize;
+        let named = Named {
+            name: text(name),
+            owner: owner as usize,
+            kernel,
+        };
+        lock(&r.code).named.insert(handle, named);
+    }
+    result
+}
+
+/// The function of a kernel is asked for.
+pub(crate) fn kernel_function(r: &Recorder, call: Call<'_>, function: *mut CuFunction, kernel: CuKernel) -> CuResult {
+    let result = call();
+    if is_ok(result) && !function.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *function } as usize;
+        let mut code = lock(&r.code);
+        if let Some(n) = code.named.get(&(kernel as usize)) {
+            let named = Named {
+                name: n.name.clone(),
+                owner: n.owner,
+                kernel: false,
+            };
+            code.named.insert(handle, named);
+        }
+    }
+    result
+}
+
+/// An attribute of a function or kernel is set.
+pub(crate) fn set_attribute(
+    r: &Recorder,
+    call: Call<'_>,
+    name: &'static str,
+    function: *mut c_void,
+    attribute: i32,
+    value: i32,
+) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    if is_ok(result) {
+        let known = lock(&r.code).function(r, function);
+        let mut tables = r.session.tables();
+        if let Some(f) = tables.facts.functions.get_mut(known.number as usize) {
+            match f.attributes.iter_mut().find(|[a, _]| *a == attribute) {
+                Some([_, v]) => *v = value,
+                None => f.attributes.push([attribute, value]),
+            }
+            tables.touch();
+        }
+        drop(tables);
+        let arguments = [attribute as u32 as u64, value as u32 as u64];
+        r.hand_call(begun, name, Some(known.number), &arguments, result);
+    }
+    result
+}
+
+impl Code {
+    /// What is known of a function, asked for when it is new.
+    pub fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
+        let key = handle as usize;
+        let captured = r.captures.load(Ordering::Relaxed) > 0;
+        if let Some(known) = self.known.get(&key) {
+            let known = known.clone();
+            if !captured && let Some(owner) = self.named.get(&key).map(|n| n.owner) {
+                self.ask_variables(r, owner);
+            }
+            return known;
+        }
+        let d = driver();
+        if !self.named.contains_key(&key) {
+            let mut name = std::ptr::null();
+            // SAFETY: the driver says of a handle that is none of its own that it is wrong.
+            let (mut found, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
+            if found.is_err() {
+                // SAFETY: as above.
+                found = unsafe { d.cuKernelGetName(&raw mut name, handle) };
+                kernel = true;
+            }
+            let name = if found.is_ok() { text(name) } else { String::new() };
+            self.named.insert(key, Named { name, owner: 0, kernel });
+        }
+        let (name, owner, kernel) = match self.named.get(&key) {
+            Some(n) => (n.name.clone(), n.owner, n.kernel),
+            None => (String::new(), 0, false),
+        };
+        let layout = layout(handle, kernel);
+        let module = self.used(r, owner, captured);
+        let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
+        let function = CallFunction {
+            name: if name.is_empty() {
+                format!("function at {key:#x}")
+            } else {
+                name
+            },
+            module,
+            parameters: layout.clone(),
+            registers: attribute(FUNCTION_REGISTERS),
+            shared: attribute(FUNCTION_SHARED),
+            local: attribute(FUNCTION_LOCAL),
+            most_threads: attribute(FUNCTION_MOST_THREADS),
+            ..Default::default()
+        };
+        let number = r.session.tables().new_function(key, function);
+        let known = Known {
+            number,
+            layout: Arc::new(layout),
+        };
+        self.known.insert(key, known.clone());
+        known
+    }
+
+    /// The number of a module of which a function is used; its code is stored now.
+    fn used(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
+        let loaded = self.loaded.get_mut(&owner)?;
+        if loaded.number.is_none() {
+            let mut module = CallModule {
+                origin: loaded.origin.clone(),
+                ..Default::default()
+            };
+            let capability = r.session.tables().facts.device.capability;
+            let code = code_of(&loaded.source, Capability::new(capability[0], capability[1]));
+            let mut bytes = None;
+            match code {
+                Ok((kind, code)) => {
+                    module.kind = kind;
+                    loaded.variables = variables(kind, &code);
+                    bytes = Some(code);
+                }
+                Err(why) => {
+                    r.not_recorded(
+                        &loaded.origin,
+                        format!("code that the program loaded is not in the recording: {why}"),
+                    );
+                    module.missing = why;
+                }
+            }
+            let number = {
+                let mut tables = r.session.tables();
+                let number = u32::try_from(tables.facts.modules.len()).unwrap_or(u32::MAX);
+                tables.facts.modules.push(module);
+                tables.touch();
+                number
+            };
+            loaded.number = Some(number);
+            if let Some(bytes) = bytes {
+                r.session.store_code(number, bytes);
+            }
+            // What was copied is stored now.
+            if let Source::Kept(_) = loaded.source {
+                loaded.source = Source::Nowhere("it is stored already".to_owned());
+            }
+        }
+        let number = loaded.number;
+        if !captured {
+            self.ask_variables(r, owner);
+        }
+        number
+    }
+
+    /// Asks where the variables of a module are. Not while a graph is captured: it may load the module.
+    fn ask_variables(&mut self, r: &Recorder, owner: usize) {
+        let Some(loaded) = self.loaded.get_mut(&owner) else {
+            return;
+        };
+        let (Some(number), false) = (loaded.number, loaded.variables.is_empty()) else {
+            return;
+        };
+        let d = driver();
+        let mut globals = Vec::new();
+        for name in std::mem::take(&mut loaded.variables) {
+            let mut text = name.clone().into_bytes();
+            text.push(0);
+            let (mut at, mut bytes) = (0, 0);
+            let owner = owner as *mut c_void;
+            // SAFETY: a handle that the driver gave and that was not given back, and a text that ends in a zero.
+            let found = unsafe {
+                if loaded.library {
+                    d.cuLibraryGetGlobal(&raw mut at, &raw mut bytes, owner, text.as_ptr().cast())
+                } else {
+                    d.cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, owner, text.as_ptr().cast())
+                }
+            };
+            if found.is_ok() {
+                globals.push(CallGlobal {
+                    name,
+                    at,
+                    bytes: bytes as u64,
+                });
+            }
+        }
+        let mut tables = r.session.tables();
+        if let Some(m) = tables.facts.modules.get_mut(number as usize) {
+            m.globals = globals;
+            tables.touch();
+        }
+    }
+}
+
+/// Offset and size of each parameter of a function.
+fn layout(handle: CuFunction, kernel: bool) -> Vec<[u32; 2]> {
+    let d = driver();
+    let mut layout = Vec::new();
+    for n in 0..MOST_PARAMETERS {
+        let (mut at, mut bytes) = (0, 0);
+        // SAFETY: the driver says of a number past the last parameter, and of a wrong handle, that it is wrong.
+        let asked = unsafe {
+            if kernel {
+                d.cuKernelGetParamInfo(handle, n, &raw mut at, &raw mut bytes)
+            } else {
+                d.cuFuncGetParamInfo(handle, n, &raw mut at, &raw mut bytes)
+            }
+        };
+        let (Ok(()), Ok(at), Ok(bytes)) = (asked, u32::try_from(at), u32::try_from(bytes)) else {
+            break;
+        };
+        layout.push([at, bytes]);
+    }
+    layout
+}
+
+fn attribute(handle: CuFunction, kernel: bool, which: i32) -> u32 {
+    let d = driver();
+    let (mut value, mut device): (i32, CuDevice) = (0, 0);
+    // SAFETY: questions with places for the answers.
+    let asked = unsafe {
+        if kernel {
+            d.cuCtxGetDevice(&raw mut device)
+                .and_then(|()| d.cuKernelGetAttribute(&raw mut value, which, handle, device))
+        } else {
+            d.cuFuncGetAttribute(&raw mut value, which, handle)
+        }
+    };
+    asked.map_or(0, |()| u32::try_from(value).unwrap_or(0))
+}
+
+/// Names of the variables of a module.
+fn variables(kind: CodeKind, code: &[u8]) -> Vec<String> {
+    let of_cubin = || {
+        let all = Cubin::of(code).and_then(|c| c.variables().map(|v| v.iter().map(|v| v.name.to_owned()).collect()));
+        all.unwrap_or_default()
+    };
+    match kind {
+        CodeKind::Cubin => of_cubin(),
+        CodeKind::Ptx => {
+            let all = Ptx::of(code).map(|p| p.variables.iter().map(|v| v.name.to_owned()).collect());
+            all.unwrap_or_default()
+        }
+        CodeKind::Fatbin | CodeKind::Unknown => Vec::new(),
+    }
+}
+
+/// The code of an image that the device runs.
+fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
+    let read;
+    let bytes: &[u8] = match source {
+        Source::Kept(bytes) => bytes,
+        Source::Stays(at, bytes) => {
+            let length = usize::try_from(*bytes).map_err(|_| "it is too long".to_owned())?;
+            let mut all = vec![0; length];
+            if !read_own(*at, &mut all) {
+                return Err("its memory is gone".to_owned());
+            }
+            read = all;
+            &read
+        }
+        Source::File(path) => {
+            read = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
+            &read
+        }
+        Source::Nowhere(why) => return Err(why.clone()),
+    };
+    match Image::of(bytes).code(device) {
+        Ok(found) => Ok((
+            match found.form {
+                Form::Machine => CodeKind::Cubin,
+                Form::Ptx => CodeKind::Ptx,
+            },
+            found.code,
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Finds how long an image is and whether it stays where it is.
+fn find_source(at: u64) -> (Source, String) {
+    let nowhere = |why: &str| (Source::Nowhere(why.to_owned()), "memory".to_owned());
+    let mut head = [0u8; 64];
+    // A short text may end before.
+    let known = read_own(at, &mut head) || read_own(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
+    if !known {
+        return nowhere("its memory cannot be read");
+    }
+    let mut image = at;
+    if let Ok(wrapper) = fatbin::Wrapper::of(&head) {
+        image = wrapper.data;
+        if !read_own(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
+            return nowhere("its container's memory cannot be read");
+        }
+    }
+    let bytes = match length(image, &head) {
+        Some(bytes) if bytes <= MOST_IMAGE => bytes,
+        _ => return nowhere("it is no container that is known"),
+    };
+    match mapped_file(image, bytes) {
+        Some(path) => (Source::Stays(image, bytes), path),
+        None => {
+            let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            if read_own(image, &mut all) {
+                (Source::Kept(all), "memory".to_owned())
+            } else {
+                nowhere("its memory cannot be read")
+            }
+        }
+    }
+}
+
+/// Bytes of the image that begins with `head`.
+fn length(at: u64, head: &[u8; 64]) -> Option<u64> {
+    if let Ok(bytes) = fatbin::total_bytes(head) {
+        return Some(bytes);
+    }
+    let u16_at = |n: usize| Some(u64::from(u16::from_le_bytes(head.get(n..n + 2)?.try_into().ok()?)));
+    let u64_at = |n: usize| Some(u64::from_le_bytes(head.get(n..n + 8)?.try_into().ok()?));
+    if head.starts_with(b"\x7fELF") {
+        // The tables of sections and segments stand at the end of what the compiler writes.
+        let sections = u64_at(0x28)?.checked_add(u16_at(0x3a)?.checked_mul(u16_at(0x3c)?)?)?;
+        let segments = u64_at(0x20)?.checked_add(u16_at(0x36)?.checked_mul(u16_at(0x38)?)?)?;
+        return Some(sections.max(segments));
+    }
+    // A text ends with a zero.
+    let mut text = 0usize;
+    let mut piece = [0u8; 4096];
+    while text < MOST_TEXT {
+        let from = at.checked_add(text as u64)?;
+        // No further than the page's end, behind which nothing may be.
+        let left = 4096 - (from % 4096) as usize;
+        let part = piece.get_mut(..left)?;
+        if !read_own(from, part) {
+            return None;
+        }
+        match part.iter().position(|b| *b == 0) {
+            Some(n) => return Some((text + n) as u64),
+            None => text += left,
+        }
+    }
+    None
+}
+
+/// The file that a range of memory is mapped from, as it stands in it.
+fn mapped_file(at: u64, bytes: u64) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let end = at.checked_add(bytes)?;
+    let mut reached = at;
+    let mut path = None;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        if to <= reached || from > reached {
+            continue;
+        }
+        let rights = words.next()?;
+        let file = words.nth(3).filter(|p| p.starts_with('/'))?;
+        if rights.contains('w') {
+            return None;
+        }
+        path.get_or_insert_with(|| file.to_owned());
+        reached = to;
+        if reached >= end {
+            return path;
+        }
+    }
+    None
+}

@@ -1,0 +1,471 @@
+//! Copies and fills: what came from the host is taken up when the call returns, what goes to the host when it is there.
+
+use crate::memory_of_host::read_own;
+use crate::recorder::{Form, Recorder, is_ok, lock};
+use cuda_driver::{
+    Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
+    STREAM_LEGACY,
+};
+use cuda_session::{Begun, Slot, With};
+use libc::c_void;
+use std::collections::HashMap;
+use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
+
+/// Copies to the host that are not known to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    stream: u64,
+    work: u64,
+    slot: Slot,
+    row: CopyRow,
+}
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// A stream, where a call names one.
+#[derive(Clone, Copy)]
+pub(crate) struct Where {
+    stream: CuStream,
+    form: Form,
+    waits: bool,
+}
+
+impl Where {
+    /// The default stream, and the call waits until it is done.
+    pub fn now(form: Form) -> Self {
+        Self {
+            stream: std::ptr::null_mut(),
+            form,
+            waits: true,
+        }
+    }
+
+    /// A stream, and the call does not wait.
+    pub fn later(stream: CuStream, form: Form) -> Self {
+        Self {
+            stream,
+            form,
+            waits: false,
+        }
+    }
+}
+
+/// Bytes of memory of this process, of a copy's rows: one after another.
+pub(crate) fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
+    let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
+    let mut all = vec![0; total];
+    if rows == 1 || pitch == bytes {
+        return read_own(from, &mut all).then_some(all);
+    }
+    for (row, to) in all.chunks_exact_mut(usize::try_from(bytes).ok()?.max(1)).enumerate() {
+        let at = from.checked_add(pitch.checked_mul(row as u64)?)?;
+        if !read_own(at, to) {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// A copy of rows.
+pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuResult {
+    let begun = r.session.begun();
+    let captured = r.captured(at.stream, at.form);
+    let mut row = CopyRow {
+        stream: r.stream(at.stream, at.form),
+        flags: captured | if at.waits { 0 } else { CALL_ASYNC },
+        ..row
+    };
+    let result = call();
+    row.result = result;
+    row.took = begun.took();
+    let key = Recorder::stream_key(at.stream, at.form);
+    let kind = CopyKind::from_raw(row.kind);
+    if !is_ok(result) || captured != 0 || row.bytes == 0 || row.rows == 0 || !r.is_inside() {
+        r.hand(begun, CallEvent::Copy(row), With::Nothing);
+        return result;
+    }
+    let work = lock(&r.progress).work(key);
+    match kind {
+        Some(CopyKind::HostToDevice) => {
+            // Pinned memory is read when the copy's turn comes, and may be what an earlier copy has yet to bring.
+            let pending = lock(&r.reads)
+                .waiting
+                .iter()
+                .any(|w| overlaps(&w.row, row.from, row.from_pitch, &row));
+            if pending {
+                // SAFETY: waits for the device.
+                let _ = unsafe { crate::resolve::driver().cuCtxSynchronize() };
+                r.complete_all();
+            }
+            let content = gather(row.from, row.from_pitch, row.bytes, row.rows);
+            let with = content.map_or(With::Nothing, With::Content);
+            r.hand(begun, CallEvent::Copy(row), with);
+        }
+        Some(CopyKind::DeviceToHost) if at.waits => {
+            let content = gather(row.to, row.to_pitch, row.bytes, row.rows);
+            r.hand(
+                begun,
+                CallEvent::Copy(row),
+                content.map_or(With::Nothing, With::Content),
+            );
+        }
+        Some(CopyKind::DeviceToHost) => {
+            let slot = r.session.slot();
+            lock(&r.reads).waiting.push(Waiting {
+                stream: key,
+                work,
+                slot,
+                row,
+            });
+            r.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
+        }
+        _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
+    }
+    if at.waits {
+        r.stream_done(key);
+    }
+    result
+}
+
+fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
+    let end = |at: u64, pitch: u64, c: &CopyRow| {
+        at.saturating_add(pitch.max(c.bytes).saturating_mul(c.rows.saturating_sub(1)))
+            .saturating_add(c.bytes)
+    };
+    read.to < end(from, pitch, row) && from < end(read.to, read.to_pitch, read)
+}
+
+fn linear(to: u64, from: u64, bytes: usize, kind: CopyKind) -> CopyRow {
+    CopyRow {
+        to,
+        from,
+        bytes: bytes as u64,
+        rows: 1,
+        to_pitch: 0,
+        from_pitch: 0,
+        kind: kind as u32,
+        ..Default::default()
+    }
+}
+
+/// From the host to the device.
+pub(crate) fn to_device(
+    r: &Recorder,
+    at: Where,
+    call: Call<'_>,
+    to: CuDevicePtr,
+    from: *const c_void,
+    bytes: usize,
+) -> CuResult {
+    copy(r, at, call, linear(to, from as u64, bytes, CopyKind::HostToDevice))
+}
+
+/// From the device to the host.
+pub(crate) fn to_host(
+    r: &Recorder,
+    at: Where,
+    call: Call<'_>,
+    to: *mut c_void,
+    from: CuDevicePtr,
+    bytes: usize,
+) -> CuResult {
+    copy(r, at, call, linear(to as u64, from, bytes, CopyKind::DeviceToHost))
+}
+
+/// From the device to the device.
+pub(crate) fn on_device(
+    r: &Recorder,
+    at: Where,
+    call: Call<'_>,
+    to: CuDevicePtr,
+    from: CuDevicePtr,
+    bytes: usize,
+) -> CuResult {
+    copy(r, at, call, linear(to, from, bytes, CopyKind::DeviceToDevice))
+}
+
+/// Between addresses of which the driver finds out what they are.
+pub(crate) fn unified(
+    r: &Recorder,
+    at: Where,
+    call: Call<'_>,
+    to: CuDevicePtr,
+    from: CuDevicePtr,
+    bytes: usize,
+) -> CuResult {
+    copy(
+        r,
+        at,
+        call,
+        linear(to, from, bytes, way(r.is_device(to), r.is_device(from))),
+    )
+}
+
+fn way(to_device: bool, from_device: bool) -> CopyKind {
+    match (to_device, from_device) {
+        (true, true) => CopyKind::DeviceToDevice,
+        (true, false) => CopyKind::HostToDevice,
+        (false, true) => CopyKind::DeviceToHost,
+        (false, false) => CopyKind::Other,
+    }
+}
+
+/// One side of a copy of rows: whether it is the device's, its first byte and pitch. `None`: an array.
+fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize, y: usize) -> Option<(bool, u64, u64)> {
+    let base = match kind {
+        MEMORY_HOST => (false, host),
+        MEMORY_DEVICE => (true, device),
+        MEMORY_UNIFIED => (r.is_device(device), device),
+        _ => return None,
+    };
+    let at = base.1.wrapping_add((y.wrapping_mul(pitch)).wrapping_add(x) as u64);
+    Some((base.0, at, pitch as u64))
+}
+
+/// `cuMemcpy2D`.
+///
+/// # Safety
+/// The form is the program's, which the driver reads too.
+pub(crate) unsafe fn rows(r: &Recorder, at: Where, call: Call<'_>, copy2d: *const Copy2d) -> CuResult {
+    if copy2d.is_null() {
+        return call();
+    }
+    // SAFETY: not null, and the driver is about to read it.
+    let c = unsafe { *copy2d };
+    let from = side(
+        r,
+        c.source_kind,
+        c.source_host as u64,
+        c.source_device,
+        c.source_pitch,
+        c.source_x,
+        c.source_y,
+    );
+    let to = side(r, c.to_kind, c.to_host as u64, c.to_device, c.to_pitch, c.to_x, c.to_y);
+    copy(r, at, call, row_of(r, to, from, c.width, c.height))
+}
+
+fn row_of(
+    r: &Recorder,
+    to: Option<(bool, u64, u64)>,
+    from: Option<(bool, u64, u64)>,
+    width: usize,
+    rows: usize,
+) -> CopyRow {
+    let (Some(to), Some(from)) = (to, from) else {
+        array(r);
+        return CopyRow {
+            bytes: width as u64,
+            rows: rows as u64,
+            kind: CopyKind::Other as u32,
+            ..Default::default()
+        };
+    };
+    CopyRow {
+        to: to.1,
+        from: from.1,
+        bytes: width as u64,
+        rows: rows as u64,
+        to_pitch: to.2,
+        from_pitch: from.2,
+        kind: way(to.0, from.0) as u32,
+        ..Default::default()
+    }
+}
+
+/// The program has arrays of texels.
+pub(crate) fn array(r: &Recorder) {
+    r.not_recorded(
+        "arrays",
+        "the program has arrays of texels: what they hold is not in the recording, and launches that read them cannot be replayed",
+    );
+}
+
+/// `cuMemcpy3D`: its slices are told as one copy where they follow each other, otherwise one by one.
+///
+/// # Safety
+/// As [`rows`].
+pub(crate) unsafe fn slices(r: &Recorder, at: Where, call: Call<'_>, copy3d: *const Copy3d) -> CuResult {
+    if copy3d.is_null() {
+        return call();
+    }
+    // SAFETY: not null, and the driver is about to read it.
+    let c = unsafe { *copy3d };
+    let rows = flattened(r, &c);
+    match rows.as_slice() {
+        [one] => copy(r, at, call, *one),
+        many => {
+            let mut result = None;
+            for row in many {
+                // The driver is asked once; the other slices are told as it answered.
+                let answered = copy(r, at, &mut || *result.get_or_insert_with(&mut *call), *row);
+                if !is_ok(answered) {
+                    return answered;
+                }
+            }
+            result.unwrap_or_else(call)
+        }
+    }
+}
+
+/// The copies of rows that a copy of slices is.
+pub(crate) fn flattened(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
+    if c.source_kind == MEMORY_ARRAY || c.to_kind == MEMORY_ARRAY || c.depth == 0 {
+        return vec![row_of(r, None, None, c.width, c.height.saturating_mul(c.depth))];
+    }
+    let one = c.depth == 1;
+    let joined = !one && c.source_height == c.height && c.to_height == c.height;
+    let (slices, height) = if joined {
+        (1, c.height.saturating_mul(c.depth))
+    } else {
+        (c.depth, c.height)
+    };
+    (0..slices.min(1 << 16))
+        .map(|z| {
+            let y = |first: usize, own: usize, height: usize| {
+                first.wrapping_add((own.wrapping_add(z)).wrapping_mul(height))
+            };
+            let from = side(
+                r,
+                c.source_kind,
+                c.source_host as u64,
+                c.source_device,
+                c.source_pitch,
+                c.source_x,
+                y(c.source_y, c.source_z, c.source_height),
+            );
+            let to = side(
+                r,
+                c.to_kind,
+                c.to_host as u64,
+                c.to_device,
+                c.to_pitch,
+                c.to_x,
+                y(c.to_y, c.to_z, c.to_height),
+            );
+            row_of(r, to, from, c.width, height)
+        })
+        .collect()
+}
+
+/// Memory set to a value.
+pub(crate) fn fill(r: &Recorder, at: Where, call: Call<'_>, row: FillRow) -> CuResult {
+    let begun = r.session.begun();
+    let captured = r.captured(at.stream, at.form);
+    let stream = r.stream(at.stream, at.form);
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).work(Recorder::stream_key(at.stream, at.form));
+    }
+    let row = FillRow {
+        stream,
+        flags: captured | if at.waits { 0 } else { CALL_ASYNC },
+        result,
+        took: begun.took(),
+        ..row
+    };
+    r.hand(begun, CallEvent::Fill(row), With::Nothing);
+    result
+}
+
+/// A fill of elements that follow each other.
+pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillRow {
+    FillRow {
+        to,
+        elements: count as u64,
+        rows: 1,
+        pitch: 0,
+        value,
+        element,
+        ..Default::default()
+    }
+}
+
+/// A fill of rows.
+pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> FillRow {
+    FillRow {
+        to,
+        elements: width as u64,
+        rows: height as u64,
+        pitch: pitch as u64,
+        value,
+        element,
+        ..Default::default()
+    }
+}
+
+impl Recorder {
+    /// A copy to the host that a graph made, which is done when its stream is.
+    pub fn awaits(&self, begun: Begun, key: u64, row: CopyRow) {
+        let work = lock(&self.progress).work(key);
+        let slot = self.session.slot();
+        lock(&self.reads).waiting.push(Waiting {
+            stream: key,
+            work,
+            slot,
+            row,
+        });
+        self.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
+    }
+
+    /// The host has waited for a stream.
+    pub fn stream_done(&self, key: u64) {
+        // The default stream and those that wait for it know of each other's work; which of them do is not known here.
+        if key == STREAM_LEGACY as u64 {
+            self.complete_all();
+            return;
+        }
+        let reached = lock(&self.progress).stream_done(key);
+        self.complete(&reached);
+    }
+
+    /// The host has waited for an event.
+    pub fn event_done(&self, event: usize) {
+        let reached = lock(&self.progress).event_done(event);
+        self.complete(&reached);
+    }
+
+    /// The host has waited for the device, or for all but what `result` says failed.
+    pub fn all_done(&self, result: Option<CuResult>) {
+        if result.is_none_or(is_ok) {
+            self.complete_all();
+        }
+    }
+
+    /// Takes up what copies brought of which streams are known to have done so many pieces of work.
+    fn complete(&self, reached: &HashMap<u64, u64>) {
+        let mut reads = lock(&self.reads);
+        if reads.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut reads.waiting);
+        for w in waiting {
+            if reached.get(&w.stream).is_some_and(|n| w.work <= *n) {
+                self.taken_up(&w);
+            } else {
+                reads.waiting.push(w);
+            }
+        }
+    }
+
+    /// Takes up everything that was awaited.
+    pub fn complete_all(&self) {
+        let waiting = std::mem::take(&mut lock(&self.reads).waiting);
+        waiting.iter().for_each(|w| self.taken_up(w));
+    }
+
+    /// Memory of the host goes: what was to come there is taken up as it stands.
+    pub fn forget_host(&self, _at: u64) {
+        self.complete_all();
+    }
+
+    fn taken_up(&self, w: &Waiting) {
+        let content = gather(w.row.to, w.row.to_pitch, w.row.bytes, w.row.rows);
+        self.session.supply(w.slot, content);
+    }
+}

@@ -1,0 +1,185 @@
+//! Launches: which function, with which arguments, on how many threads.
+
+use crate::recorder::{Form, Recorder, is_ok, lock};
+use cuda_driver::{
+    CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COOPERATIVE,
+    LaunchAttribute, LaunchConfig,
+};
+use cuda_session::With;
+use libc::c_void;
+use trace_core::recording::{CallEvent, LaunchRow};
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// Most attributes of a launch that are looked at.
+const MOST_ATTRIBUTES: u32 = 64;
+
+/// What a launch is, apart from its function and its arguments.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    pub shared: u32,
+    pub flags: u32,
+}
+
+/// [`LaunchRow::COOPERATIVE`], for the table of hooks.
+pub(crate) const COOPERATIVE: u32 = LaunchRow::COOPERATIVE;
+
+impl Shape {
+    pub fn of(grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32) -> Self {
+        Self {
+            grid,
+            block,
+            cluster: [0; 3],
+            shared,
+            flags,
+        }
+    }
+}
+
+/// The arguments of a launch as one buffer, laid out as the function's parameters are; `None` where they cannot be told.
+///
+/// # Safety
+/// The pointers are those of a launch: as many parameters as the function has, each as long as it says.
+pub(crate) unsafe fn arguments(
+    layout: &[[u32; 2]],
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Option<Vec<u8>> {
+    if !parameters.is_null() {
+        let end = layout
+            .iter()
+            .map(|[at, bytes]| at.saturating_add(*bytes))
+            .max()
+            .unwrap_or(0);
+        let mut buffer = vec![0u8; end as usize];
+        for (n, [at, bytes]) in layout.iter().enumerate() {
+            // SAFETY: the caller's promise: there are as many pointers as parameters.
+            let from = unsafe { *parameters.add(n) }.cast::<u8>();
+            let to = buffer.get_mut(*at as usize..)?.get_mut(..*bytes as usize)?;
+            if from.is_null() {
+                return None;
+            }
+            // SAFETY: the caller's promise: the parameter is as long as the function says, and the place as well.
+            unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+        }
+        return Some(buffer);
+    }
+    if extra.is_null() {
+        return layout.is_empty().then(Vec::new);
+    }
+    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
+    let mut n = 0;
+    loop {
+        // SAFETY: the list ends in a zero, which ends the loop.
+        let key = unsafe { *extra.add(n) } as usize;
+        match key {
+            EXTRA_END => break,
+            // SAFETY: a value follows each key.
+            EXTRA_BUFFER => buffer = unsafe { *extra.add(n + 1) }.cast(),
+            // SAFETY: the value is the address of the size.
+            EXTRA_SIZE => size = unsafe { *(*extra.add(n + 1)).cast::<usize>() },
+            _ => return None,
+        }
+        n += 2;
+    }
+    if buffer.is_null() || size > 1 << 20 {
+        return (size == 0).then(Vec::new);
+    }
+    // SAFETY: the program says that the buffer has this many bytes, which the driver reads too.
+    Some(unsafe { std::slice::from_raw_parts(buffer, size) }.to_vec())
+}
+
+/// A launch.
+///
+/// # Safety
+/// The pointers are those of the program's call.
+pub(crate) unsafe fn launch(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    function: CuFunction,
+    shape: Shape,
+    stream: CuStream,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CuResult {
+    let begun = r.session.begun();
+    let captured = r.captured(stream, form);
+    let known = lock(&r.code).function(r, function);
+    // SAFETY: the caller's promise; the driver reads the same.
+    let buffer = unsafe { arguments(&known.layout, parameters, extra) };
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).work(Recorder::stream_key(stream, form));
+    }
+    let row = LaunchRow {
+        function: known.number,
+        stream: r.stream(stream, form),
+        grid: shape.grid,
+        block: shape.block,
+        cluster: shape.cluster,
+        shared: shape.shared,
+        flags: shape.flags | captured,
+        result,
+        took: begun.took(),
+        ..Default::default()
+    };
+    if buffer.is_none() {
+        r.not_recorded(
+            "arguments",
+            "a launch's arguments could not be told: the driver does not tell the function's parameters",
+        );
+    }
+    r.hand(
+        begun,
+        CallEvent::Launch(row),
+        buffer.map_or(With::Nothing, With::Arguments),
+    );
+    if is_ok(result) && captured == 0 {
+        r.launched();
+    }
+    result
+}
+
+/// `cuLaunchKernelEx`.
+///
+/// # Safety
+/// As [`launch`].
+pub(crate) unsafe fn launch_ex(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    config: *const LaunchConfig,
+    function: CuFunction,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> CuResult {
+    if config.is_null() {
+        return call();
+    }
+    // SAFETY: not null, and the driver reads it too.
+    let c = unsafe { *config };
+    let mut shape = Shape {
+        grid: c.grid,
+        block: c.block,
+        shared: c.shared,
+        ..Default::default()
+    };
+    if !c.attributes.is_null() {
+        for n in 0..c.attribute_count.min(MOST_ATTRIBUTES) as usize {
+            // SAFETY: there are as many attributes as the form says.
+            let a: LaunchAttribute = unsafe { *c.attributes.add(n) };
+            let [low, high, ..] = a.value;
+            match a.id {
+                LAUNCH_COOPERATIVE if low as u32 != 0 => shape.flags |= LaunchRow::COOPERATIVE,
+                LAUNCH_CLUSTER => shape.cluster = [low as u32, (low >> 32) as u32, high as u32],
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { launch(r, form, call, function, shape, c.stream, parameters, extra) }
+}

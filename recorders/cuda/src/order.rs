@@ -1,0 +1,238 @@
+//! Streams, events and waits: what is done before what.
+
+use crate::recorder::{Form, Recorder, is_ok, lock};
+use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream};
+use cuda_session::{Begun, With};
+use libc::c_void;
+use std::sync::atomic::Ordering;
+use trace_core::recording::{CallEvent, OrderKind, OrderRow};
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+fn told(r: &Recorder, begun: Begun, kind: OrderKind, stream: u32, event: u32, flags: u32, result: CuResult) {
+    let row = OrderRow {
+        kind: kind as u32,
+        stream,
+        event,
+        flags,
+        result,
+        took: begun.took(),
+    };
+    r.hand(begun, CallEvent::Order(row), With::Nothing);
+}
+
+/// `cuStreamCreate`, and with a priority.
+pub(crate) fn stream_create(
+    r: &Recorder,
+    call: Call<'_>,
+    stream: *mut CuStream,
+    flags: u32,
+    priority: i32,
+) -> CuResult {
+    r.tell_device();
+    let begun = r.session.begun();
+    let result = call();
+    let mut number = None;
+    if is_ok(result) && !stream.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *stream } as usize;
+        number = Some(
+            r.session
+                .tables()
+                .new_stream(handle, flags, priority, |n| format!("stream {n}")),
+        );
+    }
+    r.hand_call(begun, "cuStreamCreate", number, &[u64::from(flags)], result);
+    result
+}
+
+/// `cuStreamDestroy`: what it has is done before it goes.
+pub(crate) fn stream_destroy(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.begun();
+    let number = r.stream(stream, form);
+    let result = call();
+    r.hand_call(begun, "cuStreamDestroy", Some(number), &[], result);
+    result
+}
+
+/// `cuStreamSynchronize`.
+pub(crate) fn stream_wait(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.begun();
+    let number = r.stream(stream, form);
+    let result = call();
+    if is_ok(result) {
+        r.stream_done(Recorder::stream_key(stream, form));
+    }
+    told(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
+    result
+}
+
+/// `cuStreamQuery`: told only where the answer is that all is done.
+pub(crate) fn stream_query(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    if is_ok(result) {
+        let number = r.stream(stream, form);
+        r.stream_done(Recorder::stream_key(stream, form));
+        told(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
+    }
+    result
+}
+
+/// `cuStreamWaitEvent`.
+pub(crate) fn stream_waits(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    event: CuEvent,
+    _flags: u32,
+) -> CuResult {
+    let begun = r.session.begun();
+    let number = r.stream(stream, form);
+    let result = call();
+    let captured = r.captured(stream, form);
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).wait(Recorder::stream_key(stream, form), event as usize);
+    }
+    let event = r.session.tables().event(event as usize);
+    told(r, begun, OrderKind::StreamWaits, number, event, captured, result);
+    result
+}
+
+/// `cuEventCreate`.
+pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mut CuEvent, _flags: u32) -> CuResult {
+    let result = call();
+    if is_ok(result) && !event.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *event } as usize;
+        r.session.tables().new_event(handle);
+    }
+    result
+}
+
+/// `cuEventRecord`.
+pub(crate) fn event_record(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent, stream: CuStream) -> CuResult {
+    let begun = r.session.begun();
+    let captured = r.captured(stream, form);
+    let number = r.stream(stream, form);
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).record(event as usize, Recorder::stream_key(stream, form));
+    }
+    let event = r.session.tables().event(event as usize);
+    told(r, begun, OrderKind::Record, number, event, captured, result);
+    result
+}
+
+/// `cuEventRecordWithFlags`.
+pub(crate) fn event_record_with(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    event: CuEvent,
+    stream: CuStream,
+    _flags: u32,
+) -> CuResult {
+    event_record(r, form, call, event, stream)
+}
+
+/// `cuEventSynchronize`.
+pub(crate) fn event_wait(r: &Recorder, _form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    if is_ok(result) {
+        r.event_done(event as usize);
+    }
+    let event = r.session.tables().event(event as usize);
+    told(r, begun, OrderKind::EventDone, OrderRow::NONE, event, 0, result);
+    result
+}
+
+/// `cuEventQuery`: told only where the answer is that it is done.
+pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
+    let mut result = None;
+    let answered = call();
+    if is_ok(answered) {
+        result = Some(event_wait(r, form, &mut || answered, event));
+    }
+    result.unwrap_or(answered)
+}
+
+/// `cuCtxSynchronize`.
+pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    r.all_done(Some(result));
+    told(
+        r,
+        begun,
+        OrderKind::ContextDone,
+        OrderRow::NONE,
+        OrderRow::NONE,
+        0,
+        result,
+    );
+    result
+}
+
+/// `cuLaunchHostFunc`.
+pub(crate) fn host_function(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    _function: *mut c_void,
+    _data: *mut c_void,
+) -> CuResult {
+    let begun = r.session.begun();
+    let captured = r.captured(stream, form);
+    let number = r.stream(stream, form);
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).work(Recorder::stream_key(stream, form));
+    }
+    told(
+        r,
+        begun,
+        OrderKind::HostFunction,
+        number,
+        OrderRow::NONE,
+        captured,
+        result,
+    );
+    result
+}
+
+/// `cuStreamBeginCapture`.
+pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream, mode: u32) -> CuResult {
+    let begun = r.session.begun();
+    let number = r.stream(stream, form);
+    // Counted before: a call of another thread on this stream may already go into the graph.
+    r.captures.fetch_add(1, Ordering::Relaxed);
+    let result = call();
+    if !is_ok(result) {
+        r.captures.fetch_sub(1, Ordering::Relaxed);
+    }
+    r.hand_call(begun, "cuStreamBeginCapture", Some(number), &[u64::from(mode)], result);
+    result
+}
+
+/// `cuStreamEndCapture`.
+pub(crate) fn capture_end(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    _graph: *mut CuGraph,
+) -> CuResult {
+    let begun = r.session.begun();
+    let number = r.stream(stream, form);
+    let result = call();
+    // Whatever it answers, the stream is captured no more.
+    let _ = r
+        .captures
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(1)));
+    r.hand_call(begun, "cuStreamEndCapture", Some(number), &[], result);
+    result
+}

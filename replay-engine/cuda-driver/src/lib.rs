@@ -1,0 +1,14 @@
+//! The CUDA driver's interface as this project uses it: forms, numbers, one list of signatures, and the library loaded at
+//! run time. No toolkit is needed to build it, and where there is no driver, loading says so.
+//!
+//! Numbers that the driver gives are plain integers here and no Rust enumerations: a later driver may give one that
+//! nobody knows today.
+
+mod forms;
+mod functions;
+mod library;
+mod results;
+
+pub use forms::*;
+pub use library::{CudaError, Driver, LIBRARY_VARIABLE, LoadError};
+pub use results::result_name;

@@ -1,0 +1,51 @@
+// Writes to an illegal address with --bad, and never ends with --hang; without either it is right.
+#include <unistd.h>
+
+#include "check.h"
+
+const unsigned BLOCK = 128;
+const uint32_t RIGHT = 0, BAD = 1, HANG = 2;
+
+// What to do lies in device memory, so that a replay with another input can be told to go wrong too.
+struct Orders {
+    uint32_t what;
+    uint32_t spare;
+    uint64_t address;
+};
+
+__global__ void obey(uint32_t *out, const Orders *orders, uint32_t n) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (orders->what == BAD && i == 0) *(volatile uint32_t *)orders->address = 1;
+    while (*(const volatile uint32_t *)&orders->what == HANG) {}
+    if (i < n) out[i] = i * 3 + orders->what;
+}
+
+int main(int argc, char **argv) {
+    const bool bad = flag(&argc, argv, "--bad"), hang = flag(&argc, argv, "--hang");
+    const uint32_t n = (uint32_t)start("faulty", argc, argv, 1 << 12, 1, 1 << 24);
+    const Orders orders = {bad ? BAD : hang ? HANG : RIGHT, 0, 0x10};
+    uint32_t *out, *got = (uint32_t *)malloc(n * sizeof(uint32_t));
+    Orders *device_orders;
+    if (got == nullptr) fail("no memory");
+    CHECK(cudaMalloc(&out, n * sizeof(uint32_t)));
+    CHECK(cudaMalloc(&device_orders, sizeof(Orders)));
+    CHECK(cudaMemset(out, 0, n * sizeof(uint32_t)));
+    CHECK(cudaMemcpy(device_orders, &orders, sizeof(Orders), cudaMemcpyHostToDevice));
+    // An endless kernel is ended from outside, or by the alarm that goes off after a minute.
+    if (hang) {
+        printf("faulty: hanging now\n");
+        fflush(stdout);
+        alarm(60);
+    }
+    obey<<<blocks_for(n, BLOCK), BLOCK>>>(out, device_orders, n);
+    CHECK(cudaGetLastError());
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemcpy(got, out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost));
+    CHECK(cudaFree(out));
+    CHECK(cudaFree(device_orders));
+    for (uint32_t i = 0; i < n; i++)
+        if (got[i] != i * 3) fail("out[%u] is %u, not %u", i, got[i], i * 3);
+    give(got, n * sizeof(uint32_t));
+    free(got);
+    return finish();
+}

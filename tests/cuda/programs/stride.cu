@@ -1,0 +1,52 @@
+// Scales and adds with a kernel that is right for every number of blocks and threads: what a tuner can make faster.
+#include <cmath>
+#include <vector>
+
+#include "check.h"
+
+__global__ void scale_add(float *out, const float *x, const float *y, float factor, size_t n) {
+    const size_t all = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) out[i] = fmaf(factor, x[i], y[i]);
+}
+
+int main(int argc, char **argv) {
+    const unsigned block = (unsigned)number_option(&argc, argv, "--block", 64, 1, 1024);
+    const unsigned grid = (unsigned)number_option(&argc, argv, "--grid", 32, 1, 1 << 20);
+    const bool timed = flag(&argc, argv, "--time");
+    const size_t n = start("stride", argc, argv, 1 << 22, 1, 1 << 28);
+    const float factor = 2.7182817f;
+    std::vector<float> x(n), y(n), out(n);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)(scramble((uint32_t)i) >> 8) / 65536.0f - 128;
+        y[i] = (float)(scramble(~(uint32_t)i) >> 8) / 4096.0f;
+    }
+
+    float *device_x, *device_y, *device_out;
+    const size_t bytes = n * sizeof(float);
+    CHECK(cudaMalloc(&device_x, bytes));
+    CHECK(cudaMalloc(&device_y, bytes));
+    CHECK(cudaMalloc(&device_out, bytes));
+    CHECK(cudaMemcpy(device_x, x.data(), bytes, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(device_y, y.data(), bytes, cudaMemcpyHostToDevice));
+    CHECK(cudaMemset(device_out, 0, bytes));
+    scale_add<<<grid, block>>>(device_out, device_x, device_y, factor, n);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpy(out.data(), device_out, bytes, cudaMemcpyDeviceToHost));
+    if (timed) {
+        const double time = time_of([&] {
+            scale_add<<<grid, block>>>(device_out, device_x, device_y, factor, n);
+            CHECK(cudaGetLastError());
+        });
+        printf("grid %u block %u: %.2f us\n", grid, block, time);
+    }
+    CHECK(cudaFree(device_x));
+    CHECK(cudaFree(device_y));
+    CHECK(cudaFree(device_out));
+
+    for (size_t i = 0; i < n; i++) {
+        const float right = std::fmaf(factor, x[i], y[i]);
+        if (memcmp(&right, &out[i], sizeof(float)) != 0) fail("out[%zu] is %a, not %a", i, out[i], right);
+    }
+    give(out.data(), bytes);
+    return finish();
+}

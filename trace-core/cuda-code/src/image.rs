@@ -1,0 +1,185 @@
+//! Bytes that may hold CUDA code: what they are, and the code in them that holds a kernel.
+
+use crate::cubin::Cubin;
+use crate::fatbin::{self, Fatbin, Kind};
+use crate::ptx::{self, Ptx};
+use crate::{Arch, Capability, Error, Form};
+
+/// What kind of container bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImageKind {
+    /// One fatbin or several.
+    Fatbin,
+    /// A cubin.
+    Cubin,
+    /// PTX text, with or without zero bytes behind it.
+    Ptx,
+    /// None of these.
+    Unknown,
+}
+
+/// Bytes with the kind that their beginning says. Whether they hold up to it shows when they are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Their kind.
+    pub kind: ImageKind,
+}
+
+/// Code that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whether it is a cubin or PTX text.
+    pub form: Form,
+    /// What it was made for.
+    pub arch: Arch,
+    /// Where the entry of a fatbin begins that it came from; `None` where the image is the code itself.
+    pub entry: Option<u64>,
+    /// The code, unpacked. PTX is without the zero byte that a driver wants behind it.
+    pub code: Vec<u8>,
+}
+
+/// Bytes that begin every ELF file.
+const ELF: &[u8] = b"\x7fELF";
+
+impl<'a> Image<'a> {
+    /// Tells what `bytes` are by how they begin.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let kind = if bytes.starts_with(&fatbin::MAGIC.to_le_bytes()) {
+            ImageKind::Fatbin
+        } else if bytes.starts_with(ELF) && bytes.get(18..20) == Some(&crate::cubin::MACHINE.to_le_bytes()) {
+            ImageKind::Cubin
+        } else if ptx::is_ptx(bytes) {
+            ImageKind::Ptx
+        } else {
+            ImageKind::Unknown
+        };
+        Self { bytes, kind }
+    }
+
+    /// The code that a driver takes on `device`, unpacked. Of several fatbins behind each other the first counts.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for bytes of no known kind; [`Error::NoCode`] where nothing runs on the device; and the
+    /// errors of reading the container.
+    pub fn code(&self, device: Capability) -> Result<Found, Error> {
+        match self.kind {
+            ImageKind::Fatbin => chosen(&Fatbin::of(self.bytes)?, device),
+            _ => self.whole(device),
+        }
+    }
+
+    /// The code that holds the kernel `name` on `device`, unpacked.
+    ///
+    /// A driver takes one entry of a fatbin whatever it holds; this does the same. Of several fatbins behind each other
+    /// it is the first whose entry holds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Image::code`]; [`Error::NoKernel`] where there is code for the device, without the kernel;
+    /// [`Error::Entry`] where the chosen code of a fatbin cannot be read.
+    pub fn find_kernel(&self, name: &str, device: Capability) -> Result<Found, Error> {
+        if self.kind != ImageKind::Fatbin {
+            let found = self.whole(device)?;
+            return if holds(&found, name)? {
+                Ok(found)
+            } else {
+                Err(no_kernel(name, device))
+            };
+        }
+        // What there is code for, should nothing run there.
+        let mut held = Vec::new();
+        let mut any = false;
+        for image in fatbin::images(self.bytes) {
+            let image = image?;
+            let found = match chosen(&image, device) {
+                Err(Error::NoCode { held: more, .. }) => {
+                    held.extend(more);
+                    continue;
+                }
+                other => other?,
+            };
+            any = true;
+            let entry = found.entry.unwrap_or_default();
+            if holds(&found, name).map_err(|e| Error::Entry {
+                entry,
+                error: Box::new(e),
+            })? {
+                return Ok(found);
+            }
+        }
+        if any {
+            Err(no_kernel(name, device))
+        } else {
+            Err(Error::NoCode {
+                capability: device,
+                held,
+            })
+        }
+    }
+
+    /// The code of an image that is no fatbin.
+    fn whole(&self, device: Capability) -> Result<Found, Error> {
+        let (form, arch, code) = match self.kind {
+            ImageKind::Cubin => (Form::Machine, Cubin::of(self.bytes)?.arch(), self.bytes),
+            ImageKind::Ptx => {
+                let len = self.bytes.iter().position(|&b| b == 0).unwrap_or(self.bytes.len());
+                (
+                    Form::Ptx,
+                    Ptx::of(self.bytes)?.arch,
+                    self.bytes.get(..len).unwrap_or_default(),
+                )
+            }
+            ImageKind::Fatbin | ImageKind::Unknown => return Err(Error::Unknown),
+        };
+        if !arch.runs_on(form, device) {
+            return Err(Error::NoCode {
+                capability: device,
+                held: vec![arch],
+            });
+        }
+        Ok(Found {
+            form,
+            arch,
+            entry: None,
+            code: code.to_vec(),
+        })
+    }
+}
+
+/// The entry of one fatbin that a driver takes.
+fn chosen(image: &Fatbin<'_>, device: Capability) -> Result<Found, Error> {
+    let Some(entry) = image.choose(device)? else {
+        let held = image.held()?.into_iter().map(|(_, arch)| arch).collect();
+        return Err(Error::NoCode {
+            capability: device,
+            held,
+        });
+    };
+    let form = if entry.kind == Kind::Ptx {
+        Form::Ptx
+    } else {
+        Form::Machine
+    };
+    Ok(Found {
+        form,
+        arch: entry.arch,
+        entry: Some(entry.at),
+        code: entry.code()?.into_owned(),
+    })
+}
+
+/// Whether code holds a kernel.
+fn holds(found: &Found, name: &str) -> Result<bool, Error> {
+    Ok(match found.form {
+        Form::Machine => Cubin::of(&found.code)?.contains_kernel(name),
+        Form::Ptx => Ptx::of(&found.code)?.entry(name).is_some(),
+    })
+}
+
+fn no_kernel(name: &str, device: Capability) -> Error {
+    Error::NoKernel {
+        capability: device,
+        name: name.into(),
+    }
+}
