@@ -34,6 +34,10 @@ pub enum Command {
         /// Folder of the list of changes.
         folder: PathBuf,
     },
+    /// Play a recording of calls on a CUDA device of this machine: a request as JSON on standard input, the answer as
+    /// JSON on standard output; started for each replay, so that what a device does ends there
+    #[command(hide = true)]
+    PlayCalls,
     /// Make devices quiet when the agent that started this ends; the agent starts it itself
     #[command(hide = true)]
     Guard,

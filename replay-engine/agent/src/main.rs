@@ -45,6 +45,8 @@ fn work(cli: Cli) -> Result<ExitCode> {
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
         Command::Guard => devices::keep_guard(),
+        Command::PlayCalls => replay_engine::device::cuda::worker::answer(std::io::stdin(), std::io::stdout())
+            .context("standard input or output"),
         Command::Keys { command } => keys(&command, &*store()?),
     }
     .map(|()| ExitCode::SUCCESS)

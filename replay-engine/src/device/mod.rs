@@ -1,5 +1,6 @@
 //! What the agent needs of a device beyond registers: identity, containment, memory, reset.
 
+pub mod cuda;
 pub mod guard;
 pub mod host;
 mod mapped;

@@ -1,0 +1,206 @@
+//! What came from the device against what came when it was recorded.
+
+use trace_core::recording::ElementType;
+
+/// How alike two outputs have to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Rule {
+    /// Bit for bit.
+    #[default]
+    Exact,
+    /// Elements of a type, each within an absolute or a relative distance.
+    Near {
+        /// Type of the elements.
+        element: ElementType,
+        /// Largest absolute distance.
+        absolute: f64,
+        /// Largest distance as a part of the recorded value.
+        relative: f64,
+    },
+    /// Floating-point elements, each within so many steps to the next number that the type can tell.
+    Steps {
+        /// Type of the elements, a floating-point one.
+        element: ElementType,
+        /// Most steps.
+        most: u64,
+    },
+}
+
+/// Where two outputs differ first, and how much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// First byte that differs beyond the rule.
+    pub at: u64,
+    /// Elements, or bytes where the rule is exact, that differ beyond the rule.
+    pub count: u64,
+    /// Largest absolute distance of two elements; bytes have none.
+    pub largest: Option<f64>,
+}
+
+/// An output that was compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The copy's event.
+    pub event: u64,
+    /// Name of the output.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// The difference, where it is beyond the rule.
+    pub difference: Option<Difference>,
+    /// Whether the recording holds what it has to be.
+    pub held: bool,
+}
+
+/// What differs beyond the rule; bytes that are missing on one side differ.
+#[must_use]
+pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
+    let (element, is_near): (ElementType, Box<dyn Fn(&[u8], &[u8]) -> bool>) = match rule {
+        Rule::Exact => (ElementType::U8, Box::new(|a, b| a == b)),
+        Rule::Near {
+            element,
+            absolute,
+            relative,
+        } => {
+            let near = move |a: &[u8], b: &[u8]| {
+                let (Some(a), Some(b)) = (value(element, a), value(element, b)) else {
+                    return false;
+                };
+                let close = || (a - b).abs() <= absolute.max(relative * a.abs());
+                a == b || a.is_nan() && b.is_nan() || a.is_finite() && b.is_finite() && close()
+            };
+            (element, Box::new(near))
+        }
+        Rule::Steps { element, most } => {
+            let near = move |a: &[u8], b: &[u8]| {
+                let nan = |v: &[u8]| value(element, v).is_none_or(f64::is_nan);
+                match (steps(element, a), steps(element, b)) {
+                    _ if nan(a) || nan(b) => nan(a) && nan(b),
+                    (Some(a), Some(b)) => a.abs_diff(b) <= most,
+                    _ => a == b,
+                }
+            };
+            (element, Box::new(near))
+        }
+    };
+    if recorded == got {
+        return None;
+    }
+    let size = element.bytes();
+    let mut first = None;
+    let (mut count, mut largest) = (0u64, None::<f64>);
+    let pairs = recorded.chunks(size).zip(got.chunks(size));
+    for (n, (a, b)) in pairs.enumerate() {
+        if a == b {
+            continue;
+        }
+        if !is_near(a, b) {
+            first.get_or_insert((n * size) as u64);
+            count += 1;
+        }
+        if rule != Rule::Exact
+            && let (Some(a), Some(b)) = (value(element, a), value(element, b))
+        {
+            let distance = (a - b).abs();
+            largest = Some(largest.map_or(distance, |l: f64| l.max(distance)));
+        }
+    }
+    let shorter = recorded.len().min(got.len());
+    let missing = recorded.len().max(got.len()) - shorter;
+    if missing > 0 {
+        first.get_or_insert(shorter as u64);
+        count += missing.div_ceil(size) as u64;
+    }
+    first.map(|at| Difference { at, count, largest })
+}
+
+fn value(element: ElementType, bytes: &[u8]) -> Option<f64> {
+    use ElementType as E;
+    Some(match element {
+        E::U8 => f64::from(*bytes.first()?),
+        E::I8 => f64::from(*bytes.first()? as i8),
+        E::U16 => f64::from(u16::from_le_bytes(bytes.try_into().ok()?)),
+        E::I16 => f64::from(i16::from_le_bytes(bytes.try_into().ok()?)),
+        E::U32 => f64::from(u32::from_le_bytes(bytes.try_into().ok()?)),
+        E::I32 => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)),
+        E::U64 => u64::from_le_bytes(bytes.try_into().ok()?) as f64,
+        E::I64 => i64::from_le_bytes(bytes.try_into().ok()?) as f64,
+        E::F16 => half(u16::from_le_bytes(bytes.try_into().ok()?)),
+        E::F32 => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
+        E::F64 => f64::from_le_bytes(bytes.try_into().ok()?),
+    })
+}
+
+/// The value of an IEEE binary16.
+fn half(bits: u16) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        e => (1.0 + fraction / 1024.0) * 2f64.powi(e - 15),
+    }
+}
+
+/// The place of a floating-point number among all that its type can tell, in rising order.
+fn steps(element: ElementType, bytes: &[u8]) -> Option<i64> {
+    let ordered = |bits: u64, width: u32| {
+        let magnitude = (bits & ((1 << (width - 1)) - 1)) as i64;
+        if bits >> (width - 1) & 1 == 0 {
+            magnitude
+        } else {
+            -magnitude
+        }
+    };
+    match element {
+        ElementType::F16 => Some(ordered(u64::from(u16::from_le_bytes(bytes.try_into().ok()?)), 16)),
+        ElementType::F32 => Some(ordered(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)), 32)),
+        ElementType::F64 => Some(ordered(u64::from_le_bytes(bytes.try_into().ok()?), 64)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn outputs_are_alike_within_the_rule_alone() {
+        let a = floats(&[1.0, -2.0, 0.0, f32::NAN, 100.0]);
+        let b = floats(&[1.0 + f32::EPSILON, -2.0, -0.0, f32::NAN, 100.5]);
+        assert_eq!(compare(&a, &a, Rule::Exact), None);
+        let exact = compare(&a, &b, Rule::Exact).unwrap();
+        assert_eq!((exact.at, exact.largest), (0, None));
+        let near = |absolute, relative| Rule::Near {
+            element: ElementType::F32,
+            absolute,
+            relative,
+        };
+        let d = compare(&a, &b, near(0.1, 0.0)).unwrap();
+        assert_eq!((d.at, d.count, d.largest), (16, 1, Some(0.5)));
+        assert_eq!(compare(&a, &b, near(0.1, 0.01)), None);
+        let within = |most| Rule::Steps {
+            element: ElementType::F32,
+            most,
+        };
+        let d = compare(&a, &b, within(1)).unwrap();
+        assert_eq!((d.at, d.count), (16, 1));
+        assert_eq!(
+            compare(&a[..16], &b[..16], within(1)),
+            None,
+            "one step, and two zeros are one number"
+        );
+        assert_eq!(compare(&a[..4], &b[..4], within(0)).unwrap().count, 1);
+        // What is missing differs, and so do two different kinds of nothing.
+        let d = compare(&a, &a[..16], near(9.0, 9.0)).unwrap();
+        assert_eq!((d.at, d.count), (16, 1));
+        assert!(compare(&floats(&[f32::NAN]), &floats(&[1.0]), near(1e9, 1.0)).is_some());
+        assert!(compare(&floats(&[f32::INFINITY]), &floats(&[f32::MAX]), near(1.0, 0.5)).is_some());
+        assert_eq!((half(0x3c00), half(0xc000), half(1)), (1.0, -2.0, 2f64.powi(-24)));
+    }
+}

@@ -1,0 +1,49 @@
+//! A CUDA device: recordings of calls are played again through the driver alone, without the program, its runtime or its
+//! libraries. The driver is loaded at run time; where there is none, that is said.
+//!
+//! What the recording allocated is mapped at the recorded addresses, so that pointers in memory and in arguments stay what
+//! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
+//! with one launch.
+
+mod code;
+mod compare;
+mod error;
+mod memory;
+mod order;
+mod player;
+mod script;
+pub mod worker;
+
+pub use compare::{Compared, Difference, Rule, compare};
+pub use error::CudaReplayError;
+pub use player::{Options, Played, Player};
+pub use script::{Script, Step, Transfer};
+
+/// Devices that the driver has: number and name.
+///
+/// # Errors
+/// When there is no driver, or it does not begin.
+#[allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
+pub fn devices() -> Result<Vec<(u32, String)>, CudaReplayError> {
+    let driver = cuda_driver::Driver::load()?;
+    let mut count = 0;
+    // SAFETY: begins the driver, and asks with places for the answers.
+    unsafe {
+        driver.cuInit(0)?;
+        driver.cuDeviceGetCount(&raw mut count)?;
+    }
+    (0..count)
+        .map(|n| {
+            let mut device = 0;
+            let mut name = [0u8; 256];
+            // SAFETY: as above; the name's place is longer than is said.
+            unsafe {
+                driver.cuDeviceGet(&raw mut device, n)?;
+                driver.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device)?;
+            }
+            let end = name.iter().position(|b| *b == 0).unwrap_or(0);
+            let name = String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned();
+            Ok((u32::try_from(n).unwrap_or(0), name))
+        })
+        .collect()
+}

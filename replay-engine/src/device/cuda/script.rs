@@ -1,0 +1,248 @@
+//! What a replay of calls does, step by step, as it follows from a recording; nothing of the device yet.
+
+use super::error::CudaReplayError;
+use std::collections::BTreeMap;
+use trace_core::recording::{
+    AllocationKind, CALL_ASYNC, CALL_CAPTURED, CallEvent, CallFacts, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT,
+    OrderKind, OrderRow, Recording,
+};
+
+/// Bytes that memory is mapped in.
+pub(super) const GRANULE: u64 = 2 << 20;
+
+/// What a copy moves between the host and the device.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// The event.
+    pub event: u64,
+    /// Name for a person: `in3`, `out0`.
+    pub name: String,
+    /// The copy as it was recorded.
+    pub row: CopyRow,
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Bytes go to the device: the transfer of this number among [`Script::inputs`].
+    Input(usize),
+    /// Bytes come from the device: the transfer of this number among [`Script::outputs`].
+    Output(usize),
+    /// Memory of the device is copied on it.
+    Copy(CopyRow),
+    /// Memory is set.
+    Fill(FillRow),
+    /// A function is launched, with its arguments.
+    Launch(LaunchRow, Vec<u8>),
+    /// An order.
+    Order(OrderRow),
+}
+
+/// The steps of a recording of calls.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// What the recording tells of its calls.
+    pub facts: CallFacts,
+    /// The steps, each with its event.
+    pub steps: Vec<(u64, Step)>,
+    /// Bytes that go to the device, in the order of their events.
+    pub inputs: Vec<Transfer>,
+    /// Bytes that come from the device, likewise.
+    pub outputs: Vec<Transfer>,
+    /// Ranges of addresses that have memory: first byte and bytes, whole granules, apart from each other.
+    pub ranges: Vec<(u64, u64)>,
+    /// What is left out, in words.
+    pub left_out: Vec<String>,
+}
+
+impl Script {
+    /// The steps of a recording.
+    ///
+    /// # Errors
+    /// When it is no recording of calls, or names what it does not hold.
+    pub fn of(recording: &Recording) -> Result<Self, CudaReplayError> {
+        let facts = recording.call_facts().filter(|f| f.api == "cuda");
+        let mut script = Self {
+            facts: facts.ok_or(CudaReplayError::NotCalls)?,
+            ..Default::default()
+        };
+        let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut names = Names::default();
+        let (mut unheld, mut arrays, mut functions) = (0u64, 0u64, 0u64);
+        let mut at_begin = false;
+        for at in 0..recording.events.len() {
+            let event = at as u64;
+            let Some(call) = recording.events.call(at) else {
+                continue;
+            };
+            let damaged = |what: &str| CudaReplayError::Damaged {
+                event,
+                what: what.to_owned(),
+            };
+            if call.result() != 0 {
+                continue;
+            }
+            match call {
+                CallEvent::Allocation(a) => {
+                    if AllocationKind::from_raw(a.kind).is_some_and(AllocationKind::takes_device) && a.bytes > 0 {
+                        ranges.insert(a.at, a.bytes.max(ranges.get(&a.at).copied().unwrap_or(0)));
+                    }
+                }
+                CallEvent::Call(c) => {
+                    let name = script.facts.names.get(c.name as usize).map_or("", String::as_str);
+                    at_begin = name == "snapshot at the begin";
+                }
+                CallEvent::Copy(c) if c.flags & CALL_CAPTURED != 0 => {}
+                CallEvent::Copy(c) => {
+                    c.total().ok_or_else(|| damaged("a copy of too many bytes"))?;
+                    let held = c.pages_at != NO_CONTENT;
+                    // A snapshot's copies are of no stream: those at the begin are what memory holds at first.
+                    let first = at_begin && c.stream == OrderRow::NONE;
+                    if first {
+                        ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
+                    }
+                    match CopyKind::from_raw(c.kind) {
+                        _ if c.bytes == 0 || c.rows == 0 => {}
+                        Some(CopyKind::DeviceToHost) if first => {
+                            let row = CopyRow {
+                                to: c.from,
+                                from: 0,
+                                kind: CopyKind::HostToDevice as u32,
+                                stream: 0,
+                                ..c
+                            };
+                            script.input(event, "memory", row, held, &mut names, &mut unheld);
+                        }
+                        Some(CopyKind::HostToDevice) => script.input(event, "in", c, held, &mut names, &mut unheld),
+                        Some(CopyKind::DeviceToHost) => {
+                            let stream = if c.stream == OrderRow::NONE { 0 } else { c.stream };
+                            let (row, n) = (CopyRow { stream, ..c }, script.outputs.len());
+                            script.outputs.push(Transfer {
+                                event,
+                                name: names.of("out", c.from, c.total()),
+                                row,
+                            });
+                            script.steps.push((event, Step::Output(n)));
+                        }
+                        Some(CopyKind::DeviceToDevice) => script.steps.push((event, Step::Copy(c))),
+                        Some(CopyKind::Other) | None => arrays += 1,
+                    }
+                }
+                CallEvent::Fill(f) if f.flags & CALL_CAPTURED == 0 => script.steps.push((event, Step::Fill(f))),
+                CallEvent::Launch(l) if l.flags & CALL_CAPTURED == 0 => {
+                    let arguments = recording.events.call_arguments(l.arguments_at, l.arguments);
+                    let arguments = arguments.ok_or_else(|| damaged("a launch whose arguments are not in the file"))?;
+                    if script.facts.functions.get(l.function as usize).is_none() {
+                        return Err(damaged("a launch of a function that the recording does not list"));
+                    }
+                    script.steps.push((event, Step::Launch(l, arguments)));
+                }
+                CallEvent::Order(o) if o.flags & CALL_CAPTURED == 0 => {
+                    if OrderKind::from_raw(o.kind) == Some(OrderKind::HostFunction) {
+                        functions += 1;
+                    } else {
+                        script.steps.push((event, Step::Order(o)));
+                    }
+                }
+                CallEvent::Fill(_) | CallEvent::Launch(_) | CallEvent::Order(_) => {}
+            }
+        }
+        let mut leave = |n: u64, what: &str| {
+            if n > 0 {
+                script.left_out.push(format!("{n} {what}"));
+            }
+        };
+        leave(unheld, "copies to the device whose content the recording does not hold");
+        leave(arrays, "copies to or from arrays");
+        leave(functions, "functions of the host");
+        script.ranges = granules(&ranges);
+        Ok(script)
+    }
+
+    fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut Names, unheld: &mut u64) {
+        if !held {
+            *unheld += 1;
+            return;
+        }
+        let n = self.inputs.len();
+        self.inputs.push(Transfer {
+            event,
+            name: names.of(word, row.to, row.total()),
+            row,
+        });
+        self.steps.push((event, Step::Input(n)));
+    }
+
+    /// Launches among the steps.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.steps.iter().filter(|(_, s)| matches!(s, Step::Launch(..))).count() as u64
+    }
+
+    /// Whether a step's call came back before its work was done.
+    #[must_use]
+    pub fn is_async(row: &CopyRow) -> bool {
+        row.flags & CALL_ASYNC != 0
+    }
+}
+
+/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use.
+#[derive(Default)]
+struct Names {
+    known: BTreeMap<(String, u64, Option<u64>), usize>,
+    counts: BTreeMap<String, usize>,
+}
+
+impl Names {
+    fn of(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
+        let key = (word.to_owned(), at, bytes);
+        let n = match self.known.get(&key) {
+            Some(n) => *n,
+            None => {
+                let count = self.counts.entry(word.to_owned()).or_default();
+                *count += 1;
+                self.known.insert(key, *count - 1);
+                *count - 1
+            }
+        };
+        format!("{word}{n}")
+    }
+}
+
+/// Whole granules that cover all of the ranges, joined where they meet.
+fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (at, bytes) in ranges {
+        let first = at - at % GRANULE;
+        let Some(end) = at.checked_add(*bytes).and_then(|e| e.checked_next_multiple_of(GRANULE)) else {
+            continue;
+        };
+        match joined.last_mut() {
+            Some((from, length)) if first <= *from + *length => *length = (*length).max(end - *from),
+            _ => joined.push((first, end - first)),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_become_whole_granules_apart_from_each_other() {
+        let g = GRANULE;
+        let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
+        assert_eq!(granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
+    }
+
+    #[test]
+    fn a_place_keeps_its_name() {
+        let mut n = Names::default();
+        assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
+        assert_eq!(n.of("in", 0x2000, Some(4)), "in1");
+        assert_eq!(n.of("out", 0x1000, Some(4)), "out0");
+        assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
+        assert_eq!(n.of("in", 0x1000, Some(8)), "in2");
+    }
+}
