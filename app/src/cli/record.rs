@@ -1,11 +1,11 @@
-//! `record`: runs a program on a software GPU that records what the program's driver does to it.
+//! `record`: runs a program so that what it asks of its GPU is recorded: on a software GPU, or at its CUDA driver.
 
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::{Exit, Failure, Out, Verb, hex, stop};
 use crate::document::boards::software;
-use clap::{Args, FromArgMatches as _};
+use clap::{Args, FromArgMatches as _, ValueEnum};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -18,13 +18,30 @@ use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "record",
-    about: "Run a program on a software GPU that records it; the program's exit code is the verb's",
+    about: "Run a program and record what it asks of its GPU; the program's exit code is the verb's",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
-/// The library that is the program's GPU, one for each kind of driver.
-const LIBRARY: &str = "libkinescope_panfrost.so";
+/// A kind of driver whose programs are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum With {
+    /// OpenGL ES on Mesa, on a software GPU
+    Panfrost,
+    /// CUDA, on the NVIDIA device of this machine
+    Cuda,
+}
+
+impl With {
+    /// The library that stands between the program and its driver, and the package that it is built from.
+    fn library(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Panfrost => ("libkinescope_panfrost.so", "kinescope-panfrost"),
+            Self::Cuda => ("libkinescope_cuda.so", "kinescope-cuda"),
+        }
+    }
+}
+
 /// End of the name of a file that a process writes while it runs; it goes when the process ends well.
 const UNFINISHED: &str = ".unfinished.kine";
 /// Where `make mesa` puts what it built, below the project's folder.
@@ -43,12 +60,16 @@ const SYSTEM_LIBRARIES: [&str; 6] = [
 
 #[derive(Args)]
 struct Arguments {
-    /// Driver of the program: panfrost, for OpenGL ES on Mesa
-    #[arg(long, value_name = "DRIVER", value_parser = ["panfrost"])]
-    with: String,
-    /// Software board to run on
+    /// Driver of the program
+    #[arg(long, value_name = "DRIVER", value_enum)]
+    with: With,
+    /// Software board to run on; CUDA programs run on the device that they choose
     #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
     on: String,
+    /// CUDA: what is recorded: whole, first:N for the first N launches, marks for what lies between the program's own
+    /// marks (kinescope_mark)
+    #[arg(long, value_name = "RANGE", default_value = "whole", value_parser = range)]
+    range: String,
     /// Folder of a Mesa with the panfrost driver, as installed [default: the one of `make mesa`, or the system's]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
     mesa: Option<PathBuf>,
@@ -86,7 +107,7 @@ struct Report {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    if !software().any(|(name, _)| name == arguments.on) {
+    if arguments.with == With::Panfrost && !software().any(|(name, _)| name == arguments.on) {
         let names: Vec<String> = software().map(|(name, _)| name).collect();
         return Err(Failure::usage(format!(
             "--on: '{}' is not a software board, and a program is recorded on one (expected {})",
@@ -97,8 +118,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let at = Files::default()
         .writes("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
-    let library = library()?;
-    let mesa = mesa(arguments)?;
+    let library = library(arguments.with)?;
+    let mesa = match arguments.with {
+        With::Panfrost => mesa(arguments)?,
+        With::Cuda => None,
+    };
     let folder = Folder::beside(&at).map_err(|e| Failure::file(&arguments.to, e))?;
     let name = at.file_name().unwrap_or(OsStr::new("recording.kine"));
     let recorded = folder.0.join(name);
@@ -112,6 +136,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .env("LD_PRELOAD", before(library.as_os_str(), "LD_PRELOAD"))
         .env("KINESCOPE_RECORD_ON", &arguments.on)
         .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
+        .env("KINESCOPE_CUDA_RANGE", &arguments.range)
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));
     if let Some(mesa) = &mesa {
         let lib = mesa.join("lib");
@@ -132,11 +157,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .map_err(|e| Failure::file(&arguments.to, e))?;
     }
     if !recorded.exists() {
-        complain(format_args!(
-            "{}: not written: the program did no work on the GPU that a recorder could see (expected one that uses \
-             OpenGL ES through EGL and is linked to the C library; EGL_LOG_LEVEL=debug shows what EGL tried)",
-            arguments.to.display()
-        ));
+        let expected = match arguments.with {
+            With::Panfrost => {
+                "the program did no work on the GPU that a recorder could see (expected one that uses OpenGL ES \
+                 through EGL and is linked to the C library; EGL_LOG_LEVEL=debug shows what EGL tried)"
+            }
+            With::Cuda => {
+                "the program called no function of the CUDA driver (expected one that uses CUDA on a machine with \
+                 NVIDIA's driver, and that is linked to the C library)"
+            }
+        };
+        complain(format_args!("{}: not written: {expected}", arguments.to.display()));
         // The program's own failure is the one to tell.
         return Ok(Exit::Program(if code == 0 { 2 } else { code }));
     }
@@ -153,6 +184,9 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();
     let identity = &recording.facts.identity;
+    if arguments.with == With::Cuda {
+        return report_calls(arguments, &recording, bytes, code, also, out);
+    }
     let map = trace_core::registers::RegisterMap::for_gpu(identity.gpu_id);
     let timeline = map.map(|map| trace_core::timeline::derive(&recording, map, &Progress::new()));
     let jobs = timeline.and_then(Result::ok).map_or(0, |t| t.jobs.len() as u64);
@@ -200,6 +234,75 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     }
     for lost in &recording.facts.lost {
         complain(format_args!("{path}: the recording ends early: {}", lost.reason));
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct CallsReport {
+    path: String,
+    bytes: u64,
+    events: u64,
+    launches: u64,
+    copies: u64,
+    functions: u64,
+    modules: u64,
+    lost: Vec<String>,
+    not_recorded: Vec<String>,
+    gpu: String,
+    exit_code: u8,
+    also: Vec<String>,
+}
+
+/// The same of a recording of calls.
+fn report_calls(
+    arguments: &Arguments,
+    recording: &trace_core::Recording,
+    bytes: u64,
+    code: u8,
+    also: &[PathBuf],
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let path = arguments.to.display().to_string();
+    let facts = recording.call_facts().unwrap_or_default();
+    let findings = recording.facts.findings.iter();
+    let not_recorded = findings.filter(|f| f.kind == trace_core::check::FindingKind::NotRecorded);
+    let report = CallsReport {
+        path: path.clone(),
+        bytes,
+        events: recording.events.len() as u64,
+        launches: recording.events.launches.len() as u64,
+        copies: recording.events.copies.len() as u64,
+        functions: facts.functions.len() as u64,
+        modules: facts.modules.len() as u64,
+        lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
+        not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
+        gpu: recording.facts.identity.gpu_name.clone(),
+        exit_code: code,
+        also: also.iter().map(|p| p.display().to_string()).collect(),
+    };
+    if out.json() {
+        return Ok(out.value(&report)?);
+    }
+    let launches = match report.launches {
+        1 => "1 launch".to_owned(),
+        n => format!("{n} launches"),
+    };
+    complain(format_args!(
+        "{path}: {launches}, {}, {}, {} on {}",
+        counted(report.events, "event"),
+        counted(report.modules, "module"),
+        counted(bytes, "byte"),
+        report.gpu
+    ));
+    for other in &report.also {
+        complain(format_args!("{other}: another process of the program"));
+    }
+    for why in &report.not_recorded {
+        complain(format_args!("{path}: not recorded: {why}"));
+    }
+    for lost in &report.lost {
+        complain(format_args!("{path}: the recording ends early: {lost}"));
     }
     Ok(())
 }
@@ -326,18 +429,29 @@ fn own_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
+/// What of a CUDA program is recorded.
+fn range(text: &str) -> Result<String, String> {
+    let first = text.strip_prefix("first:").and_then(|n| n.parse::<u64>().ok());
+    if matches!(text, "whole" | "marks") || first.is_some_and(|n| n > 0) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected whole, first:N or marks".to_owned())
+    }
+}
+
 /// The recorder's library: beside this program, or where an installation puts libraries.
-fn library() -> Result<PathBuf, Failure> {
+fn library(with: With) -> Result<PathBuf, Failure> {
+    let (library, package) = with.library();
     let own = own_folder().unwrap_or_default();
     let places = [
-        own.join(LIBRARY),
-        own.join("../lib").join(LIBRARY),
-        own.join("../lib/kinescope").join(LIBRARY),
+        own.join(library),
+        own.join("../lib").join(library),
+        own.join("../lib/kinescope").join(library),
     ];
     let found = places.into_iter().find(|p| p.is_file());
     found.ok_or_else(|| {
         Failure::usage(format!(
-            "{LIBRARY} is not beside this program, in {}: `cargo build -p kinescope-panfrost` builds it there",
+            "{library} is not beside this program, in {}: `cargo build -p {package}` builds it there",
             own.display()
         ))
     })

@@ -6,7 +6,7 @@ use crate::recorder::{Recorder, is_ok, lock};
 use crate::resolve::driver;
 use cuda_code::{Capability, Form, Image, cubin::Cubin, fatbin, ptx::Ptx};
 use cuda_driver::{
-    CuDevice, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
+    CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
     FUNCTION_SHARED,
 };
 use libc::{c_char, c_void};
@@ -54,6 +54,8 @@ struct Loaded {
     number: Option<u32>,
     /// Names of variables whose addresses were not asked for yet.
     variables: Vec<String>,
+    /// Variables that the program asked for, until they are told.
+    globals: Vec<CallGlobal>,
 }
 
 /// A kernel or a function by its handle.
@@ -128,6 +130,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
             origin,
             number: None,
             variables: Vec::new(),
+            globals: Vec::new(),
         };
         lock(&r.code).loaded.insert(handle, loaded);
     }
@@ -175,6 +178,51 @@ pub(crate) fn named(
         lock(&r.code).named.insert(handle, named);
     }
     result
+}
+
+/// Where a variable is, is asked for by its name.
+pub(crate) fn variable(
+    r: &Recorder,
+    call: Call<'_>,
+    at: *mut CuDevicePtr,
+    bytes: *mut usize,
+    owner: *mut c_void,
+    name: *const c_char,
+) -> CuResult {
+    let result = call();
+    if is_ok(result) && !at.is_null() && !bytes.is_null() {
+        let global = CallGlobal {
+            name: text(name),
+            // SAFETY: the driver has put the answers there.
+            at: unsafe { *at },
+            // SAFETY: as above.
+            bytes: unsafe { *bytes } as u64,
+        };
+        let mut code = lock(&r.code);
+        if let Some(loaded) = code.loaded.get_mut(&(owner as usize)) {
+            loaded.globals.push(global);
+            loaded.tell_globals(r);
+        }
+    }
+    result
+}
+
+impl Loaded {
+    /// Puts the variables that are known into the module's entry, where it has one.
+    fn tell_globals(&mut self, r: &Recorder) {
+        let (Some(number), false) = (self.number, self.globals.is_empty()) else {
+            return;
+        };
+        let mut tables = r.session.tables();
+        if let Some(m) = tables.facts.modules.get_mut(number as usize) {
+            for g in self.globals.drain(..) {
+                if !m.globals.iter().any(|known| known.name == g.name) {
+                    m.globals.push(g);
+                }
+            }
+            tables.touch();
+        }
+    }
 }
 
 /// The function of a kernel is asked for.
@@ -247,7 +295,10 @@ impl Code {
                 kernel = true;
             }
             let name = if found.is_ok() { text(name) } else { String::new() };
-            self.named.insert(key, Named { name, owner: 0, kernel });
+            // The driver gives a kernel's function another handle, in the nodes of graphs for one.
+            let same = self.named.values().find(|n| n.name == name && n.owner != 0);
+            let owner = same.map_or(0, |n| n.owner);
+            self.named.insert(key, Named { name, owner, kernel });
         }
         let (name, owner, kernel) = match self.named.get(&key) {
             Some(n) => (n.name.clone(), n.owner, n.kernel),
@@ -332,11 +383,11 @@ impl Code {
         let Some(loaded) = self.loaded.get_mut(&owner) else {
             return;
         };
-        let (Some(number), false) = (loaded.number, loaded.variables.is_empty()) else {
+        loaded.tell_globals(r);
+        if loaded.number.is_none() || loaded.variables.is_empty() {
             return;
-        };
+        }
         let d = driver();
-        let mut globals = Vec::new();
         for name in std::mem::take(&mut loaded.variables) {
             let mut text = name.clone().into_bytes();
             text.push(0);
@@ -351,18 +402,14 @@ impl Code {
                 }
             };
             if found.is_ok() {
-                globals.push(CallGlobal {
+                loaded.globals.push(CallGlobal {
                     name,
                     at,
                     bytes: bytes as u64,
                 });
             }
         }
-        let mut tables = r.session.tables();
-        if let Some(m) = tables.facts.modules.get_mut(number as usize) {
-            m.globals = globals;
-            tables.touch();
-        }
+        loaded.tell_globals(r);
     }
 }
 

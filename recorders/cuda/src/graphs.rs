@@ -88,10 +88,10 @@ pub(crate) unsafe fn set_kernel(
     form: *const KernelNode,
 ) -> CuResult {
     let begun = r.session.begun();
-    // SAFETY: the caller's promise.
     let changed = if form.is_null() {
         None
     } else {
+        // SAFETY: the caller's promise.
         Some(unsafe { launch_of(r, &*form) })
     };
     let result = call();
@@ -198,10 +198,8 @@ fn expand(r: &Recorder, graph: CuGraph, depth: u32, out: &mut Vec<(usize, Node)>
     let d = driver();
     let mut count = 0;
     // SAFETY: asks how many there are.
-    if depth > DEEPEST
-        || unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) }.is_err()
-        || count > MOST_NODES
-    {
+    let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
+    if depth > DEEPEST || asked.is_err() || count > MOST_NODES {
         r.not_recorded("graph", "the nodes of a graph could not be told");
         return;
     }

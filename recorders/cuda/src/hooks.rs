@@ -181,6 +181,8 @@ hooks! {
     cuModuleLoadFatBinary, Legacy (module: *mut CuModule, image: *const c_void) => |r, _f, call| code::load(r, call, "cuModuleLoadFatBinary", module, image, false);
     cuModuleUnload, Legacy (module: CuModule) => |r, _f, call| code::unload(r, call, "cuModuleUnload", module);
     cuModuleGetFunction, Legacy (function: *mut CuFunction, module: CuModule, name: *const c_char) => |r, _f, call| code::named(r, call, function, module, name, false);
+    cuModuleGetGlobal_v2, Legacy (at: *mut CuDevicePtr, bytes: *mut usize, module: CuModule, name: *const c_char) => |r, _f, call| code::variable(r, call, at, bytes, module, name);
+    cuLibraryGetGlobal, Legacy (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char) => |r, _f, call| code::variable(r, call, at, bytes, library, name);
     cuLibraryLoadData, Legacy (library: *mut CuLibrary, image: *const c_void, jit: *mut i32, jit_values: *mut *mut c_void, jit_count: u32, options: *mut i32, values: *mut *mut c_void, count: u32) => |r, _f, call| { let _ = (jit, jit_values, jit_count, options, values, count); code::load(r, call, "cuLibraryLoadData", library, image, true) };
     cuLibraryLoadFromFile, Legacy (library: *mut CuLibrary, path: *const c_char, jit: *mut i32, jit_values: *mut *mut c_void, jit_count: u32, options: *mut i32, values: *mut *mut c_void, count: u32) => |r, _f, call| { let _ = (jit, jit_values, jit_count, options, values, count); code::load_file(r, call, "cuLibraryLoadFromFile", library, path, true) };
     cuLibraryUnload, Legacy (library: CuLibrary) => |r, _f, call| code::unload(r, call, "cuLibraryUnload", library);

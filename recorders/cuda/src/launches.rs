@@ -96,6 +96,7 @@ pub(crate) unsafe fn arguments(
 ///
 /// # Safety
 /// The pointers are those of the program's call.
+#[allow(clippy::too_many_arguments, reason = "those of the driver's function")]
 pub(crate) unsafe fn launch(
     r: &Recorder,
     form: Form,

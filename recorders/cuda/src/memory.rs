@@ -257,6 +257,7 @@ fn own(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64) -> CuResu
 }
 
 /// `cuMemAllocPitch`.
+#[allow(clippy::too_many_arguments, reason = "those of the driver's function")]
 pub(crate) fn alloc_pitch(
     r: &Recorder,
     _form: Form,
@@ -480,8 +481,8 @@ pub(crate) fn host_alloc(
 }
 
 fn pinned(r: &Recorder, begun: Begun, at: *mut *mut c_void, bytes: usize, result: CuResult) {
-    // SAFETY: the driver has put the answer there.
     let address = if is_ok(result) && !at.is_null() {
+        // SAFETY: the driver has put the answer there.
         (unsafe { *at }) as u64
     } else {
         0

@@ -97,7 +97,8 @@ int main(int argc, char **argv) {
         CHECK(cudaMemcpy(got.data(), device_sums, blocks * sizeof(uint32_t), cudaMemcpyDeviceToHost));
         for (unsigned block = 0; block < blocks; block++) {
             uint32_t sum = 0;
-            for (unsigned rank = 0; rank < CLUSTER; rank++) sum = sum * 3 + block_sums[block / CLUSTER * CLUSTER + rank];
+            const unsigned first = block / CLUSTER * CLUSTER;
+            for (unsigned rank = 0; rank < CLUSTER; rank++) sum = sum * 3 + block_sums[first + rank];
             sum += block % CLUSTER;
             if (got[block] != sum) fail("the sum of block %u is %08x, not %08x", block, got[block], sum);
         }

@@ -13,7 +13,8 @@ static void check_cublas(cublasStatus_t status, const char *call, int line) {
 }
 
 // All numbers are small and whole, so that no order of adding rounds anything, in halves either.
-static void multiply(std::vector<int> &c, const std::vector<int> &a, const std::vector<int> &b, size_t m, size_t n, size_t k) {
+static void multiply(std::vector<int> &c, const std::vector<int> &a, const std::vector<int> &b, size_t m, size_t n,
+                     size_t k) {
     for (size_t column = 0; column < n; column++) {
         for (size_t i = 0; i < k; i++) {
             const int factor = b[column * k + i];

@@ -75,7 +75,8 @@ int main(int argc, char **argv) {
         CHECK(cudaStreamSynchronize(stream));
 
         for (uint32_t i = 0; i < n; i++) {
-            const uint32_t value = (lookup[i] ^ right_table[i % TABLE]) * now.factor * right_weights[i % 8] + now.offset;
+            const uint32_t mixed = lookup[i] ^ right_table[i % TABLE];
+            const uint32_t value = mixed * now.factor * right_weights[i % 8] + now.offset;
             right[i] += value;
             right_total += value;
         }
@@ -97,7 +98,8 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < n; i++)
         if (values[i] != right[i]) fail("value %u is %08x, not %08x", i, values[i], right[i]);
     for (uint32_t i = 0; i < TABLE; i++)
-        if (got_table[i] != right_table[i]) fail("entry %u of the table is %08x, not %08x", i, got_table[i], right_table[i]);
+        if (got_table[i] != right_table[i])
+            fail("entry %u of the table is %08x, not %08x", i, got_table[i], right_table[i]);
     if (got_total != right_total) fail("the total is %llu, not %llu", got_total, right_total);
     if (got_rounds != ROUNDS) fail("%u rounds were counted, not %u", got_rounds, ROUNDS);
     give(values.data(), n * sizeof(uint32_t));

@@ -36,7 +36,8 @@ static void set_input(const Work &work, uint32_t launch) {
 }
 
 // What one launch does to the state, whatever graph it is.
-static void expect(const char *which, const Work &work, std::vector<uint32_t> &state, uint32_t launch, uint32_t factor) {
+static void expect(const char *which, const Work &work, std::vector<uint32_t> &state, uint32_t launch,
+                   uint32_t factor) {
     const uint32_t n = work.n;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t here = input_at(launch, i), next = input_at(launch, (i + 1) % n);
@@ -139,7 +140,8 @@ int main(int argc, char **argv) {
     const cudaGraphNode_t shifted = kernel_node(graph, {copied}, shift_params, (void *)shift, shift_arguments, work.n);
     const cudaGraphNode_t gathered =
         kernel_node(graph, {cleared, scaled, shifted}, gather_params, (void *)gather, gather_arguments, work.n);
-    CHECK(cudaGraphAddMemcpyNode1D(&sent_back, graph, &gathered, 1, work.output, work.state, bytes, cudaMemcpyDeviceToHost));
+    CHECK(cudaGraphAddMemcpyNode1D(&sent_back, graph, &gathered, 1, work.output, work.state, bytes,
+                                   cudaMemcpyDeviceToHost));
     CHECK(cudaGraphInstantiate(&ready, graph, 0));
     for (uint32_t launch = 0; launch < LAUNCHES; launch++) {
         if (launch > 0) {

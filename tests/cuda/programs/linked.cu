@@ -145,7 +145,8 @@ int main(int argc, char **argv) {
         }
     }
     for (unsigned i = 0; i < PARTS; i++)
-        CHECK(cudaMemcpy(branches[i], host_branches[i].data(), (n / PARTS + 1) * sizeof(Branch), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(branches[i], host_branches[i].data(), (n / PARTS + 1) * sizeof(Branch),
+                         cudaMemcpyHostToDevice));
 
     uint32_t *device_sums, *device_found;
     const uint32_t wanted = 2 * n + 2;
@@ -182,7 +183,8 @@ int main(int argc, char **argv) {
     CHECK(cudaFree(device_found));
 
     for (uint32_t i = 0; i < 3 * LISTS; i++)
-        if (sums[i] != right_sums[i]) fail("walk %u of list %u gives %08x, not %08x", i / LISTS, i % LISTS, sums[i], right_sums[i]);
+        if (sums[i] != right_sums[i])
+            fail("walk %u of list %u gives %08x, not %08x", i / LISTS, i % LISTS, sums[i], right_sums[i]);
     for (uint32_t key = 0; key < wanted; key++) {
         const uint32_t right = key % 2 == 0 && key < 2 * n ? scramble(key) >> 1 : ABSENT;
         if (found[key] != right) fail("key %u gives %08x, not %08x", key, found[key], right);

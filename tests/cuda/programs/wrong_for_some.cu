@@ -1,4 +1,4 @@
-// Adds up tiles with a kernel that is right for blocks of 1, 2, 4, ... 256 threads only: what a tuner must not fall for.
+// Adds up tiles with a kernel that is right for 1, 2, 4, ... 256 threads a block only: a tuner must not fall for it.
 #include <vector>
 
 #include "check.h"
@@ -62,7 +62,8 @@ int main(int argc, char **argv) {
             const uint32_t value = values[(size_t)tile * TILE + i];
             right += value * value + 1;
         }
-        if (sums[tile] != right) fail("with blocks of %u, the sum of tile %u is %08x, not %08x", block, tile, sums[tile], right);
+        if (sums[tile] != right)
+            fail("with blocks of %u, the sum of tile %u is %08x, not %08x", block, tile, sums[tile], right);
     }
     give(sums.data(), tiles * sizeof(uint32_t));
     return finish();

@@ -61,6 +61,13 @@ struct Queue {
     ending: bool,
 }
 
+/// What the thread that writes takes from the queue.
+struct Ready {
+    entries: Vec<Entry>,
+    code: Vec<(u32, Vec<u8>)>,
+    ending: bool,
+}
+
 #[derive(Debug)]
 struct Shared {
     begun: Instant,
@@ -211,7 +218,7 @@ impl Shared {
     fn write(&self, mut file: File, limit: Option<u64>) {
         let mut due = Instant::now();
         loop {
-            let (entries, code, ending) = self.next();
+            let Ready { entries, code, ending } = self.next();
             let stopped = !self.going.load(Ordering::Relaxed);
             let done = self.store(&mut file, entries, code);
             let done = done.and_then(|()| {
@@ -244,7 +251,7 @@ impl Shared {
     }
 
     /// What can be stored now: all before the first call whose content is awaited.
-    fn next(&self) -> (Vec<Entry>, Vec<(u32, Vec<u8>)>, bool) {
+    fn next(&self) -> Ready {
         let mut q = lock(&self.queue);
         if q.waiting < MOST_WAITING / 16 && !q.ending {
             q = match self.more.wait_timeout(q, TICK) {
@@ -273,7 +280,11 @@ impl Shared {
         let bytes: usize = code.iter().map(|(_, c)| c.len()).sum();
         q.waiting = q.waiting.saturating_sub(bytes as u64);
         self.room.notify_all();
-        (ready, code, q.ending)
+        Ready {
+            entries: ready,
+            code,
+            ending: q.ending,
+        }
     }
 
     fn store(&self, file: &mut File, entries: Vec<Entry>, code: Vec<(u32, Vec<u8>)>) -> Result<(), SessionError> {

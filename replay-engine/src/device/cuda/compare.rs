@@ -52,10 +52,13 @@ pub struct Compared {
     pub held: bool,
 }
 
+/// Whether two elements are alike.
+type Near = dyn Fn(&[u8], &[u8]) -> bool;
+
 /// What differs beyond the rule; bytes that are missing on one side differ.
 #[must_use]
 pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
-    let (element, is_near): (ElementType, Box<dyn Fn(&[u8], &[u8]) -> bool>) = match rule {
+    let (element, is_near): (ElementType, Box<Near>) = match rule {
         Rule::Exact => (ElementType::U8, Box::new(|a, b| a == b)),
         Rule::Near {
             element,

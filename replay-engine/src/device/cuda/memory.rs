@@ -6,31 +6,49 @@ use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuDevice, CuMemHandle, Driver,
     LOCATION_DEVICE, MemLocation,
 };
+use trace_core::recording::CallWindow;
 
 /// Ranges of addresses with memory of the device behind them. Given back when dropped.
 #[derive(Debug)]
 pub(super) struct Mapped {
     driver: Driver,
     device: CuDevice,
-    /// First byte and bytes of what is reserved, and its memory where it is mapped.
-    ranges: Vec<(u64, u64, Option<CuMemHandle>)>,
+    /// First byte and bytes of what is reserved.
+    reserved: Vec<(u64, u64)>,
+    /// First byte and bytes of what is mapped, and its memory.
+    ranges: Vec<(u64, u64, CuMemHandle)>,
 }
 
 impl Mapped {
-    /// Maps memory at each of the ranges.
-    pub fn at(driver: Driver, device: CuDevice, ranges: &[(u64, u64)]) -> Result<Self, CudaReplayError> {
+    /// Maps memory at each of the ranges. The window is reserved as a whole, as it was for the recording: drivers put a
+    /// short range where they like, wherever it is asked for.
+    pub fn at(
+        driver: Driver,
+        device: CuDevice,
+        window: CallWindow,
+        ranges: &[(u64, u64)],
+    ) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
             device,
+            reserved: Vec::new(),
             ranges: Vec::new(),
         };
+        let end = window.base.saturating_add(window.bytes);
+        let is_in = |at: u64, bytes: u64| at >= window.base && at.saturating_add(bytes) <= end;
+        if ranges.iter().any(|(at, bytes)| is_in(*at, *bytes)) {
+            all.reserve(window.base, window.bytes)?;
+        }
         for (at, bytes) in ranges {
-            all.add(*at, *bytes)?;
+            if !is_in(*at, *bytes) {
+                all.reserve(*at, *bytes)?;
+            }
+            all.map(*at, *bytes)?;
         }
         Ok(all)
     }
 
-    fn add(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
+    fn reserve(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
         let d = &self.driver;
         let length = bytes as usize;
         let mut given = 0;
@@ -45,7 +63,14 @@ impl Mapped {
                 given,
             });
         }
-        self.ranges.push((at, bytes, None));
+        self.reserved.push((at, bytes));
+        Ok(())
+    }
+
+    /// Puts memory behind addresses that are reserved.
+    fn map(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
+        let d = &self.driver;
+        let length = bytes as usize;
         let location = MemLocation {
             kind: LOCATION_DEVICE,
             id: self.device,
@@ -62,16 +87,14 @@ impl Mapped {
             flags: ACCESS_READ_WRITE,
         };
         let mut handle = 0;
-        // SAFETY: forms of this function, and addresses that were just reserved.
+        // SAFETY: forms of this function, and addresses that are reserved and not mapped.
         unsafe {
             d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)?;
             if let Err(e) = d.cuMemMap(at, length, 0, handle, 0) {
                 let _ = d.cuMemRelease(handle);
                 return Err(e.into());
             }
-            if let Some(last) = self.ranges.last_mut() {
-                last.2 = Some(handle);
-            }
+            self.ranges.push((at, bytes, handle));
             d.cuMemSetAccess(at, length, &raw const access, 1)?;
         }
         Ok(())
@@ -90,12 +113,13 @@ impl Drop for Mapped {
             // SAFETY: mapped and reserved by this value, and nothing runs any more; a device that has failed refuses,
             // and gives it back with its context.
             unsafe {
-                if let Some(handle) = handle {
-                    let _ = d.cuMemUnmap(*at, *bytes as usize);
-                    let _ = d.cuMemRelease(*handle);
-                }
-                let _ = d.cuMemAddressFree(*at, *bytes as usize);
+                let _ = d.cuMemUnmap(*at, *bytes as usize);
+                let _ = d.cuMemRelease(*handle);
             }
+        }
+        for (at, bytes) in &self.reserved {
+            // SAFETY: as above.
+            let _ = unsafe { d.cuMemAddressFree(*at, *bytes as usize) };
         }
     }
 }

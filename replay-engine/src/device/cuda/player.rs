@@ -161,7 +161,7 @@ impl<'a> Player<'a> {
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let driver = Driver::load()?;
         let context = Context::of(driver, options.device)?;
-        let mapped = Mapped::at(driver, context.device, &script.ranges)?;
+        let mapped = Mapped::at(driver, context.device, script.facts.window, &script.ranges)?;
         let wanted: BTreeSet<u32> = script
             .steps
             .iter()

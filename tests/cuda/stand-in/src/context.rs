@@ -36,6 +36,9 @@ struct Primary {
 
 static PRIMARY: Mutex<Primary> = Mutex::new(Primary { retained: 0, context: None, broken: None });
 
+/// Held while a life begins or ends, which may take long; the other one never is for long.
+static LIFE: Mutex<()> = Mutex::new(());
+
 thread_local! {
     /// How many times the thread has the context on its stack. There is one context alone.
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -108,15 +111,15 @@ fn change(change: impl FnOnce(&mut Vec<usize>)) {
     let _ = STACK.try_with(|stack| change(&mut stack.borrow_mut()));
 }
 
-/// Ends a life: waits for what was begun, and forgets all that belongs to it.
-fn end(primary: &mut Primary) {
-    let Some(context) = primary.context.take() else { return };
+/// Ends a life: waits for what was begun, and forgets all that belongs to it. Whoever asks holds [`LIFE`].
+fn end() {
+    let Some(context) = lock(&PRIMARY).context.take() else { return };
     context.closed.store(true, Ordering::Release);
     context.wait();
     if let Err(code) = context.check()
         && is_sticky(code)
     {
-        primary.broken = Some(code);
+        lock(&PRIMARY).broken = Some(code);
     }
     lock(&context.captures).clear();
     graphs::forget();
@@ -127,6 +130,7 @@ fn end(primary: &mut Primary) {
 
 pub fn cuDevicePrimaryCtxRetain(_: &Call, to: *mut CuContext, device: CuDevice) -> Answer {
     device::check(device)?;
+    let _life = lock(&LIFE);
     let mut primary = lock(&PRIMARY);
     if let Some(code) = primary.broken {
         return Err(code);
@@ -146,17 +150,22 @@ pub fn cuDevicePrimaryCtxRetain(_: &Call, to: *mut CuContext, device: CuDevice) 
 
 pub fn cuDevicePrimaryCtxRelease_v2(_: &Call, device: CuDevice) -> Answer {
     device::check(device)?;
-    let mut primary = lock(&PRIMARY);
-    primary.retained = primary.retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
-    if primary.retained == 0 {
-        end(&mut primary);
+    let _life = lock(&LIFE);
+    let left = {
+        let mut primary = lock(&PRIMARY);
+        primary.retained = primary.retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        primary.retained
+    };
+    if left == 0 {
+        end();
     }
     Ok(())
 }
 
 pub fn cuDevicePrimaryCtxReset_v2(_: &Call, device: CuDevice) -> Answer {
     device::check(device)?;
-    end(&mut lock(&PRIMARY));
+    let _life = lock(&LIFE);
+    end();
     Ok(())
 }
 

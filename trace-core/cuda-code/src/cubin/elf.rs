@@ -106,9 +106,12 @@ impl<'a> Elf<'a> {
         table.saturating_add((index as u64).saturating_mul(SYMBOL_BYTES))
     }
 
-    /// All sections with their numbers.
+    /// All sections with their numbers, but for section 0, which stands for none.
     pub(super) fn sections(&self) -> impl Iterator<Item = (usize, &'a Section)> + use<'a> {
-        self.sections.enumerate().map(|(index, section)| (index.0, section))
+        self.sections
+            .enumerate()
+            .skip(1)
+            .map(|(index, section)| (index.0, section))
     }
 
     /// All symbols with their numbers.
