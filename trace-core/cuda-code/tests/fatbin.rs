@@ -84,6 +84,11 @@ fn every_entry_unpacks_to_what_it_says() {
         let bytes = common::bytes(&file);
         for entry in Fatbin::of(&bytes).unwrap().entries() {
             let entry = entry.unwrap();
+            if entry.kind == Kind::Nvvm {
+                // Nothing here reads intermediate code, and it is scrambled besides.
+                assert!(matches!(entry.code(), Err(Error::Unpack { .. })), "{file}");
+                continue;
+            }
             let code = entry.code().unwrap();
             match entry.kind {
                 Kind::Elf => assert_eq!(Cubin::of(&code).unwrap().arch().number, entry.arch.number),
@@ -97,7 +102,7 @@ fn every_entry_unpacks_to_what_it_says() {
                         })
                     );
                 }
-                _ => assert!(code.starts_with(b"\xed\x43\x4e\x7f") || !code.is_empty()),
+                other => panic!("{file}: {other:?}"),
             }
         }
     }

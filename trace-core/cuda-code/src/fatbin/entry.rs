@@ -43,6 +43,8 @@ impl Flags {
     pub const COMPRESSED_4000: u64 = 0x4000;
     /// Compressed as one frame of zstd.
     pub const ZSTD: u64 = 0x8000;
+    /// Scrambled in a way that is not known, after it was compressed: intermediate code is.
+    pub const SCRAMBLED: u64 = 0x1_0000;
     /// Made for its architecture alone (`sm_90a`).
     pub const EXACT: u64 = 0x10_0000;
     /// Made for its family (`sm_100f`).
@@ -65,7 +67,7 @@ pub enum Compression {
     Lz4,
     /// One frame of zstd.
     Zstd,
-    /// Compressed in a way that is not known, by the flags.
+    /// Compressed or scrambled in a way that is not known.
     Unknown,
 }
 
@@ -179,7 +181,7 @@ impl<'a> Entry<'a> {
 
     /// How the code is stored.
     pub fn compression(&self) -> Compression {
-        let unknown = Flags::COMPRESSED_1000 | Flags::COMPRESSED_4000;
+        let unknown = Flags::COMPRESSED_1000 | Flags::COMPRESSED_4000 | Flags::SCRAMBLED;
         match (self.flags.has(Flags::LZ4), self.flags.has(Flags::ZSTD)) {
             _ if self.flags.0 & unknown != 0 => Compression::Unknown,
             (true, true) => Compression::Unknown,
