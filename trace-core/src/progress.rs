@@ -22,6 +22,12 @@ struct State {
 pub struct Cancelled;
 
 impl Progress {
+    /// Whether both are handles on the same work.
+    #[must_use]
+    pub fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Progress that nobody watches.
     #[must_use]
     pub fn new() -> Self {

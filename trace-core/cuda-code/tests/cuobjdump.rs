@@ -148,10 +148,7 @@ fn attributes_of_kernels_and_symbols_of_variables() {
             // What is not printed is not there.
             let counts = counts[kernel.name];
             assert_eq!(kernel.parameters.len(), counts[0], "{file} {}", kernel.name);
-            assert_eq!(
-                kernel.barriers != 0,
-                text.contains("bar =") && kernel.barriers != 0 || counts[1] != 0
-            );
+            assert!(kernel.barriers == 0 || counts[1] != 0, "{file} {}", kernel.name);
         }
     }
 }
@@ -195,7 +192,7 @@ fn entries_of_fatbins() {
             if !entry.flags.has(Flags::COMPAT) {
                 let options = field("ptxasOptions").or(field("nvvmOptions"));
                 let own = entry.options.map(|o| std::str::from_utf8(o).unwrap().trim());
-                assert_eq!(options.map(str::trim), own, "{file}");
+                assert_eq!(options.filter(|o| !o.is_empty()), own, "{file}");
             }
         }
     }

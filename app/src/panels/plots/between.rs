@@ -105,7 +105,8 @@ fn measure(doc: &Document, view: &mut View, asks: &mut Asks, key: &Key) {
             let to = select(&mine.1, "to")?;
             trace_query::between(&recording, &from, &to).map_err(|e| e.to_string())
         });
-        Box::new(move |desk| desk.views.plots.between.found(mine, found.map(Measured)))
+        let own = progress.clone();
+        Box::new(move |desk| desk.views.plots.between.found(mine, &own, found.map(Measured)))
     });
     view.between.asked(key.clone(), progress);
 }

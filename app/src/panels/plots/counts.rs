@@ -121,7 +121,8 @@ fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut Asks, 
         };
         let found = trace_query::usage(&recording, &derived, count, progress);
         let found = found.map(Counted::new).map_err(|e| e.to_string());
-        Box::new(move |desk| desk.views.plots.counted.found(mine, found))
+        let own = progress.clone();
+        Box::new(move |desk| desk.views.plots.counted.found(mine, &own, found))
     });
     view.counted.asked(key.clone(), progress);
 }

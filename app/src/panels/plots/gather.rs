@@ -31,6 +31,7 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
         let title = format!("gathering the values of {}", name::of(doc, line));
         let progress = asks.work(title, move |progress| {
             let (line, which) = &mine;
+            let own = progress.clone();
             let none = Accesses::default();
             let accesses = facts.registers.get(&line.register).map(|f| &f.accesses);
             let found = if missing {
@@ -49,7 +50,7 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
             };
             Box::new(move |desk| {
                 if let Some(slot) = desk.views.plots.values.get_mut(&mine.0) {
-                    slot.found(mine, found);
+                    slot.found(mine, &own, found);
                 }
             })
         });

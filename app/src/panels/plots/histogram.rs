@@ -80,9 +80,10 @@ fn ask(view: &mut View, asks: &mut Asks, key: &Key) {
         return;
     }
     let mine = key.clone();
-    let progress = asks.work("counting values", move |_| {
+    let progress = asks.work("counting values", move |progress| {
+        let own = progress.clone();
         let found = trace_query::histogram(values.values()).map_err(|e| e.to_string());
-        Box::new(move |desk| desk.views.plots.histogram.found(mine, found))
+        Box::new(move |desk| desk.views.plots.histogram.found(mine, &own, found))
     });
     view.histogram.asked(key.clone(), progress);
 }

@@ -85,9 +85,10 @@ impl<K: PartialEq, T> Slot<K, T> {
         self.0 = Some(Found::Asked(key, progress));
     }
 
-    /// Work came to its end; what nobody waits for any more is dropped.
-    pub(super) fn found(&mut self, key: K, found: Result<T, String>) {
-        if !matches!(&self.0, Some(Found::Asked(k, _)) if *k == key) {
+    /// The work of this progress came to its end; what nobody waits for any more is dropped. The same may have been asked
+    /// for again meanwhile: what was sent away does not answer for it.
+    pub(super) fn found(&mut self, key: K, of: &Progress, found: Result<T, String>) {
+        if !matches!(&self.0, Some(Found::Asked(k, p)) if *k == key && p.is_of(of)) {
             return;
         }
         self.0 = Some(match found {
@@ -201,5 +202,26 @@ impl View {
     #[must_use]
     pub fn points(&self) -> usize {
         self.drawn.as_ref().map_or(0, Drawn::points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asked for, replaced and asked for again: the first piece of work ends as stopped behind the third's beginning.
+    #[test]
+    fn work_that_was_sent_away_does_not_answer_for_the_same_asked_again() {
+        let mut slot: Slot<u8, u32> = Slot::default();
+        let [first, second, third] = [(); 3].map(|()| Progress::new());
+        slot.asked(1, first.clone());
+        slot.asked(2, second.clone());
+        slot.asked(1, third.clone());
+        assert!(first.check().is_err() && second.check().is_err() && third.check().is_ok());
+        slot.found(1, &first, Err("stopped".to_owned()));
+        slot.found(2, &second, Ok(2));
+        assert!(slot.holds(&1) && slot.wrong(&1).is_none() && slot.known(&1).is_none());
+        slot.found(1, &third, Ok(7));
+        assert_eq!(slot.known(&1).map(|v| **v), Some(7));
     }
 }

@@ -12,10 +12,8 @@ mod table;
 mod view;
 pub mod virtual_memory;
 
-pub use arena::{Bytes, give_back, take};
-pub use places::Purpose;
-pub use spots::{Spot, copy, fill, is_pinned, spots};
-pub use table::{Kind, Range, forget_range, insert};
+pub use process::is_readable;
+pub use spots::{Want, copy, fill, is_pinned, of_driver, read_now, spots};
 pub use view::View;
 
 use crate::Answer;
