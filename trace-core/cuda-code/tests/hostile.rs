@@ -83,13 +83,14 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 fn every_truncation() {
     bound_memory();
     for (file, bytes) in fixtures() {
-        // Every length of the shorter files, and of the longer ones those around every eighth byte.
-        for len in (0..bytes.len()).filter(|len| bytes.len() < 9000 || len % 8 < 2) {
+        for len in 0..bytes.len() {
             read_all(&bytes[..len]);
-            assert!(
-                file.ends_with(".ptx") || Image::of(&bytes[..len]).code(H200).is_err() || file.ends_with(".cubin"),
-                "{file} cut to {len} bytes is whole"
-            );
+            if file.ends_with(".fatbin") {
+                assert!(
+                    Image::of(&bytes[..len]).code(H200).is_err(),
+                    "{file} cut to {len} bytes is whole"
+                );
+            }
         }
     }
 }
