@@ -13,6 +13,7 @@ import statistics
 import struct
 import sys
 import time
+import warnings
 
 LOADED = time.perf_counter()
 WEIGHTS_SEED = 20240607
@@ -97,13 +98,15 @@ def same_each_time(torch):
     backends = torch.backends
     backends.cudnn.deterministic = True
     backends.cudnn.benchmark = False
+    # The old names first, then the new ones where there are some: what asks by an old name finds both agree.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        backends.cudnn.allow_tf32 = False
+        backends.cuda.matmul.allow_tf32 = False
     if hasattr(backends.cudnn, "conv"):
         backends.cudnn.conv.fp32_precision = "ieee"
         backends.cudnn.rnn.fp32_precision = "ieee"
         backends.cuda.matmul.fp32_precision = "ieee"
-    else:
-        backends.cudnn.allow_tf32 = False
-        backends.cuda.matmul.allow_tf32 = False
 
 
 def bytes_of(tensor):
