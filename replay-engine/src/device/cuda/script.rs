@@ -1,7 +1,7 @@
 //! What a replay of calls does, step by step, as it follows from a recording; nothing of the device yet.
 
 use super::error::CudaReplayError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace_core::recording::{
     AllocationKind, CALL_ASYNC, CALL_CAPTURED, CallEvent, CallFacts, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT,
     OrderKind, OrderRow, Recording,
@@ -9,6 +9,8 @@ use trace_core::recording::{
 
 /// Bytes that memory is mapped in.
 pub(super) const GRANULE: u64 = 2 << 20;
+/// How inputs are called that a snapshot took down.
+const MEMORY: &str = "memory";
 
 /// What a copy moves between the host and the device.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct Script {
     pub facts: CallFacts,
     /// The steps, each with its event.
     pub steps: Vec<(u64, Step)>,
+    /// How many of the first steps put in place what memory holds at first; as many of the first inputs are theirs.
+    pub first: usize,
     /// Bytes that go to the device, in the order of their events.
     pub inputs: Vec<Transfer>,
     /// Bytes that come from the device, likewise.
@@ -111,7 +115,7 @@ impl Script {
                                 stream: 0,
                                 ..c
                             };
-                            script.input(event, "memory", row, held, &mut names, &mut unheld);
+                            script.input(event, MEMORY, row, held, &mut names, &mut unheld);
                         }
                         Some(CopyKind::HostToDevice) => script.input(event, "in", c, held, &mut names, &mut unheld),
                         Some(CopyKind::DeviceToHost) => {
@@ -156,7 +160,36 @@ impl Script {
         leave(arrays, "copies to or from arrays");
         leave(functions, "functions of the host");
         script.ranges = granules(&ranges);
+        script.first = script.leading();
         Ok(script)
+    }
+
+    /// Inputs in front of everything else that a snapshot took down.
+    fn leading(&self) -> usize {
+        let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.name.starts_with(MEMORY));
+        let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
+        self.steps.iter().take_while(first).count()
+    }
+
+    /// Names of inputs, each once, in the order of their first use; what memory holds at first is not among them.
+    #[must_use]
+    pub fn input_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for t in self.inputs.iter().filter(|t| !t.name.starts_with(MEMORY)) {
+            if seen.insert(t.name.as_str()) {
+                names.push(t.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Numbers of the functions that are launched.
+    pub fn launched(&self) -> impl Iterator<Item = u32> + '_ {
+        self.steps.iter().filter_map(|(_, s)| match s {
+            Step::Launch(l, _) => Some(l.function),
+            _ => None,
+        })
     }
 
     fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut Names, unheld: &mut u64) {

@@ -1,5 +1,5 @@
 //! A replay of calls in a process of its own: what the recording's kernels do to the device, or the driver to its process,
-//! ends there. The one side asks with a line of JSON, the other answers with one.
+//! ends there. The one side asks with a line of JSON; the other answers with lines: where it is, and in the end what came.
 
 use super::compare::{Compared, Rule};
 use super::error::CudaReplayError;
@@ -7,9 +7,10 @@ use super::player::{Options, Player};
 use super::script::Script;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write};
+use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
@@ -80,6 +81,8 @@ pub struct Request {
     pub step: bool,
     /// How often.
     pub repeat: u32,
+    /// Make the range one graph.
+    pub graph: bool,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
     pub outputs: Option<PathBuf>,
 }
@@ -119,8 +122,12 @@ pub struct Told {
     pub ready_ns: u64,
     /// Nanoseconds of each time.
     pub runs_ns: Vec<u64>,
+    /// Pages of 4 KiB that were put back before each time but the first.
+    pub restored: Vec<u64>,
     /// Bytes of memory that were mapped.
     pub mapped: u64,
+    /// Whether the range was one graph.
+    pub graph: bool,
     /// What was left out, in words.
     pub left_out: Vec<String>,
 }
@@ -129,6 +136,8 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
+    /// It is about to make the launch of this event; more lines follow.
+    At(u64),
     /// It was played to its end.
     Played(Told),
     /// The device stopped at an event.
@@ -150,20 +159,28 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
     let answer = match serde_json::from_str::<Request>(&text) {
-        Ok(request) => played(&request),
+        Ok(request) => played(&request, &mut to),
         Err(e) => Answer::Failed(format!("the request cannot be read: {e}")),
     };
-    serde_json::to_writer(&mut to, &answer)?;
-    to.write_all(b"\n")?;
+    line(&mut to, &answer)
+}
+
+fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    to.write_all(&text)?;
     to.flush()
 }
 
-fn played(request: &Request) -> Answer {
-    match play(request) {
+fn played(request: &Request, to: &mut impl Write) -> Answer {
+    match play(request, to) {
         Ok(told) => Answer::Played(told),
-        Err(Failure::Replay(CudaReplayError::Stopped { event, result })) => Answer::Stopped {
+        Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
-            why: cuda_driver::result_name(result).map_or_else(|| format!("error {result}"), str::to_owned),
+            why: match cuda_driver::result_name(result) {
+                Some(name) => format!("{call}: {name} ({result})"),
+                None => format!("{call}: error {result}"),
+            },
         },
         Err(e) => Answer::Failed(e.to_string()),
     }
@@ -177,7 +194,7 @@ enum Failure {
     File { path: PathBuf, why: String },
 }
 
-fn play(request: &Request) -> Result<Told, Failure> {
+fn play(request: &Request, to: &mut impl Write) -> Result<Told, Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
@@ -196,9 +213,16 @@ fn play(request: &Request) -> Result<Told, Failure> {
         rule: request.rule.into(),
         step: request.step,
         repeat: request.repeat,
+        graph: request.graph,
     };
     let mut player = Player::new(&recording, &script, options)?;
-    let done = player.play(&progress)?;
+    let done = player.play(&progress, &mut |event| {
+        // Whoever waits for each launch wants to know which one never ends.
+        match request.step {
+            true => line(to, &Answer::At(event)).map_err(|_| CudaReplayError::Cancelled),
+            false => Ok(()),
+        }
+    })?;
     if let Some(folder) = &request.outputs {
         for (n, bytes) in done.contents.iter().enumerate() {
             let path = folder.join(format!("{n}.bin"));
@@ -222,6 +246,8 @@ fn play(request: &Request) -> Result<Told, Failure> {
         outputs: done.outputs.iter().zip(&done.contents).map(told).collect(),
         ready_ns: nanos(&done.ready),
         runs_ns: done.runs.iter().map(nanos).collect(),
+        restored: done.restored.iter().map(|r| r.pages).collect(),
+        graph: done.graph,
         mapped: done.mapped,
         left_out: done.left_out,
     })
@@ -242,6 +268,8 @@ pub enum Apart {
     },
     /// It could not be begun.
     Failed(String),
+    /// Nobody wants it any more.
+    Cancelled,
 }
 
 /// Plays in a process of its own: `command` starts a program that calls [`answer`]. A process that takes longer than
@@ -255,37 +283,36 @@ pub fn apart(
     limit: Duration,
     progress: &Progress,
 ) -> std::io::Result<Apart> {
-    match once(&command, request, limit, progress)? {
-        Ended::Answered(Answer::Played(told)) => Ok(Apart::Played(told)),
-        Ended::Answered(Answer::Failed(why)) => Ok(Apart::Failed(why)),
-        Ended::Answered(Answer::Stopped { event, why }) => {
-            let again = Request {
-                step: true,
-                repeat: 1,
-                ..request.clone()
-            };
-            let event = match once(&command, &again, limit, progress)? {
-                Ended::Answered(Answer::Stopped { event, .. }) => event,
-                _ => event,
-            };
-            Ok(Apart::Stopped {
-                event: Some(event),
-                why,
-            })
-        }
-        Ended::TooLong => Ok(Apart::Stopped {
-            event: None,
-            why: format!("it ran for longer than {} s and was ended", limit.as_secs()),
-        }),
-        Ended::Cancelled => Ok(Apart::Stopped {
-            event: None,
-            why: "nobody wants it any more".to_owned(),
-        }),
-        Ended::Died(how) => Ok(Apart::Stopped {
-            event: None,
-            why: format!("the process that played it ended: {how}"),
-        }),
+    let first = once(&command, request, limit, progress)?;
+    let why = match first.ended {
+        Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
+        Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
+        Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
+        Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
+        Ended::Cancelled => return Ok(Apart::Cancelled),
+        Ended::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
+        Ended::Died(ref how) => format!("the process that played it ended: {how}"),
+    };
+    let told_at = first.event();
+    if request.step {
+        return Ok(Apart::Stopped { event: told_at, why });
     }
+    // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
+    let again = Request {
+        step: true,
+        repeat: 1,
+        ..request.clone()
+    };
+    let second = once(&command, &again, limit, progress)?;
+    Ok(match second.ended {
+        Ended::Cancelled => Apart::Cancelled,
+        // It did not fail again.
+        Ended::Answered(Answer::Played(_) | Answer::Failed(_)) => Apart::Stopped { event: told_at, why },
+        _ => Apart::Stopped {
+            event: second.event().or(told_at),
+            why,
+        },
+    })
 }
 
 enum Ended {
@@ -293,6 +320,23 @@ enum Ended {
     TooLong,
     Cancelled,
     Died(String),
+}
+
+/// What one process did.
+struct Once {
+    ended: Ended,
+    /// The launch that it was about to make when it told last.
+    at: Option<u64>,
+}
+
+impl Once {
+    /// The event that it stopped at, as far as it is known.
+    fn event(&self) -> Option<u64> {
+        match self.ended {
+            Ended::Answered(Answer::Stopped { event, .. }) => Some(event),
+            _ => self.at,
+        }
+    }
 }
 
 /// A process that is ended when nobody waits for it any more.
@@ -311,7 +355,7 @@ fn once(
     request: &Request,
     limit: Duration,
     progress: &Progress,
-) -> std::io::Result<Ended> {
+) -> std::io::Result<Once> {
     let begun = Instant::now();
     let mut child = Kept(command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let text = serde_json::to_vec(request)?;
@@ -319,30 +363,46 @@ fn once(
     if let Some(mut to) = child.0.stdin.take() {
         let _ = to.write_all(&text);
     }
-    let from = child.0.stdout.take();
-    let reader = std::thread::spawn(move || {
-        let mut answer = Vec::new();
-        if let Some(from) = from {
+    let told = Arc::new(Mutex::new(None));
+    let reader = child.0.stdout.take().map(|from| {
+        let told = Arc::clone(&told);
+        std::thread::spawn(move || {
+            let lines = BufReader::new(from.take(MOST_TEXT)).lines();
             // What cannot be read is no answer.
-            let _ = from.take(MOST_TEXT).read_to_end(&mut answer);
-        }
-        answer
+            for line in lines.map_while(Result::ok) {
+                if let Ok(answer) = serde_json::from_str::<Answer>(&line) {
+                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                }
+            }
+        })
     });
-    let status = loop {
+    let stopped = loop {
         if let Some(status) = child.0.try_wait()? {
-            break status;
+            break Err(status);
         }
         if progress.check().is_err() {
-            return Ok(Ended::Cancelled);
+            break Ok(Ended::Cancelled);
         }
         if begun.elapsed() > limit {
-            return Ok(Ended::TooLong);
+            break Ok(Ended::TooLong);
         }
         std::thread::sleep(TICK);
     };
-    let answer = reader.join().unwrap_or_default();
-    Ok(match serde_json::from_slice(&answer) {
-        Ok(answer) => Ended::Answered(answer),
-        Err(_) => Ended::Died(status.to_string()),
-    })
+    // Ended before its output is waited for.
+    drop(child);
+    if let Some(reader) = reader {
+        // It panics nowhere, and what it left is there in any case.
+        let _ = reader.join();
+    }
+    let last = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let at = match last {
+        Some(Answer::At(event)) => Some(event),
+        _ => None,
+    };
+    let ended = match (stopped, last) {
+        (Ok(ended), _) => ended,
+        (Err(_), Some(answer)) if at.is_none() => Ended::Answered(answer),
+        (Err(status), _) => Ended::Died(status.to_string()),
+    };
+    Ok(Once { ended, at })
 }
