@@ -149,6 +149,7 @@ macro_rules! functions {
             cuArrayCreate_v2 [] (array: *mut CuArray, description: *const c_void);
             cuArray3DCreate_v2 [] (array: *mut CuArray, description: *const c_void);
             cuArrayDestroy [] (array: CuArray);
+            cuOccupancyMaxActiveBlocksPerMultiprocessor [] (blocks: *mut i32, function: CuFunction, threads: i32, shared: usize);
         }
     };
 }

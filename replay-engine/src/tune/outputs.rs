@@ -34,14 +34,35 @@ pub struct Wrong {
     pub got: String,
     /// Largest distance of two elements, where a rule tells their type.
     pub largest: Option<f64>,
+    /// Whether there may be more than were counted: where so much is wrong, the rest is not looked at.
+    pub at_least: bool,
+}
+
+impl Wrong {
+    /// Adds what differs further up.
+    pub fn join(all: &mut Option<Self>, more: Option<Self>) {
+        match (all, more) {
+            (_, None) => {}
+            (all @ None, more) => *all = more,
+            (Some(all), Some(more)) => {
+                all.count = all.count.saturating_add(more.count);
+                all.at_least |= more.at_least;
+                all.largest = match (all.largest, more.largest) {
+                    (Some(a), Some(b)) => Some(a.max(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+    }
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = if self.count == 1 { "place" } else { "places" };
+        let least = if self.at_least { "at least " } else { "" };
         write!(
             f,
-            "wrong at {} {places}, first at {:#x} ({} instead of {})",
+            "wrong at {least}{} {places}, first at {:#x} ({} instead of {})",
             self.count, self.at, self.got, self.wanted
         )?;
         match self.largest {
@@ -156,5 +177,11 @@ mod tests {
         let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
         assert_eq!(wrong(&pieces, &areas, Alike::Exact).unwrap().count, 2);
         assert_eq!(wrong(&[], &areas, Alike::Exact), None);
+        let mut all = None;
+        Wrong::join(&mut all, None);
+        Wrong::join(&mut all, wrong(&pieces, &[], near(0.1)));
+        Wrong::join(&mut all, wrong(&pieces, &[], Alike::Exact));
+        let all = all.unwrap();
+        assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));
     }
 }

@@ -17,6 +17,8 @@ mod pages;
 mod player;
 mod script;
 mod stage;
+mod tuner;
+mod variants;
 pub mod worker;
 
 pub use compare::{Compared, Difference, Rule, compare};
@@ -26,6 +28,7 @@ pub use pages::{Kept, Restored};
 pub use player::{Options, Played, Player};
 pub use script::{Script, Step, Transfer};
 pub use stage::{Stage, StageOptions};
+pub use tuner::{TunerError, tune};
 
 /// Devices that the driver has: number and name.
 ///
