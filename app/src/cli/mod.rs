@@ -39,6 +39,7 @@ mod stats;
 mod stop;
 mod thread;
 mod trim;
+mod tune;
 mod typo;
 mod verify;
 mod waiting;
@@ -91,6 +92,7 @@ pub const VERBS: &[Verb] = &[
     boards::VERB,
     plan::VERB,
     replay::VERB,
+    tune::VERB,
     record::VERB,
     pair::VERB,
     agents::VERB,

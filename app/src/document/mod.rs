@@ -37,6 +37,7 @@ pub mod tensor;
 pub mod touches;
 pub mod trail;
 pub mod trimmed;
+pub mod tuning;
 pub mod uses;
 pub mod words;
 pub mod writers;
