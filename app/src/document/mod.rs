@@ -4,6 +4,7 @@ pub mod address_map;
 pub mod axis;
 pub mod bisect;
 pub mod boards;
+pub mod called;
 pub mod captured;
 pub mod code;
 pub mod compared;
