@@ -166,15 +166,22 @@ impl Recorder {
             );
             return false;
         }
-        let order = OrderRow {
-            kind: OrderKind::ContextDone as u32,
-            stream: OrderRow::NONE,
-            event: OrderRow::NONE,
-            took: begun.took(),
-            ..Default::default()
+        let waited = || {
+            let order = OrderRow {
+                kind: OrderKind::ContextDone as u32,
+                stream: OrderRow::NONE,
+                event: OrderRow::NONE,
+                took: begun.took(),
+                ..Default::default()
+            };
+            self.session
+                .record(begun, thread(), CallEvent::Order(order), With::Nothing);
         };
-        self.session
-            .record(begun, thread(), CallEvent::Order(order), With::Nothing);
+        // What memory holds behind something is read behind it; what it holds before something is there before it.
+        let behind = matches!(moment, Moment::End | Moment::After(_));
+        if behind {
+            waited();
+        }
         let variables = lock(&self.code).places();
         // Held until all is read: memory that another thread gives back meanwhile waits for that.
         let mut memory = lock(&self.memory);
@@ -188,6 +195,10 @@ impl Recorder {
         }
         pieces.extend(variables.into_iter().map(Piece::variable));
         self.take(begun, snapshots, &memory, &pieces, moment.is_whole());
+        drop(memory);
+        if !behind {
+            waited();
+        }
         snapshots.stats.snapshots += 1;
         snapshots.stats.took += Duration::from_nanos(begun.took().into());
         true
