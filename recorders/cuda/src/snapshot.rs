@@ -166,21 +166,10 @@ impl Recorder {
             );
             return false;
         }
-        let waited = || {
-            let order = OrderRow {
-                kind: OrderKind::ContextDone as u32,
-                stream: OrderRow::NONE,
-                event: OrderRow::NONE,
-                took: begun.took(),
-                ..Default::default()
-            };
-            self.session
-                .record(begun, thread(), CallEvent::Order(order), With::Nothing);
-        };
         // What memory holds behind something is read behind it; what it holds before something is there before it.
         let behind = matches!(moment, Moment::End | Moment::After(_));
         if behind {
-            waited();
+            self.tell_waited(begun);
         }
         let variables = lock(&self.code).places();
         // Held until all is read: memory that another thread gives back meanwhile waits for that.
@@ -197,7 +186,7 @@ impl Recorder {
         self.take(begun, snapshots, &memory, &pieces, moment.is_whole());
         drop(memory);
         if !behind {
-            waited();
+            self.tell_waited(begun);
         }
         snapshots.stats.snapshots += 1;
         snapshots.stats.took += Duration::from_nanos(begun.took().into());
@@ -210,11 +199,29 @@ impl Recorder {
             return;
         }
         let begun = self.session.begun();
+        // SAFETY: waits for the device.
+        if unsafe { driver().cuCtxSynchronize() }.is_err() {
+            return;
+        }
         let mut snapshots = lock(&self.snapshots);
         let memory = lock(&self.memory);
         self.tell_moment(begun, Moment::Begin, variables.len());
         let pieces: Vec<Piece> = variables.into_iter().map(Piece::variable).collect();
         self.take(begun, &mut snapshots, &memory, &pieces, true);
+        self.tell_waited(begun);
+    }
+
+    /// The host waited for everything.
+    fn tell_waited(&self, begun: Begun) {
+        let order = OrderRow {
+            kind: OrderKind::ContextDone as u32,
+            stream: OrderRow::NONE,
+            event: OrderRow::NONE,
+            took: begun.took(),
+            ..Default::default()
+        };
+        self.session
+            .record(begun, thread(), CallEvent::Order(order), With::Nothing);
     }
 
     /// The row that begins a snapshot.
