@@ -50,7 +50,9 @@ measure() {
         compute | trace) cargo bench --locked --package device-mali --bench "$1" ;;
         size) size_of_bare ;;
         # The recorder's library in a process with a driver that does nothing, which the benchmark builds with cc.
-        cuda_hooks) cargo bench --locked --package kinescope-cuda --bench "$1" ;;
+        cuda_hooks)
+            cargo build --locked --release --package kinescope-cuda
+            cargo bench --locked --package kinescope-cuda --bench "$1" ;;
         # Against Mesa's GLES driver for processors, with whatever of it the machine has (Debian: libegl1).
         software_mali) LIBGL_ALWAYS_SOFTWARE=1 cargo bench --locked --package gles-programs --bench "$1" ;;
         *)

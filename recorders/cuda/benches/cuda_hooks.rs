@@ -237,8 +237,13 @@ fn all() {
         "the benchmark's driver could not be built"
     );
     let own = std::env::current_exe().expect("this program");
-    let library = own.with_file_name("libkinescope_cuda.so");
-    assert!(library.exists(), "{} is not there", library.display());
+    // Cargo puts libraries two folders above benchmarks.
+    let library = own.ancestors().nth(2).expect("a folder").join("libkinescope_cuda.so");
+    assert!(
+        library.exists(),
+        "{} is not there: cargo build --release -p kinescope-cuda",
+        library.display()
+    );
     let mut out = std::io::stdout();
     let mut rows: Vec<Vec<f64>> = Vec::new();
     for (n, case) in CASES.iter().enumerate() {
