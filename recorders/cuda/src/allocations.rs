@@ -51,22 +51,25 @@ fn wait_for(context: Option<usize>) -> Result<(), CudaError> {
     }
 }
 
-/// `bytes` bytes from the window: their address, or what the driver answered. `None`: the driver shall serve them.
-fn take(r: &Recorder, bytes: u64) -> Option<Result<u64, CuResult>> {
+/// `bytes` bytes from the window: their address. `None`: the driver shall serve them.
+fn take(r: &Recorder, bytes: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
     }
-    let mut taken = lock(&r.memory).take(r, bytes);
-    let is_full = matches!(taken, Err(NotServed::Full));
-    if is_full && lock(&r.memory).is_leaving() && r.captures.load(Ordering::Relaxed) == 0 && wait_for(None).is_ok() {
-        let mut memory = lock(&r.memory);
-        memory.reclaim(true);
-        taken = memory.take(r, bytes);
-    }
+    let taken = lock(&r.memory).take(r, bytes);
     match taken {
-        Ok(at) => Some(Ok(at)),
-        Err(NotServed::Refused(result)) => Some(Err(result)),
-        Err(NotServed::NoWindow | NotServed::Full) => None,
+        Ok(at) => Some(at),
+        Err(NotServed::NoWindow) => None,
+        Err(NotServed::Refused) => {
+            // What leaves may be enough.
+            let leaving = lock(&r.memory).is_leaving() && r.captures.load(Ordering::Relaxed) == 0;
+            if !leaving || wait_for(None).is_err() {
+                return None;
+            }
+            let mut memory = lock(&r.memory);
+            memory.reclaim(true);
+            memory.take(r, bytes).ok()
+        }
     }
 }
 
@@ -84,12 +87,11 @@ fn own(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, served: S
 fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted: bool) -> CuResult {
     let served = if at.is_null() || !wanted { None } else { take(r, bytes) };
     match served {
-        Some(Ok(address)) => {
+        Some(address) => {
             // SAFETY: the program's place for the answer, which is not null.
             unsafe { *at = address };
             SUCCESS
         }
-        Some(Err(result)) => result,
         None => {
             let result = own(r, call, at, bytes, Served::Plain);
             if is_ok(result) && wanted && lock(&r.memory).device() >= 0 && bytes > 0 {

@@ -64,19 +64,20 @@ fn recorded_by(recorder: &Recorder, call: Call<'_>, way: impl FnOnce(&Recorder, 
     }
 }
 
+/// A text that ends in a zero as one for the loader.
+const fn text(name: &'static str) -> &'static std::ffi::CStr {
+    match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
 macro_rules! hooks {
     ($($name:ident, $when:ident, $form:ident ($($arg:ident: $type:ty),*) => |$r:ident, $f:ident, $c:ident| $way:expr;)*) => {
         /// The table of all that is replaced.
         pub(crate) static HOOKS: &[Hook] = &[$(
             Hook {
-                name: {
-                    // A text that ends in a zero is one for the loader.
-                    const NAME: &str = concat!(stringify!($name), "\0");
-                    match std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => c"",
-                    }
-                },
+                name: const { text(concat!(stringify!($name), "\0")) },
                 ours: $name as *const c_void,
                 real: &reals::$name,
             },
@@ -98,9 +99,7 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's own functions")]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> CuResult {
-                const NAME: &str = concat!(stringify!($name), "\0");
-                let name = std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()).unwrap_or_default();
-                let at = real(&reals::$name, name);
+                let at = real(&reals::$name, const { text(concat!(stringify!($name), "\0")) });
                 if at.is_null() {
                     return NOT_FOUND;
                 }

@@ -149,14 +149,12 @@ impl Backing for Mapped {
     }
 }
 
-/// Why an allocation is not served from the window.
+/// Why an allocation is not served from the window: the driver serves it, and says itself what it has against that.
 pub(crate) enum NotServed {
-    /// There is none, or it is of another device: the driver serves it.
+    /// There is no window, or it is of another device.
     NoWindow,
-    /// There is no room or no memory left in it.
-    Full,
-    /// The driver refuses everything.
-    Refused(u32),
+    /// There is no room or no memory left in it, or the memory could not be mapped.
+    Refused,
 }
 
 /// The context of the calling thread, and its device.
@@ -228,12 +226,7 @@ impl Memory {
                 self.taken_in.insert(at, context);
                 Ok(at)
             }
-            Err(WindowError::Full { .. }) => Err(NotServed::Full),
-            Err(WindowError::Backing(CudaError::Refused { result, .. })) => Err(match result {
-                cuda_driver::OUT_OF_MEMORY => NotServed::Full,
-                other => NotServed::Refused(other),
-            }),
-            Err(WindowError::Backing(CudaError::Missing { .. })) => Err(NotServed::NoWindow),
+            Err(WindowError::Full { .. } | WindowError::Backing(_)) => Err(NotServed::Refused),
         }
     }
 
