@@ -344,11 +344,33 @@ fn leave(r: &Recorder, form: Form, at: u64, stream: CuStream) -> CuResult {
     };
     match put {
         Ok(()) => {
-            lock(&r.memory).leave(at, Until::Event(event as usize));
+            let mut memory = lock(&r.memory);
+            memory.reclaim(false);
+            memory.leave(at, Until::Event(event as usize));
             SUCCESS
         }
         Err(e) => e.result().unwrap_or(OUT_OF_MEMORY),
     }
+}
+
+/// `cuCtxEnablePeerAccess`: functions of this context may reach memory of another one.
+pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
+    let result = call();
+    let here = crate::memory::here();
+    let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
+    // SAFETY: a context that the program has just named; the thread's own comes back.
+    let asked = is_ok(result)
+        && unsafe {
+            d.cuCtxPushCurrent_v2(peer).is_ok() && {
+                let asked = d.cuCtxGetDevice(&raw mut owner).is_ok();
+                let _ = d.cuCtxPopCurrent_v2(&raw mut popped);
+                asked
+            }
+        };
+    if let Some((_, device)) = here.filter(|_| asked) {
+        lock(&r.memory).let_reach(device, owner);
+    }
+    result
 }
 
 /// A context is destroyed.

@@ -139,6 +139,7 @@ hooks! {
     cuMemRetainAllocationHandle, Always, Legacy (handle: *mut CuMemHandle, at: *mut c_void) => |r, _f, call| pointers::handle(r, call, handle, at);
     cuMemPoolCreate, Known, Legacy (pool: *mut CuMemPool, properties: *const c_void) => |r, _f, call| allocations::pool_create(r, call, pool, properties.cast());
     cuCtxDestroy_v2, Known, Legacy (context: CuContext) => |r, _f, call| allocations::context_destroy(r, call, context);
+    cuCtxEnablePeerAccess, Always, Legacy (peer: CuContext, flags: u32) => |r, _f, call| { let _ = flags; allocations::reach_peer(r, call, peer) };
     cuDevicePrimaryCtxReset_v2, Known, Legacy (device: CuDevice) => |r, _f, call| allocations::context_reset(r, call, device);
     cuMemcpy, Work, Legacy (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);
     cuMemcpy_ptds, Work, PerThread (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);

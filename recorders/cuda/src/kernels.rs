@@ -103,6 +103,9 @@ pub(crate) unsafe fn launch(
     row.stream = r.stream(stream, form);
     // SAFETY: the caller's promise; the driver reads the same.
     let buffer = unsafe { arguments(known, parameters, extra) };
+    if buffer.is_none() {
+        crate::launches::untold(r);
+    }
     let before = buffer.is_some() && r.snapshot_with(&mut snapshots, Moment::Before(which));
     let begun = r.session.begun();
     let result = call();

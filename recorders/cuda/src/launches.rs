@@ -90,6 +90,14 @@ pub(crate) unsafe fn arguments(
     Some(unsafe { std::slice::from_raw_parts(buffer, size) }.to_vec())
 }
 
+/// The arguments of a launch could not be told.
+pub(crate) fn untold(r: &Recorder) {
+    r.not_recorded(
+        "arguments",
+        "a launch's arguments could not be told: the driver does not tell the function's parameters",
+    );
+}
+
 /// A launch.
 ///
 /// # Safety
@@ -132,10 +140,7 @@ pub(crate) unsafe fn launch(
         ..Default::default()
     };
     if buffer.is_none() {
-        r.not_recorded(
-            "arguments",
-            "a launch's arguments could not be told: the driver does not tell the function's parameters",
-        );
+        untold(r);
     }
     r.hand(
         begun,

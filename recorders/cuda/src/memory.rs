@@ -15,6 +15,8 @@ use trace_core::recording::CallWindow;
 const WINDOW_BASE: u64 = 0x1539_4000_0000;
 /// How long the window is, where the driver gives as much: addresses cost nothing.
 const WINDOW_BYTES: u64 = 1 << 40;
+/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
+const DEVICE_DIRECT_RDMA: i32 = 110;
 /// The shortest window that is tried.
 const LEAST_WINDOW: u64 = 16 << 30;
 
@@ -93,7 +95,28 @@ pub(crate) struct Memory {
 /// Physical memory behind the window.
 struct Mapped {
     device: CuDevice,
-    handles: BTreeMap<u64, u64>,
+    /// What is mapped: by first byte, bytes and the memory's handle.
+    handles: BTreeMap<u64, (u64, u64)>,
+    /// Other devices that the program lets reach this one's memory.
+    peers: Vec<CuDevice>,
+    /// Whether network cards and the like may reach it too, as they may the driver's own.
+    direct: bool,
+}
+
+impl Mapped {
+    /// Says who may reach a mapping.
+    fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaError> {
+        let of = |id: CuDevice| AccessDescription {
+            location: MemLocation {
+                kind: LOCATION_DEVICE,
+                id,
+            },
+            flags: ACCESS_READ_WRITE,
+        };
+        let all: Vec<AccessDescription> = [self.device].iter().chain(&self.peers).map(|id| of(*id)).collect();
+        // SAFETY: a mapping of the window, and as many forms as are told.
+        unsafe { driver().cuMemSetAccess(at, bytes as usize, all.as_ptr(), all.len()) }
+    }
 }
 
 impl Backing for Mapped {
@@ -111,29 +134,24 @@ impl Backing for Mapped {
             handle_types: 0,
             location,
             win32: std::ptr::null_mut(),
-            flags: [0; 8],
+            flags: [0, u8::from(self.direct), 0, 0, 0, 0, 0, 0],
         };
         let mut handle = 0;
         // SAFETY: forms of this function, and addresses of the window, which is reserved and not mapped there.
         unsafe { d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)? };
-        let access = AccessDescription {
-            location,
-            flags: ACCESS_READ_WRITE,
-        };
         // SAFETY: as above.
-        let mapped = unsafe {
-            d.cuMemMap(at, length, 0, handle, 0).and_then(|()| {
-                d.cuMemSetAccess(at, length, &raw const access, 1).inspect_err(|_| {
-                    let _ = d.cuMemUnmap(at, length);
-                })
+        let mapped = unsafe { d.cuMemMap(at, length, 0, handle, 0) }.and_then(|()| {
+            self.allow(at, bytes).inspect_err(|_| {
+                // SAFETY: what was just mapped.
+                let _ = unsafe { d.cuMemUnmap(at, length) };
             })
-        };
+        });
         if let Err(e) = mapped {
             // SAFETY: the memory is mapped nowhere.
             let _ = unsafe { d.cuMemRelease(handle) };
             return Err(e);
         }
-        self.handles.insert(at, handle);
+        self.handles.insert(at, (bytes, handle));
         Ok(())
     }
 
@@ -143,7 +161,7 @@ impl Backing for Mapped {
         unsafe { d.cuMemUnmap(at, bytes as usize)? };
         match self.handles.remove(&at) {
             // SAFETY: mapped nowhere any more.
-            Some(handle) => unsafe { d.cuMemRelease(handle) },
+            Some((_, handle)) => unsafe { d.cuMemRelease(handle) },
             None => Ok(()),
         }
     }
@@ -177,6 +195,8 @@ impl Memory {
             mapped: Mapped {
                 device: -1,
                 handles: BTreeMap::new(),
+                peers: Vec::new(),
+                direct: false,
             },
             taken_in: BTreeMap::new(),
             leaving: BTreeMap::new(),
@@ -194,6 +214,10 @@ impl Memory {
         }
         match reserve() {
             Ok((window, device)) => {
+                let mut direct = 0;
+                // SAFETY: a question with a place for the answer.
+                let asked = unsafe { driver().cuDeviceGetAttribute(&raw mut direct, DEVICE_DIRECT_RDMA, device) };
+                self.mapped.direct = asked.is_ok() && direct != 0;
                 let (base, bytes) = window.range();
                 let mut tables = recorder.session.tables();
                 tables.facts.window = CallWindow { base, bytes };
@@ -335,6 +359,25 @@ impl Memory {
             // Its event went with the context.
             self.leaving.remove(&at);
             let _ = self.give(at);
+        }
+    }
+
+    /// The program lets another device reach memory of this one: it reaches the window's as it does the driver's.
+    pub fn let_reach(&mut self, other: CuDevice, owner: CuDevice) {
+        if owner != self.mapped.device || other == owner || self.mapped.peers.contains(&other) {
+            return;
+        }
+        self.mapped.peers.push(other);
+        let all: Vec<(u64, u64)> = self
+            .mapped
+            .handles
+            .iter()
+            .map(|(at, (bytes, _))| (*at, *bytes))
+            .collect();
+        // Where one is refused, so are the others.
+        let allowed = all.iter().try_for_each(|(at, bytes)| self.mapped.allow(*at, *bytes));
+        if allowed.is_err() {
+            self.mapped.peers.retain(|peer| *peer != other);
         }
     }
 

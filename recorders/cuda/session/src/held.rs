@@ -149,6 +149,7 @@ impl Held {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -182,7 +183,7 @@ mod tests {
     /// The numbers that the device's hash has to give as well.
     #[test]
     fn the_hash_stays_what_it_is() {
-        let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| (n * 31 >> 3) as u8).collect();
+        let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| ((n * 31) >> 3) as u8).collect();
         let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
         let (mut a, mut b) = (0u64, 0u64);
         for (n, w) in words.iter().enumerate() {
