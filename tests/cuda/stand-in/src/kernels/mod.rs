@@ -4,6 +4,7 @@
 mod linked;
 mod numbers;
 mod orders;
+mod tools;
 mod variables;
 
 use crate::Answer;
@@ -58,7 +59,12 @@ const KNOWN: [Known; 21] = [
     known("through", variables::through, 14, 0),
     known("weigh", variables::weigh, 16, 0),
 ];
-const ORDERS: [Known; 2] = [known("obey", orders::obey, 14, 0), known("slow", orders::slow, 10, 0)];
+const ORDERS: [Known; 4] = [
+    known("kinescope_pages", tools::pages, 24, 0),
+    known("kinescope_hash", tools::hash, 32, 0),
+    known("obey", orders::obey, 14, 0),
+    known("slow", orders::slow, 10, 0),
+];
 /// Registers of a kernel that is not known here.
 const REGISTERS: u32 = 32;
 

@@ -6,7 +6,7 @@ use crate::Answer;
 use crate::codes::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 struct Part {
     from: u64,
@@ -73,6 +73,23 @@ impl View {
         let word = std::ptr::with_exposed_provenance_mut(self.word(at, 8, write)?);
         // SAFETY: as for a word of four bytes.
         Ok(unsafe { AtomicU64::from_ptr(word) })
+    }
+
+    fn byte(&self, at: u64, write: bool) -> Answer<&AtomicU8> {
+        let byte = std::ptr::with_exposed_provenance_mut(self.word(at, 1, write)?);
+        // SAFETY: as for a word of four bytes.
+        Ok(unsafe { AtomicU8::from_ptr(byte) })
+    }
+
+    /// Reads a byte.
+    pub fn u8(&self, at: u64) -> Answer<u8> {
+        Ok(self.byte(at, false)?.load(Ordering::Relaxed))
+    }
+
+    /// Writes a byte.
+    pub fn set_u8(&self, at: u64, value: u8) -> Answer {
+        self.byte(at, true)?.store(value, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Reads a word.
