@@ -6,6 +6,7 @@
     unsafe_code,
     reason = "calls functions of a C library, as a program of CUDA does; why each is sound stands at it"
 )]
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run says so and ends")]
 
 use divan::Bencher;
 use std::ffi::{CStr, c_void};

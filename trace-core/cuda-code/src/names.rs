@@ -64,14 +64,14 @@ pub enum PatternError {
         number: usize,
     },
     /// An expression cannot be read.
-    #[error("pattern {number}, '{text}': {source}")]
+    #[error("pattern {number}, '{text}', is no expression that can be read: {why}")]
     Expression {
         /// Which of the list, from 1 on.
         number: usize,
         /// The expression.
         text: String,
         /// What is wrong with it.
-        source: regex::Error,
+        why: String,
     },
 }
 
@@ -102,10 +102,16 @@ impl Patterns {
             let number = n + 1;
             let one = one.trim();
             let expression = |text: &str| {
-                Regex::new(text).map_err(|source| PatternError::Expression {
+                Regex::new(text).map_err(|e| PatternError::Expression {
                     number,
                     text: text.to_owned(),
-                    source,
+                    // The last line says what is wrong; those before point at it.
+                    why: e
+                        .to_string()
+                        .lines()
+                        .last()
+                        .map_or("", |l| l.trim_start_matches("error: "))
+                        .to_owned(),
                 })
             };
             let inside = one.strip_prefix('/').and_then(|o| o.strip_suffix('/'));
@@ -233,7 +239,10 @@ mod tests {
         assert!(matches!(Patterns::of(""), Err(PatternError::Empty { number: 1 })));
         assert!(matches!(Patterns::of("//"), Err(PatternError::Empty { number: 1 })));
         let wrong = Patterns::of("a,/(/").unwrap_err();
-        assert!(wrong.to_string().starts_with("pattern 2, '('"), "{wrong}");
+        assert_eq!(
+            wrong.to_string(),
+            "pattern 2, '(', is no expression that can be read: unclosed group"
+        );
     }
 
     proptest! {
