@@ -6,7 +6,7 @@ help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    install what tests need, run all of them"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
-	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, software_mali)"
+	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
 	@echo "make test-mesa               ten GLES compute programs on that Mesa, recorded live, checked, replayed, checked again; and three scenes"
 	@echo "make board                   a machine in QEMU with graphics devices and the agent (ARCH=x86_64|arm64 DEVICES=... PORT=N MEM=MB IOMMU=yes DRIVERS=yes)"

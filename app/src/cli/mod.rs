@@ -30,6 +30,7 @@ mod pair;
 mod plan;
 mod ready;
 mod record;
+mod record_calls;
 mod replay;
 mod replayed_screen;
 mod screen;

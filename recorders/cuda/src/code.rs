@@ -1,15 +1,17 @@
 //! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it is
 //! first used, and of a container only what the device runs.
 
+use crate::memory::here;
 use crate::memory_of_host::read_own;
-use crate::recorder::{Recorder, is_ok, lock};
+use crate::recorder::{ByHandle, Recorder, is_ok, lock};
 use crate::resolve::driver;
-use cuda_code::{Capability, Form, Image, cubin::Cubin, fatbin, ptx::Ptx};
+use cuda_code::{Capability, Form, Image, cubin::Cubin, fatbin, names::demangled, ptx::Ptx};
 use cuda_driver::{
     CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
     FUNCTION_SHARED,
 };
 use libc::{c_char, c_void};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -30,6 +32,10 @@ pub(crate) struct Known {
     pub number: u32,
     /// Offset and size of each parameter.
     pub layout: Arc<Vec<[u32; 2]>>,
+    /// Bytes of its parameter buffer.
+    pub bytes: u32,
+    /// Whether its launches are recorded one by one.
+    pub wanted: bool,
 }
 
 /// Where the bytes of an image are.
@@ -56,6 +62,10 @@ struct Loaded {
     variables: Vec<String>,
     /// Variables that the program asked for, until they are told.
     globals: Vec<CallGlobal>,
+    /// Where variables lie: first byte and bytes.
+    places: Vec<(u64, u64)>,
+    /// The context that it was loaded in, where it belongs to one.
+    context: usize,
 }
 
 /// A kernel or a function by its handle.
@@ -72,6 +82,8 @@ pub(crate) struct Code {
     loaded: HashMap<usize, Loaded>,
     named: HashMap<usize, Named>,
     known: HashMap<usize, Known>,
+    /// Variables whose places became known and that nobody asked for yet.
+    fresh: Vec<(u64, u64)>,
 }
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -131,6 +143,12 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
             number: None,
             variables: Vec::new(),
             globals: Vec::new(),
+            places: Vec::new(),
+            context: if library {
+                0
+            } else {
+                here().map_or(0, |(context, _)| context)
+            },
         };
         lock(&r.code).loaded.insert(handle, loaded);
     }
@@ -152,6 +170,7 @@ pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *
             }
             stays
         });
+        r.changed();
     }
     r.hand_call(begun, name, None, &[], result);
     result
@@ -175,7 +194,14 @@ pub(crate) fn named(
             owner: owner as usize,
             kernel,
         };
-        lock(&r.code).named.insert(handle, named);
+        let mut code = lock(&r.code);
+        // A handle may come again for another function.
+        let was = code.named.get(&handle);
+        if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
+            code.known.remove(&handle);
+            r.changed();
+        }
+        code.named.insert(handle, named);
     }
     result
 }
@@ -216,6 +242,9 @@ impl Loaded {
         let mut tables = r.session.tables();
         if let Some(m) = tables.facts.modules.get_mut(number as usize) {
             for g in self.globals.drain(..) {
+                if !self.places.contains(&(g.at, g.bytes)) {
+                    self.places.push((g.at, g.bytes));
+                }
                 if !m.globals.iter().any(|known| known.name == g.name) {
                     m.globals.push(g);
                 }
@@ -256,7 +285,7 @@ pub(crate) fn set_attribute(
     let begun = r.session.begun();
     let result = call();
     if is_ok(result) {
-        let known = lock(&r.code).function(r, function);
+        let known = self::function(r, function);
         let mut tables = r.session.tables();
         if let Some(f) = tables.facts.functions.get_mut(known.number as usize) {
             match f.attributes.iter_mut().find(|[a, _]| *a == attribute) {
@@ -272,9 +301,86 @@ pub(crate) fn set_attribute(
     result
 }
 
+/// What is known of a function, asked for when it is new.
+pub(crate) fn function(r: &Recorder, handle: CuFunction) -> Known {
+    thread_local! {
+        /// Functions that this thread launched, as of a state of [`Recorder::changes`].
+        static SEEN: RefCell<(u64, HashMap<usize, Known, ByHandle>)> = RefCell::default();
+    }
+    let changes = r.changes.load(Ordering::Acquire);
+    let seen = SEEN.try_with(|seen| {
+        let seen = seen.borrow();
+        (seen.0 == changes)
+            .then(|| seen.1.get(&(handle as usize)).cloned())
+            .flatten()
+    });
+    if let Ok(Some(known)) = seen {
+        return known;
+    }
+    let mut code = lock(&r.code);
+    let known = code.function(r, handle);
+    let waits = code.waits(handle);
+    let fresh = std::mem::take(&mut code.fresh);
+    drop(code);
+    // What variables hold at the begin of a part of a program is in no call that is recorded.
+    if r.is_part() && r.is_inside() {
+        r.snapshot_variables(fresh);
+    }
+    if !waits {
+        let _ = SEEN.try_with(|seen| {
+            let mut seen = seen.borrow_mut();
+            if seen.0 != changes {
+                *seen = (changes, HashMap::default());
+            }
+            seen.1.insert(handle as usize, known.clone());
+        });
+    }
+    known
+}
+
 impl Code {
-    /// What is known of a function, asked for when it is new.
-    pub fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
+    /// Whether something of a function's module is still to be asked for.
+    fn waits(&self, handle: CuFunction) -> bool {
+        let owner = self
+            .named
+            .get(&(handle as usize))
+            .and_then(|n| self.loaded.get(&n.owner));
+        owner.is_some_and(|l| !l.variables.is_empty())
+    }
+
+    /// Where variables of code lie that was used: first byte and bytes.
+    pub fn places(&self) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
+        all.retain(|(_, bytes)| *bytes > 0);
+        all.sort_unstable();
+        all.dedup_by_key(|(at, _)| *at);
+        all
+    }
+
+    /// A context is gone: modules that were loaded in it, and where variables of libraries lay in it.
+    pub fn forget_context(&mut self, context: usize) {
+        let gone: Vec<usize> = self
+            .loaded
+            .iter()
+            .filter(|(_, l)| !l.library && l.context == context)
+            .map(|(handle, _)| *handle)
+            .collect();
+        self.loaded.retain(|handle, _| !gone.contains(handle));
+        self.loaded
+            .values_mut()
+            .filter(|l| l.library)
+            .for_each(|l| l.places.clear());
+        let known = &mut self.known;
+        self.named.retain(|function, n| {
+            let stays = !gone.contains(&n.owner);
+            if !stays {
+                known.remove(function);
+            }
+            stays
+        });
+    }
+
+    fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
         let key = handle as usize;
         let captured = r.captures.load(Ordering::Relaxed) > 0;
         if let Some(known) = self.known.get(&key) {
@@ -307,7 +413,9 @@ impl Code {
         let layout = layout(handle, kernel);
         let module = self.used(r, owner, captured);
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
+        let wanted = r.kernels.as_ref().is_some_and(|k| k.fit(&name));
         let function = CallFunction {
+            demangled: demangled(&name).unwrap_or_default(),
             name: if name.is_empty() {
                 format!("function at {key:#x}")
             } else {
@@ -322,9 +430,12 @@ impl Code {
             ..Default::default()
         };
         let number = r.session.tables().new_function(key, function);
+        let bytes = layout.iter().map(|[at, bytes]| at.saturating_add(*bytes)).max();
         let known = Known {
             number,
             layout: Arc::new(layout),
+            bytes: bytes.unwrap_or(0),
+            wanted,
         };
         self.known.insert(key, known.clone());
         known
@@ -402,6 +513,10 @@ impl Code {
                 }
             };
             if found.is_ok() {
+                if !loaded.places.contains(&(at, bytes as u64)) {
+                    loaded.places.push((at, bytes as u64));
+                    self.fresh.push((at, bytes as u64));
+                }
                 loaded.globals.push(CallGlobal {
                     name,
                     at,

@@ -41,6 +41,7 @@ pub(crate) fn stream_create(
                 .tables()
                 .new_stream(handle, flags, priority, |n| format!("stream {n}")),
         );
+        r.changed();
     }
     r.hand_call(begun, "cuStreamCreate", number, &[u64::from(flags)], result);
     result

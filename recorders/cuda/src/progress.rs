@@ -1,9 +1,10 @@
 //! How far each stream has come, as far as the host knows: which work is done when the host has waited for something.
 
+use crate::recorder::ByHandle;
 use std::collections::HashMap;
 
 /// How far streams have come: for each the number of its last piece of work that is done.
-type Reached = HashMap<u64, u64>;
+pub(crate) type Reached = HashMap<u64, u64, ByHandle>;
 
 /// Numbers of work in streams, and what events stand behind.
 #[derive(Debug, Default)]
@@ -11,9 +12,9 @@ pub(crate) struct Progress {
     /// Pieces of work that each stream was given.
     given: Reached,
     /// What is done before the next piece of work of a stream begins.
-    behind: HashMap<u64, Reached>,
+    behind: HashMap<u64, Reached, ByHandle>,
     /// What is done when an event is.
-    events: HashMap<usize, Reached>,
+    events: HashMap<usize, Reached, ByHandle>,
 }
 
 fn join(to: &mut Reached, from: &Reached) {

@@ -305,6 +305,16 @@ pub struct KernelNode {
     pub context: CuContext,
 }
 
+/// `CUDA_HOST_NODE_PARAMS`, first version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostNode {
+    /// The function.
+    pub function: *mut c_void,
+    /// What it is called with.
+    pub data: *mut c_void,
+}
+
 /// `CUDA_MEMSET_NODE_PARAMS`, first version.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

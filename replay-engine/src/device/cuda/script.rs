@@ -102,7 +102,7 @@ impl Script {
                 }
                 CallEvent::Call(c) => {
                     let name = script.facts.names.get(c.name as usize).map_or("", String::as_str);
-                    at_begin = name == "snapshot at the begin";
+                    at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
                 }
                 CallEvent::Copy(c) if c.flags & CALL_CAPTURED != 0 => {}
                 CallEvent::Copy(c) => {
@@ -110,7 +110,9 @@ impl Script {
                     let held = c.pages_at != NO_CONTENT;
                     // A snapshot's copies are of no stream: those at the begin are what memory holds at first.
                     let first = at_begin && c.stream == OrderRow::NONE;
-                    if first {
+                    // Variables lie where their module is loaded.
+                    let mut variables = script.facts.modules.iter().flat_map(|m| &m.globals);
+                    if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
                         ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
                     }
                     match CopyKind::from_raw(c.kind) {
