@@ -1,6 +1,6 @@
 //! Databases that lie, end early or are not wanted any more.
 
-use super::{BASE, bytes, copies, folder, mneme_json, mneme_whole, rr_json, rr_snapshot};
+use super::{BASE, Bytes, bytes, copies, folder, mneme_json, mneme_whole, rr_json, rr_snapshot};
 use crate::import::kernels::mneme;
 use crate::import::{self, ImportError, Place};
 use crate::progress::Progress;
