@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, Named};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
+use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -145,6 +145,9 @@ pub struct ReplayOf {
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
+    /// End a replay that takes longer than this, in seconds [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    time_limit: Option<u64>,
     /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
     #[arg(long)]
     graph: bool,
@@ -233,6 +236,13 @@ impl ReplayOf {
             expect_screen: expect_screen.clone(),
             graph: self.graph,
             step: self.step,
+            budgets: match self.time_limit {
+                Some(seconds) => Budgets {
+                    time_ns: seconds.saturating_mul(1_000_000_000),
+                    ..Budgets::default()
+                },
+                None => Budgets::default(),
+            },
             screen_source: self
                 .expect_screen
                 .as_ref()

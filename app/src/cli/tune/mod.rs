@@ -4,6 +4,7 @@ mod asking;
 mod report;
 mod text;
 
+use super::board::Keys;
 use super::outputs::Files;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, waiting};
@@ -33,6 +34,8 @@ struct Arguments {
     on: String,
     #[command(flatten)]
     asking: Asking,
+    #[command(flatten)]
+    keys: Keys,
     /// Write the table to this file, as comma-separated text
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -65,8 +68,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let launches = Launches::of(&opened.recording)
         .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
+    let mut lease = arguments.keys.board(&arguments.on)?;
     let tuned = waiting::show("tuning", |progress, _| {
-        board::at(&arguments.on, &opened.recording, &tune, progress).map_err(Failure::usage)
+        board::at(&mut lease, &opened.recording, &tune, progress)
+            .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
     })?;
     for (path, columns, format) in [
         (&arguments.csv, Columns::Ours, Format::Csv),

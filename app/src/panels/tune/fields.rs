@@ -2,6 +2,7 @@
 
 use super::view::View;
 use crate::document::Document;
+use crate::document::boards::Boards;
 use crate::document::tuning::board;
 use crate::document::tuning::form::{Asked, Field, Kind};
 use crate::document::tuning::launches::Launches;
@@ -326,7 +327,11 @@ fn begin(doc: &mut Document, asks: &mut Asks, board: &str, tune: replay_engine::
     let alive = State::alive();
     let (held, recording, to) = (Arc::clone(&alive), Arc::clone(&doc.recording), board.to_owned());
     let progress = asks.work(format!("tuning on {board}"), move |progress| {
-        let tuned = board::at(&to, &recording, &tune, progress);
+        let tuned = Boards::of_person()
+            .open(&to)
+            .map_err(|e| e.to_string())
+            .and_then(|mut lease| board::at(&mut lease, &recording, &tune, progress))
+            .map_err(|e| format!("board {to}: {e}"));
         Box::new(move |desk| {
             if Arc::ptr_eq(&desk.doc.recording, &recording) {
                 desk.doc.tuning.end(&to, tuned);
