@@ -91,6 +91,8 @@ pub struct Document {
     pub comparing: comparison::State,
     /// Replays in which writes were remembered.
     pub writers: writers::Writers,
+    /// State of tunings.
+    pub tuning: tuning::state::State,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
     /// What touches what is selected.
@@ -203,6 +205,7 @@ impl Document {
             replay: replay::State::of(recording.facts.identity.gpu_id),
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
+            tuning: tuning::state::State::default(),
             finding_out: None,
             trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),
