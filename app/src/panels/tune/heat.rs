@@ -13,7 +13,7 @@ const LEFT: f32 = 68.0;
 const BELOW: f32 = 18.0;
 /// Sizes of a cell, points.
 const WIDE: std::ops::RangeInclusive<f32> = 26.0..=92.0;
-const HIGH: f32 = 24.0;
+const HIGH: f32 = 20.0;
 /// Width from which a cell has room for its time, and for how it stands to the fastest.
 const FOR_TIME: f32 = 58.0;
 const FOR_RATIO: f32 = 34.0;
@@ -173,14 +173,15 @@ fn draw_cell(ui: &Ui, tuned: &Arc<Tuned>, map: &Map, cell: &Cell, rect: Rect, se
         Some(_) => p.text,
         None => p.error,
     };
-    let at = inner.center();
+    let aside = if cell.recorded { 4.0 } else { 0.0 };
+    let at = inner.center() + vec2(aside, 0.0);
     if cell.median.is_none() {
         // A ground of its own, so that the mark is read on the hatch.
         painter.circle_filled(at, 8.0, p.panel);
     }
     painter.text(at, Align2::CENTER_CENTER, word, mono_small(), ink);
     if cell.recorded {
-        diamond(ui, inner.left_top() + vec2(6.0, 6.0), ink);
+        diamond(ui, inner.left_top() + vec2(5.0, 5.0), ink);
     }
     if cell.best {
         painter.rect_stroke(inner, 2.0, Stroke::new(2.0, p.text), StrokeKind::Inside);
@@ -238,7 +239,7 @@ fn hatch(ui: &Ui, rect: Rect, ink: Color32) {
 }
 
 fn diamond(ui: &Ui, at: Pos2, ink: Color32) {
-    let r = 3.5;
+    let r = 3.0;
     let points = vec![
         at + vec2(0.0, -r),
         at + vec2(r, 0.0),

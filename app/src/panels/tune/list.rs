@@ -37,19 +37,20 @@ impl Column {
         }
     }
 
-    fn width(self) -> f32 {
+    fn width(self, long: bool) -> f32 {
         match self {
             Self::Mark => 20.0,
-            Self::Axis(Axis::Block | Axis::Grid) => 84.0,
+            Self::Axis(Axis::Block | Axis::Grid) if long => 96.0,
+            Self::Axis(Axis::Block | Axis::Grid) => 62.0,
             Self::Axis(Axis::Registers) => 96.0,
             Self::Axis(Axis::Code) => 110.0,
             Self::Axis(_) => 66.0,
             Self::Median => 78.0,
-            Self::Spread => 132.0,
+            Self::Spread => 126.0,
             Self::SpeedUp => 70.0,
             Self::Registers => 70.0,
             Self::Occupancy => 78.0,
-            Self::Why => 60.0,
+            Self::Why => 56.0,
         }
     }
 
@@ -74,7 +75,7 @@ impl Column {
 }
 
 /// The columns that there is room for, each with its left edge and width.
-fn columns(varied: &[Axis], room: f32) -> Vec<(Column, f32, f32)> {
+fn columns(varied: &[Axis], long: bool, room: f32) -> Vec<(Column, f32, f32)> {
     let mut all = vec![Column::Mark, Column::Axis(Axis::Grid), Column::Axis(Axis::Block)];
     let others = varied.iter().filter(|a| !matches!(a, Axis::Grid | Axis::Block));
     all.extend(others.map(|a| Column::Axis(*a)));
@@ -86,7 +87,7 @@ fn columns(varied: &[Axis], room: f32) -> Vec<(Column, f32, f32)> {
         Column::Occupancy,
         Column::Why,
     ]);
-    let wide = |all: &[Column]| all.iter().map(|c| c.width()).sum::<f32>();
+    let wide = |all: &[Column]| all.iter().map(|c| c.width(long)).sum::<f32>();
     for less in [Column::Occupancy, Column::Registers, Column::Spread] {
         if wide(&all) > room {
             all.retain(|c| *c != less);
@@ -96,8 +97,8 @@ fn columns(varied: &[Axis], room: f32) -> Vec<(Column, f32, f32)> {
     all.into_iter()
         .map(|c| {
             let width = match c {
-                Column::Why => (room - at).max(c.width()),
-                _ => c.width(),
+                Column::Why => (room - at).max(c.width(long)),
+                _ => c.width(long),
             };
             let place = (c, at, width);
             at += width;
@@ -111,11 +112,11 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let (varied, slowest) = {
+    let (varied, slowest, long) = {
         let shown = view.shown(tuned);
-        (shown.varied.clone(), shown.slowest)
+        (shown.varied.clone(), shown.slowest, shown.long)
     };
-    let columns = columns(&varied, full.width() - 10.0);
+    let columns = columns(&varied, long, full.width() - 10.0);
     for (column, at, width) in &columns {
         let cell = Rect::from_min_size(pos2(head.left() + at, head.top()), vec2(*width, head.height()));
         heading(view, *column, cell, ui);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use trace_query::Format;
 
 /// The part of the height that the map takes at most.
-const MAP: f32 = 0.46;
+const MAP: f32 = 0.5;
 /// A recorded launch that moves by more than this makes times doubtful.
 const DRIFT: f64 = 0.05;
 
@@ -89,13 +89,13 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks
     });
     let rejected = view.shown(tuned).rejected;
     let mut told = format!(
-        "{} on {board} ({}) · {} of {} points tried, {} rejected · {}",
-        tuned.function,
-        tuned.device,
+        "{} of {} points tried, {} rejected · {} · {} on {board} ({})",
         text::count(tuned.points.len() as u64),
         text::count(tuned.space),
         text::count(rejected),
-        text::duration(tuned.phases.total)
+        text::duration(tuned.phases.total),
+        tuned.function,
+        tuned.device
     );
     if tuned.processes > 1 {
         told.push_str(&format!(" · {} processes", tuned.processes));

@@ -51,6 +51,8 @@ pub(super) struct Shown {
     /// Median of the slowest point that counts, the recorded launch among them.
     pub slowest: u64,
     pub rejected: u64,
+    /// Whether blocks or grids have more than one dimension, and so long labels.
+    pub long: bool,
 }
 
 /// What the panel shows.
@@ -176,6 +178,11 @@ impl Shown {
             sorted: (Sort::Time, false),
             slowest: medians.filter_map(|m| m.spread()).map(|s| s.median).max().unwrap_or(0),
             rejected: tuned.rejected().count() as u64,
+            long: tuned.points.iter().map(|t| &t.point).chain([&tuned.recorded]).any(|p| {
+                let [.., a, b] = p.grid;
+                let [.., c, d] = p.block;
+                [a, b, c, d].iter().any(|n| *n > 1)
+            }),
         }
     }
 }
