@@ -4,6 +4,7 @@
 //! A [`recording::Recording`] holds what happened; the other modules read it, write it or ask it questions.
 
 pub mod addresses;
+pub mod calls;
 pub mod check;
 pub mod container;
 pub mod diff;

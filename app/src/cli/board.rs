@@ -53,6 +53,7 @@ impl Keys {
             // These need no keys, and are there even where none can be kept.
             Named::Software(model) => factories().open(&model),
             Named::Qemu(device) => factories().open_qemu(&device),
+            Named::Cuda(number) => factories().open_cuda(number),
             _ => boards::open(name, &factories(), &self.open()?),
         }
         .map_err(failed)
@@ -125,7 +126,7 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
     /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
     #[arg(long, value_name = "BOARD", required = true)]
     on: Option<String>,
@@ -144,6 +145,12 @@ pub struct ReplayOf {
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
+    /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
+    #[arg(long)]
+    graph: bool,
+    /// Of a recording of CUDA calls: wait for the device behind each launch, and keep only the first error
+    #[arg(long, conflicts_with = "graph")]
+    step: bool,
     #[command(flatten)]
     keys: Keys,
 }
@@ -196,7 +203,7 @@ impl ReplayOf {
         let expect_screen = self.expect_screen.as_deref().map(replayed_screen::read).transpose()?;
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
-        if !asked.is_empty() {
+        if !asked.is_empty() && opened.calls.is_none() {
             let own = opened
                 .recording
                 .facts
@@ -224,6 +231,8 @@ impl ReplayOf {
             outputs,
             allow_unknown: self.allow.clone(),
             expect_screen: expect_screen.clone(),
+            graph: self.graph,
+            step: self.step,
             screen_source: self
                 .expect_screen
                 .as_ref()

@@ -4,6 +4,7 @@ pub mod address_map;
 pub mod axis;
 pub mod bisect;
 pub mod boards;
+pub mod called;
 pub mod captured;
 pub mod code;
 pub mod compared;
@@ -90,6 +91,8 @@ pub struct Document {
     pub comparing: comparison::State,
     /// Replays in which writes were remembered.
     pub writers: writers::Writers,
+    /// State of tunings.
+    pub tuning: tuning::state::State,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
     /// What touches what is selected.
@@ -202,6 +205,7 @@ impl Document {
             replay: replay::State::of(recording.facts.identity.gpu_id),
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
+            tuning: tuning::state::State::default(),
             finding_out: None,
             trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),

@@ -22,5 +22,6 @@ mod plots;
 mod recorded;
 mod screen;
 mod shader;
+mod tune;
 mod unkept;
 mod unknown;

@@ -5,7 +5,6 @@ use crate::progress::Reached;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
-    STREAM_LEGACY,
 };
 use cuda_session::{Begun, Slot, With};
 use libc::c_void;
@@ -96,7 +95,8 @@ pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuR
         Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
         _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
     }
-    if at.waits {
+    // Copies on the device come back before they are done.
+    if at.waits && matches!(kind, Some(CopyKind::HostToDevice | CopyKind::DeviceToHost)) {
         r.stream_done(key);
     }
     result
@@ -401,11 +401,6 @@ impl Recorder {
 
     /// The host has waited for a stream.
     pub fn stream_done(&self, key: u64) {
-        // The default stream and those that wait for it know of each other's work; which of them do is not known here.
-        if key == STREAM_LEGACY as u64 {
-            self.complete_all();
-            return;
-        }
         let reached = lock(&self.progress).stream_done(key);
         self.complete(&reached);
     }

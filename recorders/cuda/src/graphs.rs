@@ -70,7 +70,15 @@ pub(crate) fn update(
     if is_ok(result) {
         let mut nodes = Vec::new();
         expand(r, graph, 0, &mut nodes);
-        lock(&r.graphs).ready.insert(exec as usize, nodes);
+        let mut graphs = lock(&r.graphs);
+        // The program goes on to name the nodes of the graph that it was made ready from.
+        for ((handle, _), (known, _)) in nodes
+            .iter_mut()
+            .zip(graphs.ready.get(&(exec as usize)).into_iter().flatten())
+        {
+            *handle = *known;
+        }
+        graphs.ready.insert(exec as usize, nodes);
     }
     r.hand_call(begun, "cuGraphExecUpdate", None, &[], result);
     result

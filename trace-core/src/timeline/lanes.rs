@@ -1,6 +1,7 @@
-//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no access.
+//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no access;
+//! of calls the streams, memory and the rest.
 
-use crate::recording::{EventKind, Events, Recording, SpaceKind};
+use crate::recording::{AllocationKind, CALL_FACTS, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use std::ops::Range;
 
@@ -16,6 +17,12 @@ const NONE: u8 = u8::MAX;
 const MOST: usize = 100;
 /// Most lanes of framebuffers; a card has one.
 const MOST_FRAMEBUFFERS: usize = 16;
+/// Most streams that have lanes of their own; the others share the last one's.
+const MOST_STREAMS: usize = 32;
+/// Memory of the device taken and given back, and snapshots of it.
+const MEMORY: &str = "memory";
+/// Calls that are for no stream.
+const CALLS: &str = "other calls";
 
 /// Lanes of a recording, and the lane of each register.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +41,81 @@ pub(super) struct Lanes {
     space: u8,
     /// Lane of each other space that has one of its own: framebuffers.
     spaces: Vec<(u8, u8)>,
+    /// Lanes of calls, where the recording is one of these.
+    calls: Option<CallLanes>,
+}
+
+/// Lanes of a recording of calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CallLanes {
+    /// For each stream its lane of copies and fills, which writes are to the device, and its lane of launches, which are
+    /// writes there, and of orders.
+    streams: Vec<[u8; 2]>,
+    memory: u8,
+    calls: u8,
+}
+
+/// Lanes of a stream in a [`super::Pyramid`], where it has events of the kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamLanes {
+    /// Copies and fills: those that read the device's memory, and those that write it.
+    pub copies: Option<usize>,
+    /// Orders as reads, launches as writes.
+    pub launches: Option<usize>,
+}
+
+impl CallLanes {
+    /// The lane of an event that is a call, and whether it counts as a write.
+    fn of(&self, events: &Events, kind: EventKind, payload: u32) -> (u8, bool) {
+        let row = payload as usize;
+        let stream = |stream: Option<u32>, which: usize| {
+            let n = stream.filter(|s| *s != OrderRow::NONE).map(|s| s as usize);
+            let lanes = n.and_then(|n| self.streams.get(n.min(self.streams.len().saturating_sub(1))));
+            lanes.and_then(|l| l.get(which)).copied()
+        };
+        match kind {
+            EventKind::Launch => {
+                let lane = stream(events.launches.get(row).map(|l| l.stream), 1);
+                (lane.unwrap_or(self.calls), true)
+            }
+            EventKind::Copy => {
+                let copy = events.copies.get(row);
+                let to_host = copy.is_some_and(|c| CopyKind::from_raw(c.kind) == Some(CopyKind::DeviceToHost));
+                (stream(copy.map(|c| c.stream), 0).unwrap_or(self.memory), !to_host)
+            }
+            EventKind::Fill => {
+                let lane = stream(events.fills.get(row).map(|f| f.stream), 0);
+                (lane.unwrap_or(self.calls), true)
+            }
+            EventKind::Order => {
+                let lane = stream(events.orders.get(row).map(|o| o.stream), 1);
+                (lane.unwrap_or(self.calls), false)
+            }
+            EventKind::Allocation => {
+                let kind = events
+                    .allocations
+                    .get(row)
+                    .and_then(|a| AllocationKind::from_raw(a.kind));
+                (self.memory, kind.is_some_and(AllocationKind::takes_device))
+            }
+            _ => (self.calls, false),
+        }
+    }
+}
+
+/// Whether a recording has calls, and none of these names is that of a lane for them.
+pub(super) fn lacks_calls(recording: &Recording, names: &[String]) -> bool {
+    let e = &recording.events;
+    let calls = [
+        e.launches.len(),
+        e.copies.len(),
+        e.fills.len(),
+        e.orders.len(),
+        e.allocations.len(),
+        e.calls.len(),
+    ];
+    let of_calls = |n: &String| n.starts_with("stream ") || n.starts_with("launches ") || n == MEMORY || n == CALLS;
+    recording.extras.contains_key(CALL_FACTS) && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
 }
 
 /// What a register's lane is called: job slots and address spaces by number, power apart from the rest of the GPU.
@@ -116,7 +198,33 @@ impl Lanes {
             }
         }
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
+        let calls = recording.call_facts().map(|facts| {
+            let streams = facts.streams.len().clamp(1, MOST_STREAMS);
+            let mut next = || {
+                names.push(String::new());
+                (names.len() - 1) as u8
+            };
+            let lanes = CallLanes {
+                streams: (0..streams).map(|_| [next(), next()]).collect(),
+                memory: next(),
+                calls: next(),
+            };
+            for (n, [copies, launches]) in lanes.streams.iter().enumerate() {
+                for (lane, name) in [(copies, "stream"), (launches, "launches")] {
+                    if let Some(to) = names.get_mut(usize::from(*lane)) {
+                        *to = format!("{name} {n}");
+                    }
+                }
+            }
+            for (lane, name) in [(lanes.memory, MEMORY), (lanes.calls, CALLS)] {
+                if let Some(to) = names.get_mut(usize::from(lane)) {
+                    name.clone_into(to);
+                }
+            }
+            lanes
+        });
         Self {
+            calls,
             names,
             places,
             shift,
@@ -143,8 +251,25 @@ impl Lanes {
         self.unknown = get(self.unknown);
         self.elsewhere = get(self.elsewhere);
         self.marks = get(self.marks);
+        if let Some(calls) = &mut self.calls {
+            calls.streams.iter_mut().flatten().for_each(|lane| *lane = get(*lane));
+            calls.memory = get(calls.memory);
+            calls.calls = get(calls.calls);
+        }
         self.names = names;
         self
+    }
+
+    /// Lanes of each stream, of memory, and of other calls; `None` where it is no recording of calls.
+    pub fn of_calls(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
+        let calls = self.calls.as_ref()?;
+        let lane = |l: u8| (l != NONE).then_some(usize::from(l));
+        let of = |[copies, launches]: &[u8; 2]| StreamLanes {
+            copies: lane(*copies),
+            launches: lane(*launches),
+        };
+        let streams = calls.streams.iter().map(of).collect();
+        Some((streams, lane(calls.memory), lane(calls.calls)))
     }
 
     /// Lane of accesses to a space that does not hold the registers.
@@ -165,13 +290,18 @@ impl Lanes {
             let (Some(kind), Some(space), Some(payload)) = (kinds.next(), spaces.next(), payloads.next()) else {
                 return;
             };
-            let write = kind == EventKind::Write as u8;
+            let mut write = kind == EventKind::Write as u8;
             let lane = if !write && kind != EventKind::Read as u8 {
-                match EventKind::from_raw(kind) {
-                    Some(EventKind::Interrupt | EventKind::Submit) => continue,
+                match (EventKind::from_raw(kind), &self.calls) {
+                    (Some(kind), Some(calls)) if kind.is_call() => {
+                        let (lane, writes) = calls.of(events, kind, payload);
+                        write = writes;
+                        lane
+                    }
+                    (Some(EventKind::Interrupt | EventKind::Submit), _) => continue,
                     // Without its value it says little of a register: it stands with those that are not known.
-                    Some(EventKind::Undecoded) if space == self.space => self.unknown,
-                    Some(EventKind::Undecoded) => self.other(space),
+                    (Some(EventKind::Undecoded), _) if space == self.space => self.unknown,
+                    (Some(EventKind::Undecoded), _) => self.other(space),
                     _ => self.marks,
                 }
             } else if space != self.space {

@@ -14,6 +14,7 @@ mod tests;
 
 pub use axis::{Axis, AxisKind, KEPT_NS, PRESSED_NS};
 pub use derive::derive;
+pub use lanes::StreamLanes;
 pub use pyramid::{Pixels, Pyramid};
 pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
 pub use spans::{Merged, merge_spans};

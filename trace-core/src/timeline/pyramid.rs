@@ -6,7 +6,7 @@
 //! of those of its group of blocks, which are 32 bits wide.
 
 use super::axis::{Axis, AxisKind, BLOCK};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, StreamLanes};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Column, Events, Recording};
 use crate::registers::RegisterMap;
@@ -189,6 +189,13 @@ impl Pyramid {
     #[must_use]
     pub fn lanes(&self) -> &[String] {
         &self.lanes.names
+    }
+
+    /// Lanes of each stream, of memory, and of other calls; `None` where it is no recording of calls. Those without events
+    /// have no lane.
+    #[must_use]
+    pub fn call_lanes(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
+        self.lanes.of_calls()
     }
 
     /// Where events lie.

@@ -91,6 +91,10 @@ impl Pyramid {
             let len = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
             names.push(std::str::from_utf8(name.get(..len)?).ok()?.to_owned());
         }
+        // An earlier version of the program had no lanes for calls: they were marks.
+        if super::lanes::lacks_calls(recording, &names) {
+            return None;
+        }
         let blocks = recording.events.len().div_ceil(BLOCK) + 1;
         let latest = r.column(blocks)?;
         let cut = r.column(blocks)?;

@@ -246,3 +246,109 @@ fn gaps_and_block_ends_do_not_change_polls() {
 fn nothing_gives_nothing() {
     assert_eq!(Script::new().derive(), Timeline::default());
 }
+
+#[test]
+fn calls_have_a_lane_for_each_stream_and_are_counted_as_a_walk_counts_them() {
+    use crate::recording::{
+        AllocationKind, AllocationRow, CALL_FACTS, CallEvent, CallFacts, CallRow, CallStream, CopyKind, CopyRow,
+        EventsBuilder, FillRow, LaunchRow, OrderRow, Recording,
+    };
+    let mut b = EventsBuilder::new();
+    for n in 0..3000u32 {
+        let (time, stream) = (u64::from(n) * 100, n % 40);
+        let kind = [CopyKind::HostToDevice, CopyKind::DeviceToHost, CopyKind::DeviceToDevice][n as usize % 3] as u32;
+        match n % 7 {
+            0 => b.launch(
+                time,
+                1,
+                LaunchRow {
+                    stream,
+                    ..Default::default()
+                },
+            ),
+            1 => b.copy(
+                time,
+                1,
+                CopyRow {
+                    stream,
+                    kind,
+                    ..Default::default()
+                },
+            ),
+            2 => b.fill(
+                time,
+                1,
+                FillRow {
+                    stream,
+                    ..Default::default()
+                },
+            ),
+            3 => b.order(
+                time,
+                1,
+                OrderRow {
+                    stream,
+                    ..Default::default()
+                },
+            ),
+            4 => b.allocation(
+                time,
+                1,
+                AllocationRow {
+                    kind: AllocationKind::Take as u32,
+                    ..Default::default()
+                },
+            ),
+            5 => b.copy(
+                time,
+                1,
+                CopyRow {
+                    stream: OrderRow::NONE,
+                    kind,
+                    ..Default::default()
+                },
+            ),
+            _ => b.call(time, 1, CallRow::default()),
+        }
+    }
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    let facts = CallFacts {
+        streams: vec![CallStream::default(); 40],
+        ..Default::default()
+    };
+    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    let p = Pyramid::build(&r, None, &Progress::new()).unwrap();
+    let (streams, memory, calls) = p.call_lanes().unwrap();
+    assert_eq!(streams.len(), 32, "the others share the last one's");
+    let counts = p.count(&r.events, 0..3000);
+    let of = |lane: Option<usize>| lane.map_or((0, 0), |l| counts[l]);
+    let walked =
+        |wanted: &dyn Fn(CallEvent) -> bool| (0..3000).filter(|e| r.events.call(*e).is_some_and(wanted)).count() as u32;
+    for (n, lanes) in streams.iter().enumerate() {
+        let mine = |s: u32| s as usize == n || (n == 31 && s >= 31 && s != OrderRow::NONE);
+        let launches = walked(&|c| matches!(c, CallEvent::Launch(l) if mine(l.stream)));
+        let orders = walked(&|c| matches!(c, CallEvent::Order(o) if mine(o.stream)));
+        assert_eq!(of(lanes.launches), (orders, launches), "stream {n}");
+        let to_host = CopyKind::DeviceToHost as u32;
+        let out = walked(&|c| matches!(c, CallEvent::Copy(c) if mine(c.stream) && c.kind == to_host));
+        let into = walked(&|c| match c {
+            CallEvent::Copy(c) => mine(c.stream) && c.kind != to_host,
+            CallEvent::Fill(f) => mine(f.stream),
+            _ => false,
+        });
+        assert_eq!(of(lanes.copies), (out, into), "stream {n}");
+    }
+    let pieces = |out: bool| {
+        walked(
+            &|c| matches!(c, CallEvent::Copy(c) if c.stream == OrderRow::NONE && (c.kind == CopyKind::DeviceToHost as u32) == out),
+        )
+    };
+    let taken = walked(&|c| matches!(c, CallEvent::Allocation(_)));
+    assert_eq!(of(memory), (pieces(true), taken + pieces(false)));
+    assert_eq!(of(calls), (walked(&|c| matches!(c, CallEvent::Call(_))), 0));
+    let all: u32 = counts.iter().map(|c| c.0 + c.1).sum();
+    assert_eq!(all, 3000, "every call is in a lane");
+}

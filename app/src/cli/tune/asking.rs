@@ -1,16 +1,14 @@
 //! What a person asks `tune` for, as it becomes a request.
 
 use super::super::Failure;
+use crate::document::tuning::code;
 use crate::document::tuning::launches::{Launch, Launches};
 use crate::document::tuning::lists;
 use crate::document::tuning::near::{Near, near, rules};
 use clap::Args;
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, Recorded, Replaced, ReplacedKind, Search, Space, Tune};
+use replay_engine::tune::{Axes, Bounds, Cache, Limits, Recorded, Replaced, Search, Space, Tune};
 use std::path::{Path, PathBuf};
 use trace_core::recording::Recording;
-
-/// Most bytes of code that is put in the place of what was recorded.
-const MOST_CODE: u64 = 32 << 20;
 
 /// A list of values, of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,39 +209,15 @@ impl Asking {
     }
 
     fn replaced(&self) -> Result<Vec<Replaced>, Failure> {
-        self.module.iter().map(|path| self.code(path)).collect()
-    }
-
-    fn code(&self, path: &Path) -> Result<Replaced, Failure> {
-        let length = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?.len();
-        if length > MOST_CODE {
-            return Err(Failure::file(
-                path,
-                format!("{length} bytes of code are more than {MOST_CODE}"),
-            ));
-        }
-        let bytes = std::fs::read(path).map_err(|e| Failure::file(path, e))?;
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        let kind = match extension.to_ascii_lowercase().as_str() {
-            "ptx" => ReplacedKind::Ptx,
-            "cubin" => ReplacedKind::Cubin,
-            "fatbin" => ReplacedKind::Fatbin,
-            "cu" | "cpp" | "cxx" | "cc" => ReplacedKind::Source,
-            _ => {
-                return Err(Failure::file(
-                    path,
-                    "the name does not say what code it is (expected .ptx, .cubin, .fatbin or .cu)",
-                ));
-            }
+        let read = |path: &PathBuf| {
+            let code = code::read(path).map_err(|e| Failure::usage(e.to_string()))?;
+            Ok(Replaced {
+                function: self.function.clone().unwrap_or_default(),
+                options: self.module_option.clone(),
+                ..code
+            })
         };
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
-        Ok(Replaced {
-            name: name.unwrap_or_default(),
-            kind,
-            bytes,
-            function: self.function.clone().unwrap_or_default(),
-            options: self.module_option.clone(),
-        })
+        self.module.iter().map(read).collect()
     }
 }
 

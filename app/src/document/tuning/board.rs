@@ -5,6 +5,12 @@ use replay_engine::tune::{Tune, Tuned};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
+/// Whether a board of this name has a CUDA device, as far as its name tells.
+#[must_use]
+pub fn tunes(board: &str) -> bool {
+    board.contains("cuda")
+}
+
 /// Tunes a launch of a recording on a board.
 ///
 /// # Errors

@@ -65,7 +65,11 @@ fn place_of(text: &str) -> Result<Where, String> {
     }
 }
 
-fn rule_of(text: &str) -> Result<Alike, String> {
+/// Reads a rule alone: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
+///
+/// # Errors
+/// When it is none, in words.
+pub fn rule_of(text: &str) -> Result<Alike, String> {
     if text == "exact" {
         return Ok(Alike::Exact);
     }

@@ -5,6 +5,7 @@
 //! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
 //! with one launch.
 
+mod board;
 mod code;
 mod compare;
 mod contents;
@@ -21,6 +22,7 @@ mod tuner;
 mod variants;
 pub mod worker;
 
+pub use board::{CudaBoard, Worker, devices_apart};
 pub use compare::{Compared, Difference, Rule, compare};
 pub use contents::Contents;
 pub use error::CudaReplayError;
@@ -29,6 +31,13 @@ pub use player::{Options, Played, Player};
 pub use script::{Script, Step, Transfer};
 pub use stage::{Stage, StageOptions};
 pub use tuner::{TunerError, tune};
+
+/// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.
+#[must_use]
+pub fn is_likely() -> bool {
+    let named = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).is_some_and(|v| !v.is_empty());
+    named || std::path::Path::new("/dev/nvidiactl").exists()
+}
 
 /// Devices that the driver has: number and name.
 ///

@@ -40,6 +40,14 @@ pub enum Step {
     Order(OrderRow),
 }
 
+impl Step {
+    /// Whether a function is launched.
+    #[must_use]
+    pub fn is_launch(&self) -> bool {
+        matches!(self, Self::Launch(..))
+    }
+}
+
 /// The steps of a recording of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
@@ -125,7 +133,7 @@ impl Script {
                             let (row, n) = (CopyRow { stream, ..c }, script.outputs.len());
                             script.outputs.push(Transfer {
                                 event,
-                                name: names.of("out", c.from, c.total()),
+                                name: names.each("out", c.from, c.total()),
                                 row,
                             });
                             script.steps.push((event, Step::Output(n)));
@@ -221,11 +229,13 @@ impl Script {
     }
 }
 
-/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use.
+/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use. What goes there
+/// again goes into the same input; what comes from there again is another output.
 #[derive(Default)]
 struct Names {
     known: BTreeMap<(String, u64, Option<u64>), usize>,
     counts: BTreeMap<String, usize>,
+    times: BTreeMap<String, usize>,
 }
 
 impl Names {
@@ -241,6 +251,17 @@ impl Names {
             }
         };
         format!("{word}{n}")
+    }
+
+    /// As [`Names::of`], and told apart from what came from the same place before: `out0`, `out0.1`, `out0.2`.
+    fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
+        let name = self.of(word, at, bytes);
+        let times = self.times.entry(name.clone()).or_default();
+        *times += 1;
+        match *times - 1 {
+            0 => name,
+            n => format!("{name}.{n}"),
+        }
     }
 }
 
@@ -279,5 +300,8 @@ mod tests {
         assert_eq!(n.of("out", 0x1000, Some(4)), "out0");
         assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
         assert_eq!(n.of("in", 0x1000, Some(8)), "in2");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.1");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.2");
     }
 }

@@ -5,15 +5,19 @@ use super::compare::{Compared, Rule};
 use super::error::CudaReplayError;
 use super::player::{Options, Player};
 use super::script::Script;
+use super::stage::StageOptions;
+use super::tuner::TunerError;
+use crate::plan::{Compiled, WHOLE_MAGIC, calls};
+use crate::tune::{Tune, Tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
-use trace_core::recording::ElementType;
+use trace_core::recording::{ElementType, Recording};
 
 /// Longest request or answer, in bytes.
 const MOST_TEXT: u64 = 256 << 20;
@@ -67,7 +71,7 @@ impl From<Alike> for Rule {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
-    /// The recording.
+    /// The recording, or a plan with its page images. Empty: which devices there are is asked.
     pub file: PathBuf,
     /// Number of the device.
     pub device: u32,
@@ -83,6 +87,8 @@ pub struct Request {
     pub repeat: u32,
     /// Make the range one graph.
     pub graph: bool,
+    /// A launch to tune in the place of a replay.
+    pub tune: Option<Tune>,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
     pub outputs: Option<PathBuf>,
 }
@@ -132,12 +138,26 @@ pub struct Told {
     pub left_out: Vec<String>,
 }
 
+/// A device, as it is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceTold {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// It is about to make the launch of this event; more lines follow.
     At(u64),
+    /// The devices that there are.
+    Devices(Vec<DeviceTold>),
+    /// What a tuning came to.
+    Tuned(Box<Tuned>),
     /// It was played to its end.
     Played(Told),
     /// The device stopped at an event.
@@ -159,6 +179,14 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
     let answer = match serde_json::from_str::<Request>(&text) {
+        Ok(request) if request.file.as_os_str().is_empty() => match super::devices() {
+            Ok(all) => Answer::Devices(
+                all.into_iter()
+                    .map(|(number, name)| DeviceTold { number, name })
+                    .collect(),
+            ),
+            Err(e) => Answer::Failed(e.to_string()),
+        },
         Ok(request) => played(&request, &mut to),
         Err(e) => Answer::Failed(format!("the request cannot be read: {e}")),
     };
@@ -174,7 +202,7 @@ fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
 
 fn played(request: &Request, to: &mut impl Write) -> Answer {
     match play(request, to) {
-        Ok(told) => Answer::Played(told),
+        Ok(answer) => answer,
         Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
             why: match cuda_driver::result_name(result) {
@@ -190,21 +218,31 @@ fn played(request: &Request, to: &mut impl Write) -> Answer {
 enum Failure {
     #[error(transparent)]
     Replay(#[from] CudaReplayError),
+    #[error(transparent)]
+    Tuner(#[from] TunerError),
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
 }
 
-fn play(request: &Request, to: &mut impl Write) -> Result<Told, Failure> {
+fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
     };
     let progress = Progress::new();
-    let recording = trace_core::import::open(&request.file, &progress).map_err(|e| file(&request.file, &e))?;
-    let script = Script::of(&recording)?;
+    let (recording, script) = opened(&request.file, &progress)?;
     let mut inputs = BTreeMap::new();
     for (name, path) in &request.inputs {
         inputs.insert(name.clone(), std::fs::read(path).map_err(|e| file(path, &e))?);
+    }
+    if let Some(tune) = &request.tune {
+        let options = StageOptions {
+            device: request.device,
+            inputs,
+            graph: false,
+        };
+        let tuned = super::tune(&recording, &script, &options, tune, &progress)?;
+        return Ok(Answer::Tuned(Box::new(tuned)));
     }
     let options = Options {
         device: request.device,
@@ -240,7 +278,7 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Told, Failure> {
         differing: c.difference.as_ref().map_or(0, |d| d.count),
         largest: c.difference.as_ref().and_then(|d| d.largest),
     };
-    Ok(Told {
+    Ok(Answer::Played(Told {
         device: done.device,
         launches: done.launches,
         outputs: done.outputs.iter().zip(&done.contents).map(told).collect(),
@@ -250,12 +288,39 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Told, Failure> {
         graph: done.graph,
         mapped: done.mapped,
         left_out: done.left_out,
-    })
+    }))
+}
+
+/// What a file has to be played: it is a recording, or a plan with its page images.
+fn opened(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failure> {
+    let file = |e: &dyn std::fmt::Display| Failure::File {
+        path: path.to_owned(),
+        why: e.to_string(),
+    };
+    let mut start = [0u8; WHOLE_MAGIC.len()];
+    let is_plan = std::fs::File::open(path)
+        .and_then(|mut f| f.read_exact(&mut start))
+        .is_ok_and(|()| start == WHOLE_MAGIC);
+    if !is_plan {
+        let recording = trace_core::import::open(path, progress).map_err(|e| file(&e))?;
+        let script = Script::of(&recording)?;
+        return Ok((recording, script));
+    }
+    let bytes = std::fs::read(path).map_err(|e| file(&e))?;
+    let whole = Compiled::from_bytes(&bytes).map_err(|e| file(&e))?;
+    drop(bytes);
+    let told = calls::Told::of(&whole.plan, &whole.pages).map_err(|e| file(&e))?;
+    let script = told.script().map_err(|e| file(&e))?;
+    Ok((told.recording, script))
 }
 
 /// What a replay in a process of its own came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Apart {
+    /// The devices that there are.
+    Devices(Vec<DeviceTold>),
+    /// What a tuning came to.
+    Tuned(Box<Tuned>),
     /// It was played to its end.
     Played(Told),
     /// The device or the driver stopped it.
@@ -287,6 +352,8 @@ pub fn apart(
     let why = match first.ended {
         Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
         Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
+        Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
+        Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
         Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
         Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
         Ended::Cancelled => return Ok(Apart::Cancelled),
@@ -294,7 +361,8 @@ pub fn apart(
         Ended::Died(ref how) => format!("the process that played it ended: {how}"),
     };
     let told_at = first.event();
-    if request.step {
+    // A tuning that ends so is one that its process could not tell of.
+    if request.step || request.tune.is_some() {
         return Ok(Apart::Stopped { event: told_at, why });
     }
     // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
@@ -307,7 +375,9 @@ pub fn apart(
     Ok(match second.ended {
         Ended::Cancelled => Apart::Cancelled,
         // It did not fail again.
-        Ended::Answered(Answer::Played(_) | Answer::Failed(_)) => Apart::Stopped { event: told_at, why },
+        Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
+            Apart::Stopped { event: told_at, why }
+        }
         _ => Apart::Stopped {
             event: second.event().or(told_at),
             why,

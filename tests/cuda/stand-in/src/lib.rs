@@ -14,6 +14,7 @@
     clippy::unnecessary_wraps,
     reason = "every function of the driver answers in the same form"
 )]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod call;
 mod calls;
@@ -32,6 +33,8 @@ mod pointers;
 mod procs;
 mod settings;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 /// What the functions of the driver answer inside of it.
 type Answer<T = ()> = Result<T, cuda_driver::CuResult>;

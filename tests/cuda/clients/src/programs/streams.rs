@@ -100,7 +100,9 @@ pub fn streams(w: &mut Work<'_>) -> Done {
     Ok(())
 }
 
-/// A copy to the host on its way in one stream while others are waited for: of what it brings nothing is there yet.
+/// Copies to the host on their way in one stream while others are waited for. Of what a stream apart brings nothing is
+/// there yet; what streams bring that wait for the default stream, or are waited for by it, is, and its place is used
+/// again at once.
 pub fn early(w: &mut Work<'_>) -> Done {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -109,36 +111,64 @@ pub fn early(w: &mut Work<'_>) -> Done {
     let graph = gpu.load(include_str!("../../ptx/graph.ptx"))?;
     let mix = gpu.function(graph, "mix")?;
     let values = words(w.options.seed, n);
-    let (input, out, other) = (
-        gpu.with(&values)?,
-        gpu.alloc(n as usize * 4)?,
-        gpu.alloc(n as usize * 4)?,
+    let bytes = n as usize * 4;
+    let (input, out, other) = (gpu.with(&values)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (brought, fourth) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let right = |factor: u32| -> Vec<u32> {
+        (0..n)
+            .zip(&values)
+            .map(|(i, v)| v.wrapping_mul(factor).wrapping_add(i))
+            .collect()
+    };
+    let (result, second, third) = (
+        gpu.pinned(n as usize)?,
+        gpu.pinned(n as usize)?,
+        gpu.pinned(n as usize)?,
     );
-    let result = gpu.pinned(n as usize)?;
-    let stream = gpu.stream()?;
+    let apart = gpu.stream()?;
+    let mut joined = DEFAULT;
+    // SAFETY: a place for the answer.
+    unsafe { gpu.d.cuStreamCreate(&raw mut joined, 0) }.map_err(|e| e.to_string())?;
     gpu.synchronize()?;
-    gpu.launch(slow, 1, 1, stream, &[U64(150_000_000)])?;
-    gpu.launch(
-        mix,
-        n.div_ceil(128),
-        128,
-        stream,
-        &[U64(out), U64(input), U32(n), U32(9)],
-    )?;
-    gpu.get_later(result, out, stream)?;
-    // None of these waits for the stream, which does not wait for the default stream either.
+    let mixed = |to: u64, factor: u32, stream| {
+        gpu.launch(
+            mix,
+            n.div_ceil(128),
+            128,
+            stream,
+            &[U64(to), U64(input), U32(n), U32(factor)],
+        )
+    };
+    gpu.launch(slow, 1, 1, apart, &[U64(200_000_000)])?;
+    mixed(out, 9, apart)?;
+    gpu.get_later(result, out, apart)?;
+    // None of these waits for the stream apart, which does not wait for the default stream either.
     // SAFETY: addresses of the device's memory.
-    unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, n as usize * 4) }.map_err(|e| e.to_string())?;
+    unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, bytes) }.map_err(|e| e.to_string())?;
     gpu.finish(DEFAULT)?;
+    // The default stream's copy waits for the stream that is joined to it.
+    gpu.launch(slow, 1, 1, joined, &[U64(10_000_000)])?;
+    mixed(brought, 13, joined)?;
+    gpu.get_later(second, brought, joined)?;
     let back: Vec<u32> = gpu.get(other, n as usize)?;
     check("copied words", &back, &values)?;
-    gpu.finish(stream)?;
-    let right: Vec<u32> = (0..n)
-        .zip(&values)
-        .map(|(i, v)| v.wrapping_mul(9).wrapping_add(i))
-        .collect();
-    check("words", result, &right)?;
+    check("words that were waited for", second, &right(13))?;
+    let second_was = second.to_vec();
+    second.fill(0);
+    // What the joined stream does waits for the default stream.
+    mixed(fourth, 17, DEFAULT)?;
+    gpu.get_later(third, fourth, DEFAULT)?;
+    mixed(brought, 19, joined)?;
+    gpu.finish(joined)?;
+    check("words of the default stream", third, &right(17))?;
+    let third_was = third.to_vec();
+    third.fill(0);
+    gpu.finish(apart)?;
+    check("words", result, &right(9))?;
+    // In the order in which they were asked for.
     w.result.give(result);
+    w.result.give(&second_was);
     w.result.give(&back);
+    w.result.give(&third_was);
     Ok(())
 }

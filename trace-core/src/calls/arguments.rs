@@ -1,0 +1,210 @@
+//! Arguments of a launch, decoded by the function's layout: numbers by their types, addresses by the buffers that they
+//! are in, in structures too.
+
+use super::Calls;
+use super::buffers::Place;
+use super::types::{Holds, Parameter};
+use crate::memory::f16_to_f32;
+use crate::recording::{LaunchRow, Recording};
+
+/// An argument of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Argument {
+    /// Its place among the arguments, from 0.
+    pub index: usize,
+    /// Where it is, how long, of which type.
+    pub parameter: Parameter,
+    /// Its bytes; fewer than the parameter has where the recording does not hold all.
+    pub raw: Vec<u8>,
+    /// What they say.
+    pub value: Value,
+}
+
+/// What an argument says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// An address, and where it is; `certain`: its type says that it is one, or nothing speaks against it.
+    Pointer {
+        /// The address.
+        to: u64,
+        /// The place in a buffer; `None`: of no buffer that is known.
+        place: Option<Place>,
+        /// By its type no data is written through it.
+        constant: bool,
+        /// Its type says that it is an address.
+        typed: bool,
+    },
+    /// A number with a sign.
+    Signed(i64),
+    /// A number without one.
+    Unsigned(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+    /// Bits of an unknown type, 1, 2, 4 or 8 bytes.
+    Bits(u64),
+    /// Bytes, and the addresses of buffers among their words: offset in them, address, place.
+    Bytes(Vec<(u32, u64, Place)>),
+    /// The recording does not hold it.
+    Missing,
+}
+
+impl Argument {
+    /// The addresses in it that are in buffers, with their places, and whether it is certain that they are addresses
+    /// and that data may be written through them.
+    pub fn pointers(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
+        let one = match &self.value {
+            Value::Pointer {
+                to, place: Some(place), ..
+            } => Some((*to, *place)),
+            _ => None,
+        };
+        let many = match &self.value {
+            Value::Bytes(list) => list.as_slice(),
+            _ => &[],
+        };
+        one.into_iter().chain(many.iter().map(|(_, to, place)| (*to, *place)))
+    }
+
+    /// The value in words; places by the names of their buffers.
+    #[must_use]
+    pub fn words(&self, calls: &Calls) -> String {
+        match &self.value {
+            Value::Pointer { to: 0, .. } => "null".to_owned(),
+            Value::Pointer { place: Some(place), .. } => calls.buffers().place_words(*place),
+            Value::Pointer { to, .. } => format!("{to:#x}"),
+            Value::Signed(n) => n.to_string(),
+            Value::Unsigned(n) => n.to_string(),
+            Value::Float(f) => float(*f),
+            Value::Bool(b) => b.to_string(),
+            Value::Bits(bits) => bits_words(*bits, self.parameter.bytes),
+            Value::Bytes(list) => {
+                let mut words = format!("{} bytes", self.raw.len());
+                for (at, _, place) in list {
+                    words.push_str(&format!(", {} at +{at:#x}", calls.buffers().place_words(*place)));
+                }
+                words
+            }
+            Value::Missing => "not recorded".to_owned(),
+        }
+    }
+}
+
+/// A floating-point number as people write it.
+fn float(f: f64) -> String {
+    let size = f.abs();
+    if f != 0.0 && f.is_finite() && !(1e-4..1e9).contains(&size) {
+        format!("{f:e}")
+    } else {
+        format!("{f}")
+    }
+}
+
+/// Bits of an unknown type: the number, and as what else they make sense.
+fn bits_words(bits: u64, bytes: u32) -> String {
+    match bytes {
+        4 => {
+            let value = f32::from_bits(bits as u32);
+            // Few whole numbers that programs give look like a floating-point number of an everyday size.
+            if bits != 0 && (1e-6..1e7).contains(&value.abs()) {
+                format!("{bits:#x} = f32 {}", float(f64::from(value)))
+            } else if (bits as u32 as i32) < 0 {
+                format!("{} = {bits:#x}", bits as u32 as i32)
+            } else {
+                bits.to_string()
+            }
+        }
+        8 => {
+            let value = f64::from_bits(bits);
+            if bits != 0 && (1e-6..1e7).contains(&value.abs()) {
+                format!("{bits:#x} = f64 {}", float(value))
+            } else if bits > 1 << 32 {
+                format!("{bits:#x}")
+            } else {
+                bits.to_string()
+            }
+        }
+        _ => bits.to_string(),
+    }
+}
+
+/// A little-endian number of up to eight bytes.
+pub(super) fn number(raw: &[u8]) -> u64 {
+    raw.iter().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// The number with the sign of its highest bit.
+fn signed(bits: u64, bytes: u32) -> i64 {
+    let shift = 64 - 8 * bytes.clamp(1, 8);
+    ((bits << shift) as i64) >> shift
+}
+
+impl Calls {
+    /// The arguments of a launch, by the layout of its function. Without one there is a single argument of bytes.
+    #[must_use]
+    pub fn arguments(&self, recording: &Recording, event: u64, row: &LaunchRow) -> Vec<Argument> {
+        let all = recording.events.call_arguments(row.arguments_at, row.arguments);
+        let whole;
+        let list = match self.parameters(row.function) {
+            [] if row.arguments > 0 => {
+                whole = [Parameter {
+                    offset: 0,
+                    bytes: row.arguments,
+                    name: String::new(),
+                    holds: Holds::Bytes,
+                }];
+                &whole[..]
+            }
+            list => list,
+        };
+        let decoded = list.iter().enumerate().map(|(index, parameter)| {
+            let (from, bytes) = (parameter.offset as usize, parameter.bytes as usize);
+            let raw = all.as_deref().and_then(|a| a.get(from..from.checked_add(bytes)?));
+            let raw = raw.unwrap_or_default().to_vec();
+            let value = self.value(parameter, &raw, event);
+            Argument {
+                index,
+                parameter: parameter.clone(),
+                raw,
+                value,
+            }
+        });
+        decoded.collect()
+    }
+
+    fn value(&self, parameter: &Parameter, raw: &[u8], event: u64) -> Value {
+        if raw.len() != parameter.bytes as usize || raw.is_empty() {
+            return Value::Missing;
+        }
+        let bits = number(raw);
+        let pointer = |constant, typed| Value::Pointer {
+            to: bits,
+            place: self.buffers().at(bits, event),
+            constant,
+            typed,
+        };
+        match parameter.holds {
+            Holds::Pointer { constant } => pointer(constant, true),
+            Holds::Bits if raw.len() == 8 && self.buffers().at(bits, event).is_some() => pointer(false, false),
+            Holds::Bits => Value::Bits(bits),
+            Holds::Signed => Value::Signed(signed(bits, parameter.bytes)),
+            Holds::Unsigned => Value::Unsigned(bits),
+            Holds::Bool => Value::Bool(bits != 0),
+            Holds::Float => Value::Float(match raw.len() {
+                2 => f64::from(f16_to_f32(bits as u16)),
+                4 => f64::from(f32::from_bits(bits as u32)),
+                _ => f64::from_bits(bits),
+            }),
+            Holds::Brain => Value::Float(f64::from(f32::from_bits((bits as u32) << 16))),
+            Holds::Bytes => {
+                let words = raw.as_chunks::<8>().0.iter().zip((0u32..).step_by(8));
+                let places = words.filter_map(|(word, at)| {
+                    let to = u64::from_le_bytes(*word);
+                    Some((at, to, self.buffers().at(to, event)?))
+                });
+                Value::Bytes(places.collect())
+            }
+        }
+    }
+}

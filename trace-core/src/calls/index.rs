@@ -1,0 +1,294 @@
+//! One look at every event of a recording of calls.
+
+use super::arguments::number;
+use super::buffers::Tracker;
+use super::order::OrderBuilder;
+use super::ranges::{Entry, Ranges};
+use super::types::{Holds, Parameter, parameters};
+use super::{Calls, GAPS, Launched, Reach, Reached, Touching, UNHELD, is_done, is_snapshot, names};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{
+    AllocationKind, CallEvent, CallFacts, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, Recording,
+};
+use crate::values::Values;
+use cuda_code::ptx::Ptx;
+use std::collections::BTreeMap;
+
+/// Events between two looks at whether to stop.
+const STEP: usize = 4096;
+/// Bytes of PTX of one module that are read for types.
+const MOST_PTX: u64 = 64 << 20;
+/// Words of one argument that are looked through for addresses.
+const MOST_WORDS: usize = 512;
+
+impl Calls {
+    /// What is known of the calls of a recording; `None` where it is no recording of calls. Takes time by the number of
+    /// events.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn of(recording: &Recording, progress: &Progress) -> Result<Option<Self>, Cancelled> {
+        let Some(facts) = recording.call_facts() else {
+            return Ok(None);
+        };
+        let events = &recording.events;
+        progress.set_total(events.len() as u64);
+        let shown: Vec<String> = facts.functions.iter().map(names::shown).collect();
+        let parameters = typed(recording, &facts, &shown, progress)?;
+        let mut index = Index {
+            recording,
+            tracker: Tracker::new(&facts),
+            order: OrderBuilder::new(&facts),
+            in_snapshot: None,
+            calls: Self {
+                by_function: vec![Vec::new(); facts.functions.len()],
+                by_module: vec![Vec::new(); facts.modules.len()],
+                by_stream: vec![Vec::new(); facts.streams.len()],
+                events: events.len() as u64,
+                shown,
+                parameters,
+                facts,
+                ..Self::default()
+            },
+            touching: Vec::new(),
+            writes: Vec::new(),
+            seen: Vec::new(),
+            taken: (Vec::new(), Vec::new()),
+        };
+        for at in 0..events.len() {
+            if at % STEP == 0 {
+                progress.advance(STEP as u64)?;
+            }
+            if let Some(call) = events.call(at) {
+                index.take(at as u64, &call);
+            }
+        }
+        progress.check()?;
+        Ok(Some(index.finish()))
+    }
+}
+
+/// Parameters of every function; types from its signature, else from its PTX.
+fn typed(
+    recording: &Recording,
+    facts: &CallFacts,
+    shown: &[String],
+    progress: &Progress,
+) -> Result<Vec<Vec<Parameter>>, Cancelled> {
+    let mut by_module: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+    for (n, f) in facts.functions.iter().enumerate() {
+        by_module.entry(f.module).or_default().push(n);
+    }
+    let mut all = vec![Vec::new(); facts.functions.len()];
+    for (module, functions) in by_module {
+        progress.check()?;
+        let module = module.and_then(|m| facts.modules.get(m as usize));
+        let text = module
+            .filter(|m| m.kind == CodeKind::Ptx && m.bytes <= MOST_PTX)
+            .and_then(|m| recording.module_code(m));
+        let ptx = text.as_deref().and_then(|t| Ptx::of(t).ok());
+        for n in functions {
+            let (Some(f), Some(name)) = (facts.functions.get(n), shown.get(n)) else {
+                continue;
+            };
+            let entry = ptx.as_ref().and_then(|p| p.entry(&f.name));
+            if let Some(to) = all.get_mut(n) {
+                *to = parameters(f, name, entry);
+            }
+        }
+    }
+    Ok(all)
+}
+
+struct Index<'a> {
+    recording: &'a Recording,
+    calls: Calls,
+    tracker: Tracker,
+    order: OrderBuilder,
+    /// The snapshot whose pieces follow: whether it is the one at the begin.
+    in_snapshot: Option<bool>,
+    touching: Vec<Touching>,
+    writes: Vec<Entry>,
+    seen: Vec<Entry>,
+    taken: (Vec<u32>, Vec<u64>),
+}
+
+impl Index<'_> {
+    fn take(&mut self, event: u64, call: &CallEvent) {
+        if call.result() != 0 {
+            self.calls.failed.push(event);
+        }
+        let of_stream = call.stream().filter(|_| !is_piece(call));
+        if let Some(list) = of_stream.and_then(|s| self.calls.by_stream.get_mut(s as usize)) {
+            list.push(event);
+        }
+        if let CallEvent::Call(row) = call {
+            let name = self.calls.facts.names.get(row.name as usize).map_or("", String::as_str);
+            self.in_snapshot = name.starts_with("snapshot").then(|| name == "snapshot at the begin");
+            if self.in_snapshot.is_some() {
+                self.calls.snapshots.push((event, name.to_owned()));
+            }
+        }
+        if !is_done(call) {
+            return;
+        }
+        match call {
+            CallEvent::Launch(row) => self.launch(event, row),
+            CallEvent::Copy(row) => self.copy(event, row),
+            CallEvent::Fill(row) => self.fill(event, row),
+            CallEvent::Order(row) => self.order.take(event, row),
+            CallEvent::Allocation(row) => {
+                self.tracker.allocation(event, row);
+                let kind = AllocationKind::from_raw(row.kind);
+                if kind.is_some_and(|k| k.takes_device() || k.gives_device())
+                    && let Ok(event) = u32::try_from(event)
+                {
+                    self.taken.0.push(event);
+                    self.taken.1.push(self.tracker.taken());
+                }
+            }
+            CallEvent::Call(_) => {}
+        }
+    }
+
+    fn launch(&mut self, event: u64, row: &LaunchRow) {
+        let Ok(launch) = u32::try_from(self.calls.launches.len()) else {
+            return;
+        };
+        self.calls.launches.push(Launched {
+            event,
+            function: row.function,
+            stream: row.stream,
+        });
+        if let Some(list) = self.calls.by_function.get_mut(row.function as usize) {
+            list.push(launch);
+        }
+        // For each buffer the plainest way to it, and whether one of them may write.
+        let mut found: BTreeMap<u32, (Reach, bool)> = BTreeMap::new();
+        let mut meet = |buffer: u32, reach: Reach, writes: bool| {
+            let at = found.entry(buffer).or_insert((reach, writes));
+            at.0 = at.0.min(reach);
+            at.1 |= writes;
+        };
+        let raw = self.recording.events.call_arguments(row.arguments_at, row.arguments);
+        let raw = raw.unwrap_or_default();
+        let parameters = self.calls.parameters(row.function);
+        for p in parameters {
+            let from = p.offset as usize;
+            let Some(own) = raw.get(from..from.saturating_add(p.bytes as usize)) else {
+                continue;
+            };
+            match p.holds {
+                Holds::Pointer { constant } => {
+                    if let Some(b) = self.tracker.holder(number(own)) {
+                        meet(b, Reach::Argument, !constant);
+                    }
+                }
+                Holds::Bits if own.len() == 8 => {
+                    if let Some(b) = self.tracker.holder(number(own)) {
+                        meet(b, Reach::Argument, true);
+                    }
+                }
+                Holds::Bytes => words(own, |to| {
+                    if let Some(b) = self.tracker.holder(to) {
+                        meet(b, Reach::Inside, true);
+                    }
+                }),
+                _ => {}
+            }
+        }
+        if parameters.is_empty() {
+            words(&raw, |to| {
+                if let Some(b) = self.tracker.holder(to) {
+                    meet(b, Reach::Inside, true);
+                }
+            });
+        }
+        let module = self
+            .calls
+            .facts
+            .functions
+            .get(row.function as usize)
+            .and_then(|f| f.module);
+        if let Some(list) = module.and_then(|m| self.calls.by_module.get_mut(m as usize)) {
+            list.push(launch);
+        }
+        for (buffer, (reach, writes)) in found {
+            let at = buffer as usize;
+            if self.touching.len() <= at {
+                self.touching.resize_with(at + 1, Touching::default);
+            }
+            if let Some(t) = self.touching.get_mut(at) {
+                let list = if writes { &mut t.write } else { &mut t.read };
+                list.push(Reached { launch, reach });
+            }
+        }
+    }
+
+    fn copy(&mut self, event: u64, row: &CopyRow) {
+        let piece = is_snapshot(row);
+        if piece {
+            self.tracker.snapshot(row, self.in_snapshot == Some(true));
+        } else {
+            self.tracker.transfer(row);
+        }
+        let kind = CopyKind::from_raw(row.kind);
+        if matches!(kind, Some(CopyKind::HostToDevice | CopyKind::DeviceToDevice)) {
+            self.writes
+                .extend(entry(event, row.to, row.bytes, row.rows, row.to_pitch));
+        }
+        if matches!(kind, Some(CopyKind::DeviceToHost | CopyKind::DeviceToDevice)) {
+            let told = kind == Some(CopyKind::DeviceToHost) && row.pages_at != NO_CONTENT;
+            self.seen.extend(
+                entry(event, row.from, row.bytes, row.rows, row.from_pitch).map(|mut e| {
+                    e.tag |= if told { 0 } else { UNHELD };
+                    e
+                }),
+            );
+        }
+    }
+
+    fn fill(&mut self, event: u64, row: &FillRow) {
+        let Some(bytes) = row.row_bytes() else { return };
+        self.writes.extend(entry(event, row.to, bytes, row.rows, row.pitch));
+    }
+
+    fn finish(self) -> Calls {
+        let mut calls = self.calls;
+        calls.buffers = self.tracker.finish();
+        calls.touching = self.touching;
+        calls.writes = Ranges::new(self.writes);
+        calls.seen = Ranges::new(self.seen);
+        calls.order = self.order.finish();
+        calls.taken = Values::new(self.taken.0, self.taken.1);
+        calls
+    }
+}
+
+/// Whether a call is a piece of a snapshot, which belongs to no stream.
+fn is_piece(call: &CallEvent) -> bool {
+    matches!(call, CallEvent::Copy(row) if is_snapshot(row))
+}
+
+/// The range from the first byte of a row to the last of the last row. The tag tells whether it has gaps.
+fn entry(event: u64, at: u64, bytes: u64, rows: u64, pitch: u64) -> Option<Entry> {
+    let length = rows
+        .checked_sub(1)?
+        .checked_mul(pitch)
+        .and_then(|n| n.checked_add(bytes));
+    // What reaches beyond the end of addresses is damage.
+    let to = at.checked_add(if rows == 1 { bytes } else { length? })?;
+    Some(Entry {
+        from: at,
+        to,
+        event,
+        tag: if rows > 1 && pitch != bytes { GAPS } else { 0 },
+    })
+}
+
+/// Calls back with each aligned word of some bytes.
+fn words(bytes: &[u8], mut call: impl FnMut(u64)) {
+    for word in bytes.as_chunks::<8>().0.iter().take(MOST_WORDS) {
+        call(u64::from_le_bytes(*word));
+    }
+}

@@ -1,0 +1,261 @@
+//! The code of a function: what its module is, what a launch of it takes, its PTX where the module holds it.
+
+use super::Calls;
+use crate::recording::{CallModule, CodeKind, Recording};
+use cuda_code::cubin::Cubin;
+use cuda_code::fatbin::{Compression, Entry, images};
+use cuda_code::ptx::Ptx;
+use cuda_code::{Capability, Form, Image, ImageKind};
+
+/// Most entries of containers that are listed.
+const MOST_ENTRIES: usize = 4096;
+/// Bytes of PTX that are shown.
+const MOST_TEXT: usize = 64 << 20;
+
+/// Code that a container holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldCode {
+    /// Whether it is machine code or PTX.
+    pub kind: CodeKind,
+    /// What it was made for: `sm_90a`.
+    pub arch: String,
+    /// Bytes of it as it is stored.
+    pub bytes: u64,
+    /// Whether it is compressed.
+    pub compressed: bool,
+    /// Whether the driver takes this on the recorded device.
+    pub taken: bool,
+}
+
+/// What a launch of a function takes. What nothing tells is `None`; sizes are in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Registers of a thread.
+    pub registers: Option<u32>,
+    /// Shared memory of a block that the function has of its own.
+    pub shared: Option<u64>,
+    /// Local memory of a thread.
+    pub local: Option<u64>,
+    /// Constant memory of its own.
+    pub constant: Option<u64>,
+    /// Threads of a block at most.
+    pub most_threads: Option<u32>,
+    /// Threads of a block at most, by its source.
+    pub bound: Option<[u32; 3]>,
+    /// Threads that a block must have.
+    pub required: Option<[u32; 3]>,
+    /// Blocks of a cluster.
+    pub cluster: Option<[u32; 3]>,
+    /// Barriers of a block.
+    pub barriers: Option<u32>,
+    /// Instructions.
+    pub code: Option<u64>,
+}
+
+/// The code of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelCode {
+    /// The function, an index into the recording's list.
+    pub function: u32,
+    /// What is stored of its module.
+    pub kind: CodeKind,
+    /// What the code was made for that the driver takes: `sm_90`; empty where it is not known.
+    pub arch: String,
+    /// What the module holds, where it holds several.
+    pub held: Vec<HeldCode>,
+    /// What a launch takes.
+    pub resources: Resources,
+    /// PTX that holds the function, without what stands behind its last line.
+    pub ptx: Option<String>,
+    /// Line of the PTX on which the function begins, from 0.
+    pub entry_line: usize,
+    /// What could not be read, in words.
+    pub problem: Option<String>,
+    /// Where each line of the PTX begins.
+    lines: Vec<u32>,
+}
+
+impl KernelCode {
+    /// Lines of the PTX.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// A line of the PTX, from 0.
+    #[must_use]
+    pub fn line(&self, n: usize) -> &str {
+        let text = self.ptx.as_deref().unwrap_or_default();
+        let from = self.lines.get(n).map_or(text.len(), |l| *l as usize);
+        let to = self.lines.get(n + 1).map_or(text.len(), |l| *l as usize);
+        text.get(from..to).unwrap_or_default().trim_end_matches(['\n', '\r'])
+    }
+
+    fn take_ptx(&mut self, code: &[u8], name: &str) {
+        let end = code.iter().position(|b| *b == 0).unwrap_or(code.len());
+        let code = code.get(..end.min(MOST_TEXT)).unwrap_or_default();
+        let text = String::from_utf8_lossy(code).trim_end().to_owned();
+        self.lines = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at as u32 + 1))
+            .collect();
+        let begin = text.match_indices(".entry").find_map(|(at, word)| {
+            let rest = text.get(at + word.len()..)?.trim_start();
+            let behind = rest.strip_prefix(name)?;
+            let ends = !behind.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$');
+            ends.then_some(at)
+        });
+        let line = begin.map_or(0, |at| self.lines.partition_point(|l| *l as usize <= at));
+        self.entry_line = line.saturating_sub(1);
+        self.ptx = Some(text);
+    }
+}
+
+impl Calls {
+    /// The code of a function. Reads all of its module, which may be many megabytes.
+    #[must_use]
+    pub fn kernel(&self, recording: &Recording, function: u32) -> KernelCode {
+        let mut told = KernelCode {
+            function,
+            ..KernelCode::default()
+        };
+        let Some(f) = self.facts().functions.get(function as usize) else {
+            told.problem = Some("the recording does not list this function".to_owned());
+            return told;
+        };
+        told.resources = Resources {
+            registers: Some(f.registers).filter(|r| *r > 0),
+            shared: (f.registers > 0).then_some(u64::from(f.shared)),
+            local: (f.registers > 0).then_some(u64::from(f.local)),
+            most_threads: Some(f.most_threads).filter(|t| *t > 0),
+            ..Resources::default()
+        };
+        let Some(module) = f.module.and_then(|m| self.facts().modules.get(m as usize)) else {
+            told.problem = Some("the recording does not tell which module the function is of".to_owned());
+            return told;
+        };
+        told.kind = module.kind;
+        match recording.module_code(module) {
+            Some(code) => self.read_code(&mut told, &code, &f.name),
+            None => told.problem = Some(missing(module)),
+        }
+        told
+    }
+
+    fn read_code(&self, told: &mut KernelCode, code: &[u8], name: &str) {
+        let [major, minor] = self.facts().device.capability;
+        let device = Capability::new(major, minor);
+        let image = Image::of(code);
+        let mut problem = None;
+        match image.kind {
+            ImageKind::Ptx => {
+                of_ptx(told, code, name, &mut problem);
+            }
+            ImageKind::Cubin => of_cubin(told, code, name, &mut problem),
+            ImageKind::Fatbin => match image.find_kernel(name, device) {
+                Ok(found) => {
+                    told.held = held(code, found.entry);
+                    match found.form {
+                        Form::Ptx => of_ptx(told, &found.code, name, &mut problem),
+                        Form::Machine => {
+                            of_cubin(told, &found.code, name, &mut problem);
+                            // The text beside the machine code says what the driver does not run, and is readable.
+                            if let Some(text) = text_of(code, name) {
+                                told.take_ptx(&text, name);
+                            }
+                        }
+                    }
+                }
+                Err(e) => {
+                    told.held = held(code, None);
+                    problem = Some(e.to_string());
+                }
+            },
+            ImageKind::Unknown => problem = Some("the module is of no form that is known".to_owned()),
+        }
+        told.problem = problem;
+    }
+}
+
+/// Why the code of a module is not there.
+fn missing(module: &CallModule) -> String {
+    match (module.missing.as_str(), module.bytes) {
+        ("", 0) => "the module's code is not in the recording".to_owned(),
+        ("", _) => "the module's code is damaged".to_owned(),
+        (why, _) => format!("the module's code is not in the recording: {why}"),
+    }
+}
+
+fn of_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+    told.take_ptx(code, name);
+    match Ptx::of(code) {
+        Ok(ptx) => {
+            told.arch = ptx.arch.to_string();
+            match ptx.entry(name) {
+                Some(entry) => {
+                    let r = &mut told.resources;
+                    r.bound = entry.max_threads;
+                    r.required = entry.required_threads;
+                    r.cluster = entry.cluster;
+                }
+                None => *problem = Some(format!("the module holds no function {name}")),
+            }
+        }
+        Err(e) => *problem = Some(e.to_string()),
+    }
+}
+
+fn of_cubin(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+    let kernel = Cubin::of(code).and_then(|cubin| {
+        told.arch = cubin.arch().to_string();
+        Ok(cubin.kernel(name)?.map(|k| {
+            let r = &mut told.resources;
+            r.registers = r.registers.or(k.registers);
+            r.shared = r.shared.or(Some(k.static_shared_bytes));
+            r.local = r.local.or(Some(k.stack_bytes.max(k.local_bytes)));
+            r.constant = Some(k.banks.iter().map(|b| b.bytes).fold(0, u64::saturating_add));
+            r.bound = k.max_threads;
+            r.required = k.required_threads;
+            r.cluster = k.cluster;
+            r.barriers = Some(k.barriers);
+            r.code = Some(k.code_bytes);
+        }))
+    });
+    match kernel {
+        Ok(Some(())) => {}
+        Ok(None) => *problem = Some(format!("the module holds no function {name}")),
+        Err(e) => *problem = Some(e.to_string()),
+    }
+}
+
+/// Entries of all containers that follow each other.
+fn entries(code: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let images = images(code).map_while(Result::ok);
+    images
+        .flat_map(|i| i.entries())
+        .map_while(Result::ok)
+        .take(MOST_ENTRIES)
+}
+
+fn held(code: &[u8], taken: Option<u64>) -> Vec<HeldCode> {
+    let of = |e: Entry<'_>| HeldCode {
+        kind: match e.form() {
+            Some(Form::Machine) => CodeKind::Cubin,
+            Some(Form::Ptx) => CodeKind::Ptx,
+            None => CodeKind::Unknown,
+        },
+        arch: e.arch.to_string(),
+        bytes: e.padded_bytes,
+        compressed: e.compression() != Compression::None,
+        taken: taken == Some(e.at),
+    };
+    entries(code).map(of).collect()
+}
+
+/// The PTX in a container that holds a function.
+fn text_of(code: &[u8], name: &str) -> Option<Vec<u8>> {
+    let texts = entries(code).filter(|e| e.form() == Some(Form::Ptx));
+    let unpacked = texts.filter_map(|e| e.code().ok().map(|c| c.into_owned()));
+    unpacked
+        .into_iter()
+        .find(|c| Ptx::of(c).is_ok_and(|p| p.entry(name).is_some()))
+}

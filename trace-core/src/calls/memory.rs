@@ -1,0 +1,418 @@
+//! Memory of the device at an event, as far as the recording tells.
+//!
+//! A byte is known from what wrote it last for certain (a copy, a fill) or from when it was read back (a copy to the host,
+//! a snapshot), unless a launch that may have written it stands in between. What is read back later tells it too, where
+//! nothing may have written in between.
+
+use super::ranges::Entry;
+use super::{BufferKind, Calls, GAPS, Reached, UNHELD, copy_at, fill_at};
+use crate::recording::{CopyKind, CopyRow, Events, FillRow, NO_CONTENT, PageId, Recording};
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Copies on the device that are followed from a byte back to where it came from.
+const DEEPEST: u32 = 64;
+/// Most bytes that are read at once.
+pub const MOST_READ: u64 = 1 << 30;
+/// Most pieces that a range is told in: the rest of it is told as not looked at.
+const MOST_PIECES: usize = 1 << 20;
+
+/// Where bytes are known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A copy from the host wrote them.
+    Copied,
+    /// A fill wrote them.
+    Filled,
+    /// They were read back: by a copy to the host or by a snapshot.
+    Seen,
+}
+
+/// Why bytes are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No memory is there.
+    NotTaken,
+    /// Nothing wrote them since the memory was taken, at the event.
+    NeverWritten,
+    /// A launch may have written them, at the event.
+    Launch {
+        /// An argument points into the buffer; otherwise a word may only look like it.
+        certain: bool,
+    },
+    /// A copy wrote them whose content the recording does not hold, at the event.
+    NotHeld,
+    /// The host writes there without a call.
+    Shared,
+    /// They were copied on the device more often than is followed, or the range has too many pieces.
+    TooFar,
+}
+
+/// What is known of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The recording holds them; the event that told them.
+    Known(Known, u64),
+    /// It does not; the event since when, 0 where there is none.
+    Unknown(Why, u64),
+}
+
+impl State {
+    /// Whether the recording holds the bytes.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        matches!(self, Self::Known(..))
+    }
+
+    /// In words: `unknown since the launch at event 12`.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Known(Known::Copied, e) => format!("copied from the host at event {e}"),
+            Self::Known(Known::Filled, e) => format!("filled at event {e}"),
+            Self::Known(Known::Seen, e) => format!("read back at event {e}"),
+            Self::Unknown(Why::NotTaken, _) => "no memory that the recording tells of".to_owned(),
+            Self::Unknown(Why::NeverWritten, 0) => "not written before".to_owned(),
+            Self::Unknown(Why::NeverWritten, e) => format!("not written since it was taken at event {e}"),
+            Self::Unknown(Why::Launch { certain: true }, e) => format!("unknown since the launch at event {e}"),
+            Self::Unknown(Why::Launch { certain: false }, e) => {
+                format!("unknown since the launch at event {e}, which may have written it")
+            }
+            Self::Unknown(Why::NotHeld, e) => format!("copied at event {e}; the content is not in the recording"),
+            Self::Unknown(Why::Shared, _) => "unknown: the host writes it without a call".to_owned(),
+            Self::Unknown(Why::TooFar, _) => "not looked at: it has too many pieces, or was copied on the device too often".to_owned(),
+        }
+    }
+}
+
+/// A stretch of bytes of one state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// What is known of it.
+    pub state: State,
+    /// What is added to an address here for the address at which the event of the state has the byte; it differs from 0
+    /// behind copies on the device. Wraps around.
+    shift: u64,
+}
+
+/// Bytes of the device's memory at an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBytes {
+    /// The bytes; 0 where they are not known.
+    pub bytes: Vec<u8>,
+    /// The stretches that they are made of, in order, without gaps.
+    pub pieces: Vec<Piece>,
+}
+
+impl Calls {
+    /// What is known of a range of addresses before an event happens. Costs by the pieces that it is told in.
+    #[must_use]
+    pub fn pieces(&self, recording: &Recording, range: Range<u64>, event: u64) -> Vec<Piece> {
+        self.first_pieces(recording, range, event, MOST_PIECES)
+    }
+
+    /// As [`Calls::pieces`], told in so many pieces at most: the rest of the range is one that was not looked at.
+    #[must_use]
+    pub fn first_pieces(&self, recording: &Recording, range: Range<u64>, event: u64, most: usize) -> Vec<Piece> {
+        let mut out: Vec<Piece> = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let piece = if out.len() < most {
+                self.piece(recording, at..range.end, event, DEEPEST)
+            } else {
+                unknown(at..range.end, Why::TooFar, 0)
+            };
+            at = piece.range.end;
+            match out.last_mut() {
+                Some(last) if last.state == piece.state && last.shift == piece.shift => last.range.end = at,
+                _ => out.push(piece),
+            }
+        }
+        out
+    }
+
+    /// The bytes of a range of addresses before an event happens, at most [`MOST_READ`] of them.
+    #[must_use]
+    pub fn read(&self, recording: &Recording, range: Range<u64>, event: u64) -> DeviceBytes {
+        let end = range.end.min(range.start.saturating_add(MOST_READ)).max(range.start);
+        let mut pieces = self.pieces(recording, range.start..end, event);
+        let mut bytes = vec![0; usize::try_from(end - range.start).unwrap_or(0)];
+        for p in &mut pieces {
+            let (from, to) = (p.range.start - range.start, p.range.end - range.start);
+            let Some(part) = bytes.get_mut(from as usize..to as usize) else {
+                continue;
+            };
+            if let State::Known(known, event) = p.state
+                && fetch(recording, known, event, p.range.start.wrapping_add(p.shift), part).is_none()
+            {
+                part.fill(0);
+                p.state = State::Unknown(Why::NotHeld, event);
+            }
+        }
+        DeviceBytes { bytes, pieces }
+    }
+
+    /// The piece that a range begins with.
+    fn piece(&self, recording: &Recording, range: Range<u64>, event: u64, deep: u32) -> Piece {
+        let (at, events) = (range.start, &recording.events);
+        let end = Cell::new(range.end);
+        for stretch in [self.buffers.stretch(at), self.writes.stretch(at), self.seen.stretch(at)] {
+            end.set(end.get().min(stretch.end));
+        }
+        let buffer = self.buffers.at(at, event);
+        let fact = buffer.and_then(|p| self.buffers.get(p.buffer));
+        let (since, until) = match fact {
+            Some(b) => (b.from, b.to.unwrap_or(self.events).saturating_add(1)),
+            None => {
+                let bare = self.buffers.bare(at, event);
+                (bare.start, bare.end.min(self.events))
+            }
+        };
+        // Rows with gaps end the piece where a row or a gap ends.
+        let covers = |rows: Option<Rows>| {
+            let Some(rows) = rows else { return false };
+            let (inside, edge) = rows.covers(at);
+            end.set(end.get().min(edge.max(at.saturating_add(1))));
+            inside
+        };
+        let wrote = |e: &Entry| e.tag & GAPS == 0 || covers(written_rows(events, e.event));
+        let read = |e: &Entry| {
+            e.tag & UNHELD == 0 && (e.tag & GAPS == 0 || covers(copy_at(events, e.event).map(|row| Rows::read(&row))))
+        };
+        let write = self.writes.last(at, since..event, wrote);
+        let seen = self.seen.last(at, since..event, read);
+        let launch = self.may_have_written(buffer.map(|p| p.buffer), since..event, false);
+        let behind = |e: &Option<Entry>| e.as_ref().map_or(0, |e| e.event + 1);
+        let launched = launch.map_or(0, |(e, _)| e + 1);
+        let shared = fact.is_some_and(|b| b.kind.is_shared());
+        if let Some(s) = seen.filter(|s| s.event + 1 > behind(&write).max(launched) && !shared) {
+            return known(at..end.get(), Known::Seen, s.event);
+        }
+        let told = write.filter(|w| w.event + 1 > launched && !shared);
+        let told = told.and_then(|w| self.written(recording, at..end.get(), &w, deep));
+        if let Some(piece) = told.as_ref().filter(|p| p.state.is_known()) {
+            return piece.clone();
+        }
+        // What is read back later tells it too, unless something may have written in between.
+        if !shared && let Some(next) = self.seen.first(at, event..until, read) {
+            let between = event..next.event;
+            let written = self.writes.first(at, between.clone(), wrote);
+            if written.is_none() && self.may_have_written(buffer.map(|p| p.buffer), between, true).is_none() {
+                return known(at..end.get(), Known::Seen, next.event);
+            }
+        }
+        if let Some(mut piece) = told {
+            // What is read back later may tell the bytes behind a row's end.
+            piece.range.end = piece.range.end.min(end.get());
+            return piece;
+        }
+        let range = at..end.get();
+        match (launch, write, fact) {
+            _ if shared => unknown(range, Why::Shared, since),
+            (Some((e, reached)), w, _) if e + 1 > behind(&w) => {
+                let certain = reached.is_some_and(|r| r.reach.is_certain());
+                unknown(range, Why::Launch { certain }, e)
+            }
+            (_, Some(w), _) => unknown(range, Why::NotHeld, w.event),
+            (_, None, Some(b)) if b.kind == BufferKind::Before => unknown(range, Why::NeverWritten, 0),
+            (_, None, Some(_)) => unknown(range, Why::NeverWritten, since),
+            (_, None, None) => unknown(range, Why::NotTaken, 0),
+        }
+    }
+
+    /// What a copy or a fill wrote; `None` where the recording does not hold it.
+    fn written(&self, recording: &Recording, range: Range<u64>, write: &Entry, deep: u32) -> Option<Piece> {
+        let (at, mut end) = (range.start, range.end);
+        if fill_at(&recording.events, write.event).is_some() {
+            return Some(known(range, Known::Filled, write.event));
+        }
+        let row = copy_at(&recording.events, write.event)?;
+        if CopyKind::from_raw(row.kind) != Some(CopyKind::DeviceToDevice) {
+            return (row.pages_at != NO_CONTENT).then(|| known(range, Known::Copied, write.event));
+        }
+        let Some(deeper) = deep.checked_sub(1) else {
+            return Some(unknown(range, Why::TooFar, write.event));
+        };
+        let (to, from) = (Rows::written(&row), Rows::read(&row));
+        let (n, offset) = to.place(at)?;
+        // Within one row, since rows follow each other otherwise where they came from.
+        end = end.min(at.checked_add(to.bytes.checked_sub(offset)?)?);
+        let origin = from.at.checked_add(n.checked_mul(from.pitch)?)?.checked_add(offset)?;
+        let piece = self.piece(recording, origin..origin.checked_add(end - at)?, write.event, deeper);
+        let bytes = piece.range.end - piece.range.start;
+        Some(Piece {
+            range: at..at + bytes,
+            shift: piece.shift.wrapping_add(origin).wrapping_sub(at),
+            state: piece.state,
+        })
+    }
+
+    /// The last launch among some events that may have written a buffer, or the first; outside of buffers any launch may
+    /// have. With its event.
+    fn may_have_written(&self, buffer: Option<u32>, events: Range<u64>, first: bool) -> Option<(u64, Option<Reached>)> {
+        let Some(buffer) = buffer else {
+            let n = self
+                .launches
+                .partition_point(|l| l.event < if first { events.start } else { events.end });
+            let at = if first { Some(n) } else { n.checked_sub(1) };
+            let found = self.launches.get(at?)?;
+            return events.contains(&found.event).then_some((found.event, None));
+        };
+        let reached = if first {
+            self.first_touch(buffer, events)
+        } else {
+            self.last_touch(buffer, events)
+        };
+        reached.map(|r| (self.launch_event(r.launch), Some(r)))
+    }
+}
+
+fn known(range: Range<u64>, known: Known, event: u64) -> Piece {
+    Piece {
+        range,
+        state: State::Known(known, event),
+        shift: 0,
+    }
+}
+
+fn unknown(range: Range<u64>, why: Why, event: u64) -> Piece {
+    Piece {
+        range,
+        state: State::Unknown(why, event),
+        shift: 0,
+    }
+}
+
+/// The rows that a copy or a fill writes.
+pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
+    match copy_at(events, event) {
+        Some(row) => Some(Rows::written(&row)),
+        None => Rows::filled(&fill_at(events, event)?),
+    }
+}
+
+/// Rows of bytes that a copy or a fill covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    at: u64,
+    bytes: u64,
+    rows: u64,
+    pitch: u64,
+}
+
+impl Rows {
+    pub fn written(row: &CopyRow) -> Self {
+        Self {
+            at: row.to,
+            bytes: row.bytes,
+            rows: row.rows,
+            pitch: row.to_pitch,
+        }
+    }
+
+    pub fn read(row: &CopyRow) -> Self {
+        Self {
+            at: row.from,
+            bytes: row.bytes,
+            rows: row.rows,
+            pitch: row.from_pitch,
+        }
+    }
+
+    pub fn filled(row: &FillRow) -> Option<Self> {
+        Some(Self {
+            at: row.to,
+            bytes: row.row_bytes()?,
+            rows: row.rows,
+            pitch: row.pitch,
+        })
+    }
+
+    /// Number of the row that holds an address, and the bytes before it in the row.
+    pub fn place(&self, address: u64) -> Option<(u64, u64)> {
+        let by = address.checked_sub(self.at)?;
+        let (n, offset) = match self.rows {
+            0 | 1 => (0, by),
+            // Rows that lie over each other: the last one wins, which is as much as can be told.
+            _ if self.pitch == 0 => (self.rows - 1, by),
+            _ => ((by / self.pitch).min(self.rows - 1), by),
+        };
+        let offset = if self.rows > 1 {
+            offset.checked_sub(n.checked_mul(self.pitch)?)?
+        } else {
+            offset
+        };
+        (offset < self.bytes).then_some((n, offset))
+    }
+
+    /// Whether a row holds an address, and where that changes next.
+    fn covers(&self, address: u64) -> (bool, u64) {
+        match self.place(address) {
+            Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
+            None => {
+                let by = address.saturating_sub(self.at);
+                let next = by.checked_div(self.pitch).map_or(u64::MAX, |n| n.saturating_add(1));
+                (false, self.at.saturating_add(next.saturating_mul(self.pitch)))
+            }
+        }
+    }
+
+    /// Bytes before an address among those of all rows without gaps.
+    fn before(&self, address: u64) -> Option<u64> {
+        let (n, offset) = self.place(address)?;
+        n.checked_mul(self.bytes)?.checked_add(offset)
+    }
+}
+
+/// Bytes as an event has them from an address on; `None` where the recording does not hold them all.
+fn fetch(recording: &Recording, known: Known, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
+    if known == Known::Filled {
+        let row = fill_at(&recording.events, event)?;
+        let rows = Rows::filled(&row)?;
+        let value = row.value.to_le_bytes();
+        let element = u64::from(row.element.clamp(1, 4));
+        let (_, offset) = rows.place(address)?;
+        for (n, b) in (offset..).zip(to.iter_mut()) {
+            // A piece over several rows: each begins with a whole element.
+            let within = if rows.rows > 1 && rows.pitch > 0 {
+                n % rows.pitch
+            } else {
+                n
+            };
+            *b = *value.get((within % element) as usize)?;
+        }
+        return Some(());
+    }
+    let row = copy_at(&recording.events, event)?;
+    let rows = if known == Known::Copied {
+        Rows::written(&row)
+    } else {
+        Rows::read(&row)
+    };
+    copied_part(recording, &row, rows.before(address)?, to)
+}
+
+/// A part of what a copy moved, from so many bytes of its rows on.
+fn copied_part(recording: &Recording, row: &CopyRow, from: u64, to: &mut [u8]) -> Option<()> {
+    let end = from.checked_add(to.len() as u64)?;
+    if row.pages_at == NO_CONTENT || end > row.total()? {
+        return None;
+    }
+    let page = crate::PAGE_SIZE as u64;
+    let first = (row.device() % page).checked_add(from)?;
+    let (mut done, mut at) = (0usize, first);
+    while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
+        let index = usize::try_from(row.pages_at.checked_add(at / page)?).ok()?;
+        let image = recording
+            .memory
+            .pages
+            .page(PageId(recording.events.call_pages.get(index)?))?;
+        let begin = (at % page) as usize;
+        let part = rest.len().min(crate::PAGE_SIZE - begin);
+        rest.get_mut(..part)?.copy_from_slice(image.get(begin..begin + part)?);
+        (done, at) = (done + part, at + part as u64);
+    }
+    Some(())
+}

@@ -1,0 +1,228 @@
+//! Types of a function's parameters, as its signature or its PTX tells them.
+
+use crate::recording::CallFunction;
+use cuda_code::ptx;
+
+/// What a parameter holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// An address. `constant`: by the signature the function does not write through it.
+    Pointer {
+        /// Whether what it points to is `const`.
+        constant: bool,
+    },
+    /// A number with a sign.
+    Signed,
+    /// A number without one.
+    Unsigned,
+    /// A floating-point number, of 2, 4 or 8 bytes.
+    Float,
+    /// A floating-point number of 2 bytes with the exponent of one of 4.
+    Brain,
+    /// True or false.
+    Bool,
+    /// Bits: an address, a number or something else, of 1, 2, 4 or 8 bytes.
+    #[default]
+    Bits,
+    /// Bytes: a structure or an array.
+    Bytes,
+}
+
+/// A parameter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameter {
+    /// Offset in the parameter buffer, bytes.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// The type in words, as its author or PTX names it; empty where nothing tells it.
+    pub name: String,
+    /// What it holds.
+    pub holds: Holds,
+}
+
+/// The parameters of a function: where they are by the driver's layout, of which types by its signature, else by its
+/// PTX. Where the layout is not known there are none.
+#[must_use]
+pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entry<'_>>) -> Vec<Parameter> {
+    let told = signature(shown).filter(|t| t.len() == function.parameters.len());
+    let of_ptx = entry
+        .map(|e| &e.parameters)
+        .filter(|p| p.len() == function.parameters.len());
+    let plain = |(n, [offset, bytes]): (usize, &[u32; 2])| {
+        let (offset, bytes) = (*offset, *bytes);
+        let named = told.as_ref().and_then(|t| t.get(n));
+        let by_name = named.and_then(|name| Some((name.clone(), of_name(name, bytes)?)));
+        let by_ptx = || {
+            let p = of_ptx?.get(n).filter(|p| p.bytes == u64::from(bytes))?;
+            Some(of_parameter(p))
+        };
+        let (name, holds) = by_name.or_else(by_ptx).unwrap_or_else(|| {
+            let holds = match bytes {
+                1 | 2 | 4 | 8 => Holds::Bits,
+                _ => Holds::Bytes,
+            };
+            (named.cloned().unwrap_or_default(), holds)
+        });
+        Parameter {
+            offset,
+            bytes,
+            name,
+            holds,
+        }
+    };
+    function.parameters.iter().enumerate().map(plain).collect()
+}
+
+/// The types between the outer brackets of a demangled name; `None` where it has none.
+fn signature(name: &str) -> Option<Vec<String>> {
+    let body = name.trim_end().strip_suffix(')')?;
+    // The bracket that the last one closes: what is before it belongs to the name, however it is built.
+    let mut depth = 1usize;
+    let open = body.char_indices().rev().find_map(|(at, c)| {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })?;
+    let inner = body.get(open + 1..)?.trim();
+    if inner.is_empty() || inner == "void" {
+        return Some(Vec::new());
+    }
+    let (mut types, mut depth, mut from) = (Vec::new(), 0i64, 0);
+    for (at, c) in inner.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                types.push(inner.get(from..at)?.trim().to_owned());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    types.push(inner.get(from..)?.trim().to_owned());
+    Some(types)
+}
+
+/// What a type of C++ holds; `None` where its size is another, or it is no type that is known by name.
+fn of_name(name: &str, bytes: u32) -> Option<Holds> {
+    if let Some(to) = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*') {
+        let to = to.trim();
+        // The compiler writes `float const*`; a person may write `const float*`. `const` of a pointer to pointers is
+        // the inner one's.
+        let constant = to.ends_with("const") || (to.starts_with("const ") && !to.ends_with('*'));
+        return (bytes == 8).then_some(Holds::Pointer { constant });
+    }
+    if name.ends_with('&') {
+        return (bytes == 8).then_some(Holds::Pointer { constant: false });
+    }
+    let name = name.trim_start_matches("const ").trim_end_matches(" const").trim();
+    let (holds, size) = match name {
+        "bool" => (Holds::Bool, 1),
+        "char" | "signed char" | "int8_t" => (Holds::Signed, 1),
+        "unsigned char" | "uint8_t" => (Holds::Unsigned, 1),
+        "short" | "int16_t" => (Holds::Signed, 2),
+        "unsigned short" | "uint16_t" => (Holds::Unsigned, 2),
+        "int" | "int32_t" => (Holds::Signed, 4),
+        "unsigned int" | "unsigned" | "uint32_t" => (Holds::Unsigned, 4),
+        "long" | "long long" | "int64_t" => (Holds::Signed, 8),
+        "unsigned long" | "unsigned long long" | "uint64_t" | "size_t" => (Holds::Unsigned, 8),
+        "float" => (Holds::Float, 4),
+        "double" => (Holds::Float, 8),
+        "__half" | "half" | "c10::Half" => (Holds::Float, 2),
+        "__nv_bfloat16" | "c10::BFloat16" => (Holds::Brain, 2),
+        _ => return None,
+    };
+    (bytes == size).then_some(holds)
+}
+
+/// What a parameter of PTX holds, with its type in PTX's words.
+fn of_parameter(p: &ptx::Parameter<'_>) -> (String, Holds) {
+    let one = p.element.vector == 1 && p.elements.is_none();
+    let name = match p.elements {
+        Some(n) => format!(".{} [{n}]", p.element.name),
+        None if p.pointer.is_some() => format!(".{} .ptr", p.element.name),
+        None => format!(".{}", p.element.name),
+    };
+    let holds = match (one, p.pointer.is_some(), p.element.name) {
+        (false, ..) => Holds::Bytes,
+        (_, true, _) if p.bytes == 8 => Holds::Pointer { constant: false },
+        (_, _, "f16" | "f32" | "f64") => Holds::Float,
+        (_, _, "bf16") => Holds::Brain,
+        (_, _, "s8" | "s16" | "s32" | "s64") => Holds::Signed,
+        // Compilers write addresses as `.u64`, and numbers with a sign as `.u32` too.
+        _ => Holds::Bits,
+    };
+    (name, holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(parameters: &[[u32; 2]]) -> CallFunction {
+        CallFunction {
+            parameters: parameters.to_vec(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_signature_tells_the_types() {
+        let types = |name: &str| signature(name).unwrap();
+        assert_eq!(
+            types("add(float const*, float*, int)"),
+            ["float const*", "float*", "int"]
+        );
+        assert_eq!(
+            types("void at::native::kernel<4, at::Functor<float, (int)3>>(int, std::pair<int, long>, void (*)(int))"),
+            ["int", "std::pair<int, long>", "void (*)(int)"]
+        );
+        assert_eq!(types("f()"), [""; 0]);
+        assert_eq!(types("(anonymous namespace)::f(bool)"), ["bool"]);
+        assert_eq!(signature("plain_name"), None);
+        assert_eq!(signature(")("), None);
+        let f = function(&[[0, 8], [8, 8], [16, 4], [20, 2], [24, 24]]);
+        let p = parameters(&f, "k(float const*, float**, int, __half, Shape)", None);
+        let holds: Vec<Holds> = p.iter().map(|p| p.holds).collect();
+        assert_eq!(
+            holds,
+            [
+                Holds::Pointer { constant: true },
+                Holds::Pointer { constant: false },
+                Holds::Signed,
+                Holds::Float,
+                Holds::Bytes
+            ]
+        );
+        assert_eq!(p[4].name, "Shape");
+        // A signature of another number of parameters tells nothing, and a size that does not fit neither.
+        let p = parameters(&f, "k(int)", None);
+        assert!(p.iter().take(4).all(|p| p.holds == Holds::Bits && p.name.is_empty()));
+        let p = parameters(&function(&[[0, 4]]), "k(float*)", None);
+        assert_eq!(p[0].holds, Holds::Bits);
+    }
+
+    #[test]
+    fn ptx_tells_what_it_can() {
+        let text = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 .ptr \
+                     .global .align 4 b, .param .f32 c, .param .align 8 .b8 d[24], .param .u32 e){ret;}";
+        let ptx = ptx::Ptx::of(text).unwrap();
+        let f = function(&[[0, 8], [8, 8], [16, 4], [24, 24], [48, 4]]);
+        let p = parameters(&f, "k", ptx.entry("k"));
+        let holds: Vec<(Holds, &str)> = p.iter().map(|p| (p.holds, &*p.name)).collect();
+        assert_eq!(
+            holds,
+            [
+                (Holds::Bits, ".u64"),
+                (Holds::Pointer { constant: false }, ".u64 .ptr"),
+                (Holds::Float, ".f32"),
+                (Holds::Bytes, ".b8 [24]"),
+                (Holds::Bits, ".u32"),
+            ]
+        );
+    }
+}

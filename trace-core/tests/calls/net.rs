@@ -1,0 +1,587 @@
+//! Recordings of calls that tests make up: a builder that keeps what the device's memory holds, and a small net on two
+//! streams made with it.
+// Every file of tests uses a part of this.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::{
+    AllocationKind, AllocationRow, CALL_ASYNC, CALL_FACTS, CallDevice, CallFacts, CallFunction, CallGlobal, CallModule,
+    CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
+    NO_CONTENT, OrderKind, OrderRow, Recording,
+};
+
+/// First address of the window that allocations are served from.
+pub const WINDOW: u64 = 0x1539_4000_0000;
+
+/// The kernels of the net, as PTX.
+pub const PTX: &str = "\
+//
+// Generated for a test
+//
+.version 8.0
+.target sm_80
+.address_size 64
+
+.visible .const .align 4 .f32 scale = 0f3F000000;
+.visible .global .align 4 .u32 rounds;
+
+// conv2d(float const*, float const*, float*, int, int)
+.visible .entry _Z6conv2dPKfS0_Pfii(
+    .param .u64 _Z6conv2dPKfS0_Pfii_param_0,
+    .param .u64 _Z6conv2dPKfS0_Pfii_param_1,
+    .param .u64 _Z6conv2dPKfS0_Pfii_param_2,
+    .param .u32 _Z6conv2dPKfS0_Pfii_param_3,
+    .param .u32 _Z6conv2dPKfS0_Pfii_param_4
+)
+.maxntid 256, 1, 1
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<9>;
+    .reg .f32 %f<12>;
+    .reg .b64 %rd<11>;
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3;
+    ld.param.u32 %r5, [_Z6conv2dPKfS0_Pfii_param_3];
+    setp.ge.s32 %p1, %r4, %r5;
+    @%p1 bra DONE;
+    ld.const.f32 %f1, [scale];
+DONE:
+    ret;
+}
+
+// relu(float*, int)
+.visible .entry _Z4reluPfi(
+    .param .u64 _Z4reluPfi_param_0,
+    .param .u32 _Z4reluPfi_param_1
+)
+{
+    ret;
+}
+
+// softmax(float const*, float*, int, float)
+.visible .entry _Z7softmaxPKfPfif(
+    .param .u64 _Z7softmaxPKfPfif_param_0,
+    .param .u64 _Z7softmaxPKfPfif_param_1,
+    .param .u32 _Z7softmaxPKfPfif_param_2,
+    .param .f32 _Z7softmaxPKfPfif_param_3
+)
+{
+    ret;
+}
+";
+
+/// Builds a recording of calls, call by call.
+#[derive(Default)]
+pub struct Build {
+    /// What is told beside the events.
+    pub facts: CallFacts,
+    /// The events so far.
+    pub events: EventsBuilder,
+    pages: MemoryBuilder,
+    /// Nanoseconds on the clock.
+    pub time: u64,
+    /// What the device's memory holds.
+    pub memory: BTreeMap<u64, u8>,
+    next: u64,
+}
+
+impl Build {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            next: WINDOW,
+            facts: CallFacts {
+                api: "cuda".into(),
+                version: 13000,
+                ..Default::default()
+            },
+            ..Default::default()
+        }
+    }
+
+    /// The next event's number.
+    pub fn event(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.time += 1500;
+        self.time
+    }
+
+    /// A call of this name.
+    pub fn call(&mut self, name: &str, result: u32) {
+        let known = self.facts.names.iter().position(|n| n == name);
+        let number = known.unwrap_or_else(|| {
+            self.facts.names.push(name.into());
+            self.facts.names.len() - 1
+        });
+        let row = CallRow {
+            name: number as u32,
+            about: u32::MAX,
+            result,
+            took: 900,
+            ..Default::default()
+        };
+        let time = self.tick();
+        self.events.call(time, 11, row);
+    }
+
+    /// A stream.
+    pub fn stream(&mut self, name: &str, flags: u32) -> u32 {
+        self.facts.streams.push(CallStream {
+            name: name.into(),
+            flags,
+            priority: 0,
+        });
+        self.facts.streams.len() as u32 - 1
+    }
+
+    /// Code, stored in pages.
+    pub fn module(&mut self, kind: CodeKind, code: &[u8]) -> u32 {
+        let pages: Vec<[u32; 2]> = code
+            .chunks(PAGE_SIZE)
+            .map(|c| {
+                let mut page = [0; PAGE_SIZE];
+                page[..c.len()].copy_from_slice(c);
+                [self.pages.add_page(&page).0, 1]
+            })
+            .collect();
+        self.facts.modules.push(CallModule {
+            origin: "memory".into(),
+            kind,
+            bytes: code.len() as u64,
+            digest: "00".repeat(32),
+            pages,
+            ..Default::default()
+        });
+        self.facts.modules.len() as u32 - 1
+    }
+
+    /// A function with its layout.
+    pub fn function(&mut self, name: &str, module: Option<u32>, layout: &[[u32; 2]]) -> u32 {
+        self.facts.functions.push(CallFunction {
+            name: name.into(),
+            module,
+            parameters: layout.to_vec(),
+            registers: 24,
+            shared: 0,
+            local: 0,
+            most_threads: 1024,
+            ..Default::default()
+        });
+        self.facts.functions.len() as u32 - 1
+    }
+
+    /// Memory is taken, of the next free addresses.
+    pub fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.next;
+        self.next += bytes.next_multiple_of(512);
+        self.take_at(at, bytes);
+        at
+    }
+
+    /// Memory is taken at an address.
+    pub fn take_at(&mut self, at: u64, bytes: u64) {
+        self.allocation(AllocationKind::Take, at, bytes);
+        self.forget(at, bytes);
+    }
+
+    /// Memory is given back.
+    pub fn give(&mut self, at: u64, bytes: u64) {
+        self.allocation(AllocationKind::Give, at, bytes);
+        self.forget(at, bytes);
+    }
+
+    fn forget(&mut self, at: u64, bytes: u64) {
+        let gone: Vec<u64> = self.memory.range(at..at + bytes).map(|(a, _)| *a).collect();
+        for a in gone {
+            self.memory.remove(&a);
+        }
+    }
+
+    /// A row of memory taken or given back.
+    pub fn allocation(&mut self, kind: AllocationKind, at: u64, bytes: u64) {
+        let row = AllocationRow {
+            at,
+            bytes,
+            kind: kind as u32,
+            stream: OrderRow::NONE,
+            took: 41_000,
+            ..Default::default()
+        };
+        let time = self.tick();
+        self.events.allocation(time, 11, row);
+    }
+
+    fn content(&mut self, device: u64, bytes: &[u8]) -> u64 {
+        let phase = (device % PAGE_SIZE as u64) as usize;
+        let mut laid = vec![0; phase];
+        laid.extend_from_slice(bytes);
+        laid.resize(laid.len().next_multiple_of(PAGE_SIZE), 0);
+        let ids: Vec<u32> = laid
+            .chunks_exact(PAGE_SIZE)
+            .map(|p| self.pages.add_page(p.try_into().unwrap()).0)
+            .collect();
+        self.events.call_pages(&ids)
+    }
+
+    /// What stands in the device's memory, 0 where nothing set it.
+    pub fn held(&self, at: u64, bytes: u64) -> Vec<u8> {
+        (at..at + bytes)
+            .map(|a| self.memory.get(&a).copied().unwrap_or(0))
+            .collect()
+    }
+
+    /// Sets what the device's memory holds, as a launch does.
+    pub fn set(&mut self, at: u64, bytes: &[u8]) {
+        self.memory.extend((at..).zip(bytes.iter().copied()));
+    }
+
+    /// Bytes go to the device, rows apart from each other where there are several. `held`: with their content.
+    pub fn to_device(&mut self, at: u64, bytes: &[u8], (rows, pitch): (u64, u64), stream: u32, held: bool) {
+        let width = bytes.len() as u64 / rows;
+        let pages_at = if held { self.content(at, bytes) } else { NO_CONTENT };
+        let row = CopyRow {
+            to: at,
+            from: 0x7f00_1000,
+            bytes: width,
+            rows,
+            to_pitch: pitch,
+            from_pitch: width,
+            pages_at,
+            kind: CopyKind::HostToDevice as u32,
+            stream,
+            flags: CALL_ASYNC,
+            result: 0,
+            took: 5200,
+            reserved: 0,
+        };
+        let time = self.tick();
+        self.events.copy(time, 11, row);
+        for (n, part) in bytes.chunks(width.max(1) as usize).enumerate() {
+            self.set(at + n as u64 * pitch, part);
+        }
+    }
+
+    /// Bytes come from the device.
+    pub fn to_host(&mut self, at: u64, bytes: u64, stream: u32, held: bool) {
+        let content = self.held(at, bytes);
+        let pages_at = if held { self.content(at, &content) } else { NO_CONTENT };
+        let row = CopyRow {
+            to: if stream == OrderRow::NONE { 0 } else { 0x7f00_8000 },
+            from: at,
+            bytes,
+            rows: 1,
+            to_pitch: bytes,
+            from_pitch: bytes,
+            pages_at,
+            kind: CopyKind::DeviceToHost as u32,
+            stream,
+            flags: CALL_ASYNC,
+            result: 0,
+            took: 7100,
+            reserved: 0,
+        };
+        let time = self.tick();
+        self.events.copy(time, 11, row);
+    }
+
+    /// Bytes are copied on the device.
+    pub fn on_device(&mut self, to: u64, from: u64, bytes: u64, stream: u32) {
+        let row = CopyRow {
+            to,
+            from,
+            bytes,
+            rows: 1,
+            to_pitch: bytes,
+            from_pitch: bytes,
+            pages_at: NO_CONTENT,
+            kind: CopyKind::DeviceToDevice as u32,
+            stream,
+            flags: CALL_ASYNC,
+            result: 0,
+            took: 3000,
+            reserved: 0,
+        };
+        let time = self.tick();
+        self.events.copy(time, 11, row);
+        let content = self.held(from, bytes);
+        self.set(to, &content);
+    }
+
+    /// Memory is set to a value.
+    pub fn fill(
+        &mut self,
+        to: u64,
+        (elements, element): (u64, u32),
+        value: u32,
+        (rows, pitch): (u64, u64),
+        stream: u32,
+    ) {
+        let row = FillRow {
+            to,
+            elements,
+            rows,
+            pitch,
+            value,
+            element,
+            stream,
+            flags: CALL_ASYNC,
+            took: 2100,
+            ..Default::default()
+        };
+        let time = self.tick();
+        self.events.fill(time, 11, row);
+        let bytes = value.to_le_bytes()[..element as usize].repeat(elements as usize);
+        for n in 0..rows {
+            self.set(to + n * pitch, &bytes);
+        }
+    }
+
+    /// A function is launched.
+    pub fn launch(&mut self, function: u32, grid: [u32; 3], block: [u32; 3], stream: u32, arguments: &[u8]) -> u64 {
+        let arguments_at = self.events.call_bytes(arguments);
+        let row = LaunchRow {
+            arguments_at,
+            arguments: arguments.len() as u32,
+            function,
+            stream,
+            grid,
+            block,
+            took: 4300 + 13 * function,
+            ..Default::default()
+        };
+        let (time, event) = (self.tick(), self.event());
+        self.events.launch(time, 11, row);
+        event
+    }
+
+    /// An order.
+    pub fn order(&mut self, kind: OrderKind, stream: u32, event: u32) {
+        let row = OrderRow {
+            kind: kind as u32,
+            stream,
+            event,
+            took: 600,
+            ..Default::default()
+        };
+        let time = self.tick();
+        self.events.order(time, 11, row);
+    }
+
+    /// What memory holds is taken down.
+    pub fn snapshot(&mut self, name: &str, ranges: &[(u64, u64)]) {
+        self.call(name, 0);
+        for (at, bytes) in ranges {
+            self.to_host(*at, *bytes, OrderRow::NONE, true);
+        }
+    }
+
+    /// The recording.
+    pub fn finish(self) -> Recording {
+        let mut r = Recording {
+            events: self.events.finish(),
+            memory: self.pages.finish(),
+            ..Recording::default()
+        };
+        r.facts.identity.gpu_name = self.facts.device.name.clone();
+        r.facts.identity.source = "cuda".into();
+        r.facts.identity.driver = "libcuda".into();
+        r.extras
+            .insert(CALL_FACTS.into(), serde_json::to_vec(&self.facts).unwrap());
+        r
+    }
+}
+
+/// Arguments one after another, each at its alignment.
+#[derive(Default)]
+pub struct Arguments(pub Vec<u8>);
+
+impl Arguments {
+    pub fn bytes(mut self, bytes: &[u8], align: usize) -> Self {
+        self.0.resize(self.0.len().next_multiple_of(align), 0);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub fn to(self, address: u64) -> Self {
+        self.bytes(&address.to_le_bytes(), 8)
+    }
+
+    pub fn int(self, value: i32) -> Self {
+        self.bytes(&value.to_le_bytes(), 4)
+    }
+
+    pub fn float(self, value: f32) -> Self {
+        self.bytes(&value.to_le_bytes(), 4)
+    }
+}
+
+/// Floats as bytes.
+pub fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    values.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+/// Places of the net.
+pub struct Net {
+    /// The recording.
+    pub recording: Recording,
+    /// Address of the input image: 784 floats.
+    pub image: u64,
+    /// Address of the weights: 144 floats.
+    pub weights: u64,
+    /// Address of what the convolution makes: 4096 floats.
+    pub features: u64,
+    /// Address of the result: 10 floats.
+    pub scores: u64,
+    /// Address of the variable `rounds`.
+    pub rounds: u64,
+    /// Events of the launches, in order.
+    pub launches: Vec<u64>,
+    /// Event of the launch that memory is taken down before and after.
+    pub around: u64,
+    /// Event of the copy of the image.
+    pub image_in: u64,
+    /// Event of the copy of the result.
+    pub scores_out: u64,
+}
+
+/// A small net, run `times` times: the image goes in on one stream, kernels run on another that waits for it, the result
+/// comes back. Memory is taken down before and after the last launch of the first run.
+pub fn net(times: u32) -> Net {
+    let mut b = Build::new();
+    b.facts.device = CallDevice {
+        name: "NVIDIA H100 80GB HBM3".into(),
+        capability: [9, 0],
+        multiprocessors: 132,
+        memory: 85_045_346_304,
+        uuid: String::new(),
+    };
+    b.facts.window = CallWindow {
+        base: WINDOW,
+        bytes: 1 << 40,
+    };
+    b.facts.range = "whole".into();
+    b.stream("default stream", 0);
+    let (copies, work) = (b.stream("stream 1", 1), b.stream("stream 2", 1));
+    let text = b.module(CodeKind::Ptx, PTX.as_bytes());
+    let rounds = WINDOW - 0x10_0000;
+    b.facts.modules[text as usize].globals.push(CallGlobal {
+        name: "rounds".into(),
+        at: rounds,
+        bytes: 4,
+    });
+    b.facts.modules.push(CallModule {
+        origin: "/usr/lib/x86_64-linux-gnu/libcublasLt.so.13".into(),
+        kind: CodeKind::Cubin,
+        missing: "its memory is gone".into(),
+        ..Default::default()
+    });
+    let conv = b.function(
+        "_Z6conv2dPKfS0_Pfii",
+        Some(text),
+        &[[0, 8], [8, 8], [16, 8], [24, 4], [28, 4]],
+    );
+    let relu = b.function("_Z4reluPfi", Some(text), &[[0, 8], [8, 4]]);
+    let gemm = b.function("_ZN7cutlass6KernelI4GemmEEvNT_6ParamsE", Some(1), &[[0, 48]]);
+    let softmax = b.function("_Z7softmaxPKfPfif", Some(text), &[[0, 8], [8, 8], [16, 4], [20, 4]]);
+    b.facts.functions[conv as usize].registers = 40;
+    b.facts.functions[gemm as usize].registers = 168;
+    b.facts.functions[gemm as usize].shared = 49_152;
+    for name in [
+        "cuInit",
+        "cuDevicePrimaryCtxRetain",
+        "cuLibraryLoadData",
+        "cuStreamCreateWithPriority",
+    ] {
+        b.call(name, 0);
+    }
+    let weights = b.take(144 * 4);
+    let image = b.take(784 * 4);
+    let features = b.take(4096 * 4);
+    let dense = b.take(10 * 256 * 4);
+    let scores = b.take(10 * 4);
+    let scratch = b.take(64 << 10);
+    b.to_device(
+        weights,
+        &floats((0..144).map(|n| (n as f32 - 72.0) / 144.0)),
+        (1, 576),
+        0,
+        true,
+    );
+    b.to_device(
+        dense,
+        &floats((0..2560).map(|n| (n % 17) as f32 / 17.0)),
+        (1, 10_240),
+        0,
+        true,
+    );
+    b.call("cuFuncSetAttribute", 1);
+    let (mut launches, mut around) = (Vec::new(), 0);
+    let (mut image_in, mut scores_out) = (0, 0);
+    for run in 0..times {
+        b.time += 180_000;
+        let picture = floats((0..784).map(|n| ((n * 7 + run * 31) % 256) as f32 / 255.0));
+        if run == 0 {
+            image_in = b.event();
+        }
+        b.to_device(image, &picture, (1, 3136), copies, true);
+        b.order(OrderKind::Record, copies, 2 * run);
+        b.fill(scratch, (4096, 4), 0, (1, 16_384), work);
+        b.order(OrderKind::StreamWaits, work, 2 * run);
+        let arguments = Arguments::default().to(image).to(weights).to(features).int(784).int(28);
+        launches.push(b.launch(conv, [16, 1, 1], [256, 1, 1], work, &arguments.0));
+        b.set(features, &floats((0..4096).map(|n| ((n + run) % 11) as f32 - 5.0)));
+        let arguments = Arguments::default().to(features).int(4096);
+        launches.push(b.launch(relu, [32, 1, 1], [128, 1, 1], work, &arguments.0));
+        b.set(
+            features,
+            &floats((0..4096).map(|n| (((n + run) % 11) as f32 - 5.0).max(0.0))),
+        );
+        b.on_device(scratch + 16_384, features, 1024, work);
+        let mut params = Vec::new();
+        for word in [features, dense, scores, 10, 256, 0x3f80_0000_0000_0001] {
+            params.extend_from_slice(&word.to_le_bytes());
+        }
+        launches.push(b.launch(gemm, [1, 1, 1], [128, 1, 1], work, &params));
+        b.set(scores, &floats((0..10).map(|n| (n * 3 % 7) as f32)));
+        let all = [(weights, 576), (image, 3136), (scores, 40)];
+        if run == 0 {
+            b.snapshot("snapshot before launch", &all);
+        }
+        let arguments = Arguments::default().to(scores).to(scores).int(10).float(0.5);
+        let event = b.launch(softmax, [1, 1, 1], [32, 1, 1], work, &arguments.0);
+        launches.push(event);
+        let sum: f32 = (0..10).map(|n| ((n * 3 % 7) as f32).exp()).sum();
+        b.set(scores, &floats((0..10).map(|n| ((n * 3 % 7) as f32).exp() / sum)));
+        if run == 0 {
+            around = event;
+            b.snapshot("snapshot after launch", &all);
+        }
+        b.order(OrderKind::Record, work, 2 * run + 1);
+        b.order(OrderKind::StreamWaits, copies, 2 * run + 1);
+        if run == 0 {
+            scores_out = b.event();
+        }
+        b.to_host(scores, 40, copies, true);
+        b.order(OrderKind::StreamDone, copies, OrderRow::NONE);
+    }
+    b.give(scratch, 64 << 10);
+    b.give(scores, 40);
+    Net {
+        recording: b.finish(),
+        image,
+        weights,
+        features,
+        scores,
+        rounds,
+        launches,
+        around,
+        image_in,
+        scores_out,
+    }
+}
