@@ -1,6 +1,6 @@
 //! Copies and fills: what came from the host is taken up when the call returns, what goes to the host when it is there.
 
-use crate::memory_of_host::read_own;
+use crate::content::{self, content_at};
 use crate::progress::Reached;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
@@ -52,78 +52,6 @@ impl Where {
             waits: false,
         }
     }
-}
-
-/// Bytes that are read at once: longer content is handed over in parts, so that it is never all in memory twice.
-const PIECE: u64 = 64 << 20;
-
-/// What a copy moved, as it stands in this process's memory at an address.
-pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> With {
-    if row.total().is_none_or(|n| n <= PIECE) {
-        return gather(from, pitch, row.bytes, row.rows).map_or(With::Nothing, With::Content);
-    }
-    let slot = r.session.slot();
-    match parts(r, slot, from, pitch, row) {
-        true => With::Parts(slot),
-        false => With::Nothing,
-    }
-}
-
-/// Hands a copy's content over in parts, which begin where pages of the device do. `false`: some of it is not there.
-fn parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
-    let Some(total) = row.total() else { return false };
-    let (device, page) = (row.device(), trace_core::PAGE_SIZE as u64);
-    let linear = row.rows == 1 || pitch == row.bytes;
-    let mut done = 0;
-    while done < total {
-        let to = ((device.wrapping_add(done + PIECE)) / page * page)
-            .wrapping_sub(device)
-            .min(total);
-        let mut part = vec![0; (to - done) as usize];
-        let read = if linear {
-            read_own(from.wrapping_add(done), &mut part)
-        } else {
-            read_rows(from, pitch, row.bytes, done, &mut part)
-        };
-        if !read {
-            return false;
-        }
-        r.session.part(slot, device.wrapping_add(done), part);
-        done = to;
-    }
-    true
-}
-
-/// Bytes of rows from the byte `first` of all of them on.
-fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bool {
-    let mut at = first;
-    let mut rest = to;
-    while !rest.is_empty() {
-        let (row, column) = (at / bytes, at % bytes);
-        let length = (bytes - column).min(rest.len() as u64);
-        let (part, behind) = rest.split_at_mut(length as usize);
-        let place = pitch
-            .checked_mul(row)
-            .and_then(|n| from.checked_add(n)?.checked_add(column));
-        if !place.is_some_and(|place| read_own(place, part)) {
-            return false;
-        }
-        at += length;
-        rest = behind;
-    }
-    true
-}
-
-/// Bytes of memory of this process, of a copy's rows: one after another.
-fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
-    let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
-    let mut all = vec![0; total];
-    let read = if rows == 1 || pitch == bytes {
-        read_own(from, &mut all)
-    } else {
-        total == 0 || read_rows(from, pitch, bytes, 0, &mut all)
-    };
-    read.then_some(all)
 }
 
 /// A copy of rows.
@@ -512,11 +440,6 @@ impl Recorder {
     }
 
     fn taken_up(&self, w: &Waiting) {
-        if w.row.total().is_some_and(|n| n > PIECE) && parts(self, w.slot, w.row.to, w.row.to_pitch, &w.row) {
-            self.session.supply_parts(w.slot);
-            return;
-        }
-        let content = gather(w.row.to, w.row.to_pitch, w.row.bytes, w.row.rows);
-        self.session.supply(w.slot, content);
+        content::supply(self, w.slot, w.row.to, w.row.to_pitch, &w.row);
     }
 }

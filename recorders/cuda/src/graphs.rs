@@ -199,7 +199,7 @@ fn copied(r: &Recorder, begun: cuda_session::Begun, key: u64, row: CopyRow) {
     match CopyKind::from_raw(row.kind) {
         Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
         Some(CopyKind::HostToDevice) => {
-            let with = crate::copies::content_at(r, row.from, row.from_pitch, &row);
+            let with = crate::content::content_at(r, row.from, row.from_pitch, &row);
             r.hand(begun, CallEvent::Copy(row), with);
         }
         _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),

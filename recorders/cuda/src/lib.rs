@@ -14,10 +14,12 @@
 
 mod allocations;
 mod code;
+mod content;
 mod copies;
 mod graphs;
 mod hashing;
 mod hooks;
+mod images;
 mod kernels;
 mod launches;
 mod memory;
