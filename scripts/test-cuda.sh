@@ -8,7 +8,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
 WORK=${WORK:-target/cuda-test}
-PROGRAMS=${PROGRAMS:-$WORK/programs}
 parts=${*:-programs failures kernels nets tune neighbours}
 passed=0
 failed=0
@@ -16,8 +15,8 @@ ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
 bad() { failed=$((failed + 1)); printf 'FAILED  %s\n' "$*"; }
 # check NAME COMMAND…: passes when the command does; its last lines are shown when it does not.
 check() {
-    name=$1; shift
-    if "$@" >"$WORK/log" 2>&1; then ok "$name"; else bad "$name (exit $?)"; tail -n 12 "$WORK/log" | sed 's/^/        /'; fi
+    local what=$1; shift
+    if "$@" >"$WORK/log" 2>&1; then ok "$what"; else bad "$what (exit $?)"; tail -n 12 "$WORK/log" | sed 's/^/        /'; fi
 }
 wants() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
 now() { date +%s%N; }
@@ -28,6 +27,8 @@ json() { python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval
 
 command -v nvidia-smi >/dev/null || { echo "there is no NVIDIA driver here (nvidia-smi is missing)"; exit 2; }
 mkdir -p "$WORK"
+WORK=$(cd "$WORK" && pwd)
+PROGRAMS=${PROGRAMS:-$WORK/programs}
 if [ ! -x "$BIN/kinescope" ] || [ ! -e "$BIN/libkinescope_cuda.so" ]; then
     command -v cargo >/dev/null || { echo "$BIN has no kinescope and there is no cargo to build it"; exit 2; }
     cargo build --locked --release -p kinescope -p kinescope-agent -p kinescope-cuda || exit 2
@@ -36,11 +37,11 @@ BIN=$(cd "$BIN" && pwd)
 PATH=$BIN:$PATH
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 NVCC=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-make -s -j8 -C tests/cuda/programs OUT="$PWD/$PROGRAMS" NVCC="$NVCC" FLAGS="${FLAGS:-}" >"$WORK/make.log" 2>&1 || { tail -n 20 "$WORK/make.log"; echo "the programs do not build"; exit 2; }
+make -s -j8 -C tests/cuda/programs OUT="$PROGRAMS" NVCC="$NVCC" FLAGS="${FLAGS:-}" >"$WORK/make.log" 2>&1 || { tail -n 20 "$WORK/make.log"; echo "the programs do not build"; exit 2; }
 
 # program NAME [ARGUMENT…]: runs it, records it, replays it in new processes, call by call and as one graph.
 program() {
-    name=$1; shift
+    local name=$1; shift
     file=$WORK/$name.kine
     plain=$("$PROGRAMS/$name" "$@" --out "$WORK/$name.out" 2>&1) || { bad "$name runs by itself: $plain"; return; }
     rm -f "$file" "$WORK/$name"-*.kine
@@ -91,7 +92,7 @@ fi
 
 # net NAME: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
 net() {
-    name=$1
+    local name=$1
     script=tests/cuda/torch/$name.py
     rm -f "$WORK/$name"*.kine
     # Warm file caches: once without looking.
