@@ -11,7 +11,7 @@ use crate::document::tuning::table::Columns;
 use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
-use replay_engine::tune::Tuned;
+use replay_engine::tune::{Tune, Tuned};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -101,6 +101,13 @@ pub enum Ask {
     },
     /// A place to be chosen and a buffer saved there as the person left it, its elements of this type.
     Save(String, ElementType),
+    /// A launch to be tuned on a board.
+    Tune {
+        /// The board.
+        board: String,
+        /// What is tried.
+        tune: Box<Tune>,
+    },
     /// A file with code to be chosen, which Tune tries in the place of what was recorded.
     TuneCode,
     /// A place to be chosen and what a tuning came to saved there.

@@ -101,6 +101,7 @@ impl App {
             Ask::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
             Ask::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
             Ask::Clear(buffer) => contents::clear(self, ctx, &buffer),
+            Ask::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
             Ask::TuneCode => tuning::code(self, ctx),
             Ask::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             Ask::Memory { .. } | Ask::Touch { .. } | Ask::Shader { .. } | Ask::Thread { .. } | Ask::Pages(_) => {

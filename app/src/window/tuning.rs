@@ -1,15 +1,48 @@
-//! Files of the Tune panel: code that is tried, and tables that are saved.
+//! What the Tune panel asks for: a tuning apart from the interface thread, code that is tried, tables that are saved.
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::tuning::code as codes;
+use crate::document::tuning::state::State;
 use crate::document::tuning::table::{self, Columns};
+use crate::document::tuning::{board as boards, code as codes};
+use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
 use kinescope_files::output::{self, OutputError};
-use replay_engine::tune::Tuned;
+use replay_engine::tune::{Tune, Tuned};
 use std::sync::Arc;
 use trace_query::Format;
+
+/// Tunes a launch of the open recording on a board.
+pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
+    let Some(doc) = &app.doc else { return };
+    let alive = State::alive();
+    let (known, of, to, held) = (
+        app.boards.clone(),
+        Arc::clone(&doc.recording),
+        board.clone(),
+        Arc::clone(&alive),
+    );
+    let progress = app.tasks.spawn(ctx, format!("tuning on {board}"), move |progress| {
+        let tuned = known
+            .open(&to)
+            .map_err(boards::TuneError::from)
+            .and_then(|mut lease| boards::at(&mut lease, &of, &tune, progress))
+            .map_err(|e| format!("board {to}: {e}"));
+        Box::new(move |app: &mut App| {
+            if let Err(why) = &tuned {
+                log::push(Level::Info, format!("not tuned: {why}"));
+            }
+            if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
+                doc.tuning.end(&to, tuned);
+            }
+            drop(held);
+        })
+    });
+    if let Some(doc) = &mut app.doc {
+        doc.tuning.begin(&board, progress, &alive);
+    }
+}
 
 /// Asks for a file with code, and has it tried.
 pub(super) fn code(app: &mut App, ctx: &Context) {

@@ -14,7 +14,7 @@ use crate::document::tuning::table::{self, Columns};
 use asking::Asking;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output::{self, OutputError};
-use replay_engine::tune::{Ended, Tuned};
+use replay_engine::tune::Tuned;
 use std::path::{Path, PathBuf};
 use trace_query::Format;
 
@@ -34,8 +34,6 @@ struct Arguments {
     on: String,
     #[command(flatten)]
     asking: Asking,
-    #[command(flatten)]
-    keys: Keys,
     /// Write the table to this file, as comma-separated text
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -48,6 +46,8 @@ struct Arguments {
     /// Show every point, and not the first ones alone
     #[arg(long)]
     table: bool,
+    #[command(flatten)]
+    keys: Keys,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -68,8 +68,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let launches = Launches::of(&opened.recording)
         .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
-    let mut lease = arguments.keys.board(&arguments.on)?;
     let tuned = waiting::show("tuning", |progress, _| {
+        let mut lease = arguments.keys.board(&arguments.on)?;
         board::at(&mut lease, &opened.recording, &tune, progress)
             .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
     })?;
@@ -86,9 +86,6 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.value(&report::report(&tuned, &arguments.on))?;
     } else {
         text::print(&tuned, &arguments.on, arguments.table, out)?;
-    }
-    if tuned.ended == Ended::Cancelled {
-        return Err(Failure::usage("stopped; what was measured until then is above"));
     }
     Ok(Exit::found(tuned.baseline.rejected.is_some() || tuned.best.is_none()))
 }

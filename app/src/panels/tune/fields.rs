@@ -2,12 +2,10 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::boards::Boards;
 use crate::document::tuning::board;
 use crate::document::tuning::form::{Asked, Field, Kind};
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::map::dimensions;
-use crate::document::tuning::state::State;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{ROW, body, mono, palette, small, text};
@@ -290,7 +288,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
         );
         ui.horizontal(|ui| {
             let stop = ui.button("Stop");
-            if stop.on_hover_text("what was measured until then is kept").clicked() {
+            if stop.on_hover_text("what was measured until then is not kept").clicked() {
                 running.progress.cancel();
             }
             let passed = format!("{told} · {} s", running.since.elapsed().as_secs());
@@ -323,26 +321,9 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     ui.add(egui::Label::new(RichText::new(&words).font(small()).color(ink)).truncate())
         .on_hover_text(&words);
     if let Some(tune) = asked.tune.clone().filter(|_| hit) {
-        begin(doc, asks, &board, tune);
+        asks.push(Ask::Tune {
+            board,
+            tune: Box::new(tune),
+        });
     }
-}
-
-/// Tunes apart from the interface thread.
-fn begin(doc: &mut Document, asks: &mut Asks, board: &str, tune: replay_engine::tune::Tune) {
-    let alive = State::alive();
-    let (held, recording, to) = (Arc::clone(&alive), Arc::clone(&doc.recording), board.to_owned());
-    let progress = asks.work(format!("tuning on {board}"), move |progress| {
-        let tuned = Boards::of_person()
-            .open(&to)
-            .map_err(|e| e.to_string())
-            .and_then(|mut lease| board::at(&mut lease, &recording, &tune, progress))
-            .map_err(|e| format!("board {to}: {e}"));
-        Box::new(move |desk| {
-            if Arc::ptr_eq(&desk.doc.recording, &recording) {
-                desk.doc.tuning.end(&to, tuned);
-            }
-            drop(held);
-        })
-    });
-    doc.tuning.begin(board, progress, &alive);
 }

@@ -16,6 +16,7 @@ use cuda_driver::{
     CuEvent, CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
     FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml, NvmlDevice, Uuid,
 };
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
@@ -63,6 +64,8 @@ pub fn tune(
 ) -> Result<Tuned, TunerError> {
     let begun = Instant::now();
     let no_launch = TunerError::NoLaunch { event: ask.event };
+    // It takes its time, beside that of the driver.
+    let nvml = std::thread::spawn(Nvml::load);
     let mut stage = Stage::new(contents, script, options)?;
     let Some((row, arguments)) = stage.launch_of(ask.event) else {
         return Err(no_launch);
@@ -82,7 +85,7 @@ pub fn tune(
     stage.play_until(ask.event, progress)?;
     phases.before = nanos(at.elapsed());
     let variants = Variants::new(&stage, row.function, code, &ask.modules).ok_or(no_launch)?;
-    let sensor = Sensor::of(&stage);
+    let sensor = Sensor::of(&stage, nvml);
     let before_health = sensor.health();
     let mut tuner = Tuner::new(&stage, variants, *row, arguments, ask, progress, phases)?;
     tuner.begun = begun;
@@ -121,6 +124,11 @@ pub fn tune(
     tuned.after = sensor.health();
     tuned.phases = tuner.phases;
     tuned.phases.total = nanos(begun.elapsed());
+    if matches!(tuned.ended, Ended::Broken { .. }) {
+        // What is given back waits for what runs, and that may never end; it goes with the process.
+        std::mem::forget(tuner);
+        std::mem::forget(stage);
+    }
     Ok(tuned)
 }
 
@@ -554,12 +562,15 @@ fn failed(e: &CudaReplayError) -> Stop {
 struct Sensor(Result<NvmlDevice, String>);
 
 impl Sensor {
-    fn of(stage: &Stage<'_>) -> Self {
+    fn of(stage: &Stage<'_>, nvml: JoinHandle<Result<Nvml, String>>) -> Self {
         let mut uuid = Uuid::default();
         // SAFETY: a place for the answer.
         let told = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
         Self(match told {
-            Ok(()) => Nvml::load().and_then(|nvml| nvml.device(&uuid)),
+            Ok(()) => {
+                let nvml = nvml.join().unwrap_or_else(|_| Err("NVML ended its thread".to_owned()));
+                nvml.and_then(|nvml| nvml.device(&uuid))
+            }
             Err(e) => Err(e.to_string()),
         })
     }

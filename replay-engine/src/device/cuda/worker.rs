@@ -190,7 +190,13 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
         Ok(request) => played(&request, &mut to),
         Err(e) => Answer::Failed(format!("the request cannot be read: {e}")),
     };
-    line(&mut to, &answer)
+    line(&mut to, &answer)?;
+    // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the process.
+    let is_broken = matches!(&answer, Answer::Tuned(t) if matches!(t.ended, crate::tune::Ended::Broken { .. }));
+    if is_broken {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+    Ok(())
 }
 
 fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
