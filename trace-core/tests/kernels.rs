@@ -34,9 +34,8 @@ fn told(r: &Recording) -> serde_json::Value {
             Some(CallEvent::Call(_)) => state = serde_json::json!({ "memory": {}, "variables": {} }),
             Some(CallEvent::Copy(c)) => {
                 let bytes = summed(&r.copied(&c).unwrap());
-                let is_in = c.kind == CopyKind::HostToDevice as u32;
-                assert_eq!(c.stream == OrderRow::NONE, !is_in);
-                let device = if is_in { c.to } else { c.from };
+                assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
+                let device = c.from;
                 match names.get(&device) {
                     Some(name) => state["variables"][*name] = bytes,
                     None => state["memory"][format!("{device:#x}")] = bytes,

@@ -1,9 +1,9 @@
 //! What a database tells, as a recording of calls: allocations, variables, and for each launch the memory before it, the
 //! launch, and the memory behind it.
 //!
-//! A launch has its memory as copies that no call made, as the recorder of CUDA programs takes it down: `snapshot at the
-//! begin` before it, `snapshot at the end` behind it. The same memory stands in snapshots of the recording, by the
-//! device's addresses, so that two databases compare and buffers show.
+//! A launch has its memory as copies that no call made, as the recorder of CUDA programs takes it down for launches by
+//! themselves: `snapshot before launch` and `snapshot after launch`. The same memory stands in snapshots of the recording,
+//! by the device's addresses, so that two databases compare and buffers show.
 
 use super::code::{self, Laid, Loadable, Told};
 use super::reading::{Content, Snapshot};
@@ -14,9 +14,9 @@ use crate::import::error::{ImportError, Place};
 use crate::mmu::VA_BITS;
 use crate::progress::Progress;
 use crate::recording::{
-    AddressSpace, AllocationKind, AllocationRow, Buffer, CALL_FACTS, CallFacts, CallFunction, CallGlobal, CallRow,
-    CallStream, CopyKind, CopyRow, EventsBuilder, Facts, GpuVa, Identity, LaunchRow, MemoryBuilder, MmuFormat,
-    OrderRow, PageId, Recording, Region,
+    AddressSpace, AllocationKind, AllocationRow, Buffer, CALL_ASYNC, CALL_FACTS, CallFacts, CallFunction, CallGlobal,
+    CallRow, CallStream, CopyKind, CopyRow, EventsBuilder, Facts, GpuVa, Identity, LaunchRow, MemoryBuilder, MmuFormat,
+    OrderKind, OrderRow, PageId, Recording, Region,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const SPARE: u64 = 0x1000_0000;
 /// Characters of a kernel's name in notes at most.
 const MOST_SHOWN: usize = 240;
 /// Calls that stand before copies of memory, by number in the list of names.
-const NAMES: [&str; 2] = ["snapshot at the begin", "snapshot at the end"];
+const NAMES: [&str; 2] = ["snapshot before launch", "snapshot after launch"];
 
 /// What a database tells beyond calls.
 #[derive(Serialize)]
@@ -207,22 +207,34 @@ impl<'a> Work<'a> {
             );
             self.note(FindingKind::NotUsed, &*name, message);
         }
-        self.call(0, before.blobs.len());
-        for (at, blob) in &before.blobs {
-            self.buffer(*at, blob);
-            self.copies_of(*at, &blob.content, CopyKind::DeviceToHost, OrderRow::NONE);
-        }
-        for (_, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            // Not one of the memory's copies: these make memory where they lie, and a variable's is its module's.
-            self.copies_of(v.at.unwrap_or(0), &v.content, CopyKind::HostToDevice, 0);
-        }
-        self.remember(&before);
-
         let laid = code::lay_out(&before.arguments, told.as_ref());
         if let Some(note) = laid.note {
             self.note(FindingKind::Assumed, &*name, note);
         }
         let function = self.function(launch, module, told, &laid);
+        let launches = self.launches.len() as u64 + 1;
+        let own = self.launches.iter().filter(|l| l.function == function).count() as u64 + 1;
+        let moment = |all: &mut Self, name: u32| {
+            let arguments = [launches, own].map(u64::to_le_bytes).concat();
+            let row = CallRow {
+                arguments_at: all.events.call_bytes(&arguments),
+                arguments: arguments.len() as u32,
+                name,
+                about: function,
+                ..CallRow::default()
+            };
+            all.events.call(0, 0, row);
+        };
+        moment(self, 0);
+        for (at, blob) in &before.blobs {
+            self.buffer(*at, blob);
+            self.copies_of(*at, &blob.content);
+        }
+        for (_, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
+            self.copies_of(v.at.unwrap_or(0), &v.content);
+        }
+        self.waited();
+        self.remember(&before);
         for (name, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
             self.global(module, name, v);
         }
@@ -258,12 +270,13 @@ impl<'a> Work<'a> {
             let message = format!("{other} allocations or variables behind the launch were not there before it");
             self.note(FindingKind::NotUsed, &*name, message);
         }
-        self.call(1, after.blobs.len());
+        self.waited();
+        moment(self, 1);
         for (at, blob) in &after.blobs {
-            self.copies_of(*at, &blob.content, CopyKind::DeviceToHost, OrderRow::NONE);
+            self.copies_of(*at, &blob.content);
         }
         for (_, v) in after.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            self.copies_of(v.at.unwrap_or(0), &v.content, CopyKind::DeviceToHost, OrderRow::NONE);
+            self.copies_of(v.at.unwrap_or(0), &v.content);
         }
         self.remember(&after);
         Ok(())
@@ -296,35 +309,32 @@ impl<'a> Work<'a> {
         self.events.allocation(0, 0, row);
     }
 
-    fn call(&mut self, name: u32, about: usize) {
-        let row = CallRow {
-            name,
-            about: u32::try_from(about).unwrap_or(u32::MAX),
-            ..CallRow::default()
+    /// The tool waited for the device.
+    fn waited(&mut self) {
+        let row = OrderRow {
+            kind: OrderKind::ContextDone as u32,
+            stream: OrderRow::NONE,
+            event: OrderRow::NONE,
+            ..OrderRow::default()
         };
-        self.events.call(0, 0, row);
+        self.events.order(0, 0, row);
     }
 
-    /// Copies of what is at an address of the device, in pieces.
-    fn copies_of(&mut self, at: u64, content: &Content, kind: CopyKind, stream: u32) {
+    /// What is at an address of the device, as pieces of a snapshot: copies that no call made.
+    fn copies_of(&mut self, at: u64, content: &Content) {
         for (done, bytes) in pieces(content) {
             let from = content.phase as u64 + done;
             let (first, end) = (from / PAGE_SIZE as u64, (from + bytes).div_ceil(PAGE_SIZE as u64));
             let pages = content.pages.get(first as usize..end as usize).unwrap_or_default();
             let ids: Vec<u32> = pages.iter().map(|id| id.0).collect();
-            let device = at + done;
-            let (to, from) = match kind {
-                CopyKind::HostToDevice => (device, 0),
-                _ => (0, device),
-            };
             let row = CopyRow {
-                to,
-                from,
+                from: at + done,
                 bytes,
                 rows: 1,
                 pages_at: self.events.call_pages(&ids),
-                kind: kind as u32,
-                stream,
+                kind: CopyKind::DeviceToHost as u32,
+                stream: OrderRow::NONE,
+                flags: CALL_ASYNC,
                 ..CopyRow::default()
             };
             self.events.copy(0, 0, row);

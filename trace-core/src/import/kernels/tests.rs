@@ -187,27 +187,31 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
             "_Z3addPfi".to_owned(),
             format!("allocated 8192 bytes at {BASE:#x}"),
             format!("allocated 4096 bytes at {:#x}", BASE + 8192),
-            "snapshot at the begin".into(),
+            "snapshot before launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, stream 4294967295"),
             format!("4096 bytes device to host, {:#x} → 0x0, stream 4294967295", BASE + 8192),
-            format!("4 bytes host to device, 0x0 → {variable:#x}, default stream"),
+            format!("4 bytes device to host, {variable:#x} → 0x0, stream 4294967295"),
+            "host waits for all streams".into(),
             "_Z3addPfi, grid 3×1×1, block 64×2×1, 256 bytes of shared memory, default stream".into(),
-            "snapshot at the end".into(),
+            "host waits for all streams".into(),
+            "snapshot after launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, stream 4294967295"),
             format!("4096 bytes device to host, {:#x} → 0x0, stream 4294967295", BASE + 8192),
             format!("4 bytes device to host, {variable:#x} → 0x0, stream 4294967295"),
             "other".into(),
             format!("freed 4096 bytes at {:#x}", BASE + 8192),
             format!("allocated 4096 bytes at {:#x}", BASE + 16384),
-            "snapshot at the begin".into(),
+            "snapshot before launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, stream 4294967295"),
             format!(
                 "4096 bytes device to host, {:#x} → 0x0, stream 4294967295",
                 BASE + 16384
             ),
-            format!("4 bytes host to device, 0x0 → {variable:#x}, default stream"),
+            format!("4 bytes device to host, {variable:#x} → 0x0, stream 4294967295"),
+            "host waits for all streams".into(),
             "other, grid 3×1×1, block 64×2×1, 256 bytes of shared memory, default stream".into(),
-            "snapshot at the end".into(),
+            "host waits for all streams".into(),
+            "snapshot after launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, stream 4294967295"),
             format!(
                 "4096 bytes device to host, {:#x} → 0x0, stream 4294967295",
@@ -276,13 +280,13 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
     // Memory by the device's addresses, before each launch and behind it.
     let at = |event, address: u64| r.memory.at(event).frame(address >> 12).map(|p| p[0]);
     let events: Vec<u64> = r.memory.snapshots.iter().map(|s| s.event).collect();
-    assert_eq!(events, [7, 12, 19, 24]);
+    assert_eq!(events, [8, 14, 22, 28]);
     assert_eq!(
-        (at(7, BASE), at(12, BASE), at(24, BASE + 16384)),
+        (at(8, BASE), at(14, BASE), at(28, BASE + 16384)),
         (Some(1), Some(2), Some(3))
     );
     assert_eq!(
-        (at(7, variable), at(24, variable), at(7, BASE + 16384)),
+        (at(8, variable), at(28, variable), at(8, BASE + 16384)),
         (Some(1), Some(3), None)
     );
     let buffer = r.buffer("memory0").unwrap();
@@ -349,20 +353,16 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
         "k(float*), static hash 5, dynamic hash 11, 2 launches like it"
     );
     let rows = copies(&r);
-    let kinds: Vec<_> = rows[..3]
-        .iter()
-        .map(|(c, _)| (CopyKind::from_raw(c.kind).unwrap(), c.stream))
-        .collect();
+    let of_snapshots =
+        |c: &CopyRow| (CopyKind::from_raw(c.kind), c.stream) == (Some(CopyKind::DeviceToHost), OrderRow::NONE);
+    assert!(rows.iter().all(|(c, _)| of_snapshots(c)));
+    let moments: Vec<_> = r.events.calls.iter().map(|c| (c.name, c.about)).collect();
+    assert_eq!(moments, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)]);
+    let second = r.events.calls.get(2).unwrap();
+    let numbers = r.events.call_arguments(second.arguments_at, second.arguments).unwrap();
+    assert_eq!(numbers, [2u64, 2].map(u64::to_le_bytes).concat());
     assert_eq!(
-        kinds,
-        [
-            (CopyKind::DeviceToHost, OrderRow::NONE),
-            (CopyKind::DeviceToHost, OrderRow::NONE),
-            (CopyKind::HostToDevice, 0)
-        ]
-    );
-    assert_eq!(
-        (rows[2].0.to, rows[5].0.from),
+        (rows[2].0.from, rows[5].0.from),
         (0x1234, 0x1234),
         "a variable has its own address"
     );
@@ -384,9 +384,9 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
         serde_json::json!({
             "tool": "Mneme", "static_hash": "5", "argument_names": ["x"],
             "launches": [
-                {"event": 7, "function": 0, "dynamic_hash": "11", "occurrences": 2},
-                {"event": 17, "function": 0, "dynamic_hash": "22", "occurrences": 2},
-                {"event": 27, "function": 0, "dynamic_hash": "33", "occurrences": 2},
+                {"event": 8, "function": 0, "dynamic_hash": "11", "occurrences": 2},
+                {"event": 20, "function": 0, "dynamic_hash": "22", "occurrences": 2},
+                {"event": 32, "function": 0, "dynamic_hash": "33", "occurrences": 2},
             ],
             "buffers": [
                 {"name": "weights", "element": "f32", "threshold": 0.25, "threshold_kind": "relative", "norm": "l2"},
@@ -395,10 +395,10 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
     );
     assert!(messages(&r, FindingKind::NotRecorded)[1].contains("nothing tells what it made"));
     // Two allocations share a page: both stand in it.
-    let page = r.memory.at(7).frame(BASE >> 12).unwrap();
+    let page = r.memory.at(8).frame(BASE >> 12).unwrap();
     assert_eq!((page[299], page[300], page[1024], page[1025]), (299u32 as u8, 0, 0, 3));
-    assert_eq!(r.memory.at(12).frame(BASE >> 12).unwrap()[299], 0xaa);
-    assert_eq!(r.memory.at(12).frame((BASE >> 12) + 1).unwrap()[0], 0x5a);
+    assert_eq!(r.memory.at(14).frame(BASE >> 12).unwrap()[299], 0xaa);
+    assert_eq!(r.memory.at(14).frame((BASE >> 12) + 1).unwrap()[0], 0x5a);
     kept(&r);
 }
 
