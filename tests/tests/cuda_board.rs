@@ -52,7 +52,10 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
     let graph = replay(&cuda, &recorded, &["--graph", "--repeat", "4"]);
     assert_eq!(graph.code, Some(0), "{graph:?}");
     let graph = graph.json();
-    assert_eq!((&graph["calls"]["graph"], &graph["outcome"]), (&Value::Bool(true), &told["outcome"]));
+    assert_eq!(
+        (&graph["calls"]["graph"], &graph["outcome"]),
+        (&Value::Bool(true), &told["outcome"])
+    );
     assert_eq!(graph["timing"]["runs"]["count"], 4);
     assert_eq!(graph["fingerprint"], told["fingerprint"]);
 }
@@ -125,7 +128,10 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
     let told = bad.json();
     assert_eq!(told["outcome"], "failed");
     let why = told["failure"].as_str().unwrap();
-    assert!(why.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && why.contains("obey"), "{why}");
+    assert!(
+        why.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && why.contains("obey"),
+        "{why}"
+    );
     let event = told["calls"]["stopped"]["event"].as_u64().unwrap();
     let is_launch = matches!(
         recorded.open().events.call(event as usize),
@@ -144,7 +150,10 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
         &["replay", recorded.path.to_str().unwrap(), "--on", "cuda:7", "--json"],
     );
     assert_eq!(none.code, Some(1), "{none:?}");
-    assert!(none.json()["failure"].as_str().unwrap().contains("no CUDA device 7"), "{none:?}");
+    assert!(
+        none.json()["failure"].as_str().unwrap().contains("no CUDA device 7"),
+        "{none:?}"
+    );
     let software = kinescope(
         &cuda,
         &["replay", recorded.path.to_str().unwrap(), "--on", "software:mali-g71"],
@@ -152,7 +161,10 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
     assert_eq!(software.code, Some(2), "{software:?}");
     assert!(software.err.contains("cuda:N"), "{}", software.err);
     let boards = kinescope(&cuda, &["boards", "--json"]);
-    assert!(boards.out.contains("cuda:0") && boards.out.contains("Stand-in GPU"), "{boards:?}");
+    assert!(
+        boards.out.contains("cuda:0") && boards.out.contains("Stand-in GPU"),
+        "{boards:?}"
+    );
 }
 
 /// An agent beside the stand-in, ended when it is dropped.
@@ -166,7 +178,9 @@ impl Agent {
         let socket = cuda.file("agent.sock");
         let mut command = Command::new(program("kinescope-agent"));
         command.arg("--keys").arg(cuda.file("agent-keys"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"]).arg(&socket);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
+            .arg(&socket);
         let mut child = cuda
             .around(&mut command)
             .stdin(Stdio::piped())
@@ -175,7 +189,9 @@ impl Agent {
             .spawn()
             .unwrap();
         child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
         let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
         let address = address.expect("the agent tells where it listens");
         std::thread::spawn(move || lines.count());
@@ -244,7 +260,13 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
     std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let mut command = Command::new(program("kinescope"));
     command
-        .args(["replay", recorded.path.to_str().unwrap(), "--on", "agent:lab/cuda0", "--json"])
+        .args([
+            "replay",
+            recorded.path.to_str().unwrap(),
+            "--on",
+            "agent:lab/cuda0",
+            "--json",
+        ])
         .args(["--input", &format!("in0={}", order.display())])
         .env("KINESCOPE_KEYS", cuda.file("keys"))
         .stdout(Stdio::piped())

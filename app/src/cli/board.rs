@@ -151,6 +151,10 @@ pub struct ReplayOf {
     /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
     #[arg(long)]
     graph: bool,
+    /// Of a recording of CUDA calls: bring back what memory held behind the recorded range, too, and hold it against the
+    /// recording. Where the program itself brought nothing back that is done in any case
+    #[arg(long)]
+    memory: bool,
     /// Of a recording of CUDA calls: wait for the device behind each launch, and keep only the first error
     #[arg(long, conflicts_with = "graph")]
     step: bool,
@@ -236,6 +240,7 @@ impl ReplayOf {
             expect_screen: expect_screen.clone(),
             graph: self.graph,
             step: self.step,
+            memory: self.memory,
             budgets: match self.time_limit {
                 Some(seconds) => Budgets {
                     time_ns: seconds.saturating_mul(1_000_000_000),

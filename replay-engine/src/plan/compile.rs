@@ -62,6 +62,9 @@ pub struct CompileOptions {
     pub graph: bool,
     /// Wait for the device behind each launch of a recording of calls.
     pub step: bool,
+    /// Bring back what snapshots of a recording of calls took down, too. Where the program itself brought nothing back
+    /// they are brought back in any case.
+    pub memory: bool,
 }
 
 /// A plan with the page images that it names.

@@ -72,7 +72,7 @@ impl Graph {
             exec: std::ptr::null_mut(),
             origin,
             launches: 0,
-            last: script.steps.last().map_or(0, |(event, _)| *event),
+            last: script.steps.get(..script.last).and_then(<[_]>::last).map_or(0, |s| s.0),
             own: Vec::new(),
         };
         let mut made = std::ptr::null_mut();
@@ -129,7 +129,8 @@ impl Graph {
         progress: &Progress,
     ) -> Result<(), CudaReplayError> {
         capture.begin()?;
-        for (n, (event, step)) in script.steps.iter().enumerate().skip(script.first) {
+        let steps = script.steps.iter().enumerate().take(script.last);
+        for (n, (event, step)) in steps.skip(script.first) {
             if n.is_multiple_of(LOOK_EVERY) && progress.check().is_err() {
                 return Err(CudaReplayError::Cancelled);
             }

@@ -137,6 +137,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             };
             runs.push(begun.elapsed());
         }
+        stage.take_down(progress)?;
         let script = stage.script();
         let mut outputs = Vec::new();
         let mut contents = Vec::new();

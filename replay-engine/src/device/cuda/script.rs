@@ -11,6 +11,8 @@ use trace_core::recording::{
 pub(super) const GRANULE: u64 = 2 << 20;
 /// How inputs are called that a snapshot took down.
 const MEMORY: &str = "memory";
+/// How outputs are called that a snapshot took down.
+const AFTER: &str = "after";
 
 /// What a copy moves between the host and the device.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct Transfer {
     pub name: String,
     /// The copy as it was recorded.
     pub row: CopyRow,
+    /// Whether it is what a snapshot took down, and no copy of the program's.
+    pub snapshot: bool,
 }
 
 /// A step.
@@ -57,6 +61,8 @@ pub struct Script {
     pub steps: Vec<(u64, Step)>,
     /// How many of the first steps put in place what memory holds at first; as many of the first inputs are theirs.
     pub first: usize,
+    /// How many steps there are before those at the end that take memory down alone.
+    pub last: usize,
     /// Bytes that go to the device, in the order of their events.
     pub inputs: Vec<Transfer>,
     /// Bytes that come from the device, likewise.
@@ -129,12 +135,14 @@ impl Script {
                         }
                         Some(CopyKind::HostToDevice) => script.input(event, "in", c, held, &mut names, &mut unheld),
                         Some(CopyKind::DeviceToHost) => {
-                            let stream = if c.stream == OrderRow::NONE { 0 } else { c.stream };
+                            let snapshot = c.stream == OrderRow::NONE;
+                            let stream = if snapshot { 0 } else { c.stream };
                             let (row, n) = (CopyRow { stream, ..c }, script.outputs.len());
                             script.outputs.push(Transfer {
                                 event,
-                                name: names.each("out", c.from, c.total()),
+                                name: names.each(if snapshot { AFTER } else { "out" }, c.from, c.total()),
                                 row,
+                                snapshot,
                             });
                             script.steps.push((event, Step::Output(n)));
                         }
@@ -171,14 +179,42 @@ impl Script {
         leave(functions, "functions of the host");
         script.ranges = granules(&ranges);
         script.first = script.leading();
+        script.last = script.steps.len() - script.trailing();
         Ok(script)
     }
 
     /// Inputs in front of everything else that a snapshot took down.
     fn leading(&self) -> usize {
-        let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.name.starts_with(MEMORY));
+        let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.snapshot);
         let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
         self.steps.iter().take_while(first).count()
+    }
+
+    /// Outputs behind everything else that a snapshot took down.
+    fn trailing(&self) -> usize {
+        let is_memory = |n: usize| self.outputs.get(n).is_some_and(|t| t.snapshot);
+        let last = |(_, s): &&(u64, Step)| matches!(s, Step::Output(n) if is_memory(*n));
+        let behind = self.steps.get(self.first..).unwrap_or_default();
+        behind.iter().rev().take_while(last).count()
+    }
+
+    /// Takes away the steps at the end that take memory down alone, with their outputs.
+    pub fn forget_memory_behind(&mut self) {
+        let outputs = self.steps.iter().skip(self.last).filter_map(|(_, s)| match s {
+            Step::Output(n) => Some(*n),
+            _ => None,
+        });
+        // Outputs are numbered in the order of their steps: those at the end are the last ones.
+        if let Some(least) = outputs.min() {
+            self.outputs.truncate(least);
+        }
+        self.steps.truncate(self.last);
+    }
+
+    /// Whether the program itself brought something back.
+    #[must_use]
+    pub fn has_own_outputs(&self) -> bool {
+        self.outputs.iter().any(|t| !t.snapshot)
     }
 
     /// Names of inputs, each once, in the order of their first use; what memory holds at first is not among them.
@@ -186,7 +222,7 @@ impl Script {
     pub fn input_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let mut seen = BTreeSet::new();
-        for t in self.inputs.iter().filter(|t| !t.name.starts_with(MEMORY)) {
+        for t in self.inputs.iter().filter(|t| !t.snapshot) {
             if seen.insert(t.name.as_str()) {
                 names.push(t.name.clone());
             }
@@ -211,6 +247,7 @@ impl Script {
         self.inputs.push(Transfer {
             event,
             name: names.of(word, row.to, row.total()),
+            snapshot: word == MEMORY,
             row,
         });
         self.steps.push((event, Step::Input(n)));

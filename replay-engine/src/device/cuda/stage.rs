@@ -14,6 +14,7 @@ use cuda_driver::{
     Copy2d, CuFunction, CuStream, CudaError, Driver, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER,
     LAUNCH_COOPERATIVE, LaunchAttribute, LaunchConfig, MEMORY_DEVICE, MEMORY_HOST,
 };
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ pub struct Stage<'a> {
     outputs: Vec<Bytes>,
     pub(super) streams: Streams,
     pub(super) code: Code,
-    tools: Tools,
+    tools: OnceCell<Tools>,
     mapped: Mapped,
     context: Context,
     driver: Driver,
@@ -110,7 +111,7 @@ impl<'a> Stage<'a> {
         let mut outputs = Vec::new();
         for t in &script.outputs {
             let total = t.row.total().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-            outputs.push(if options.graph {
+            outputs.push(if options.graph && !t.snapshot {
                 Bytes::Pinned(Pinned::new(driver, total)?)
             } else {
                 Bytes::Plain(vec![0; total])
@@ -125,7 +126,7 @@ impl<'a> Stage<'a> {
             outputs,
             streams,
             code,
-            tools: Tools::load(driver),
+            tools: OnceCell::new(),
             mapped,
             context,
             driver,
@@ -221,7 +222,8 @@ impl<'a> Stage<'a> {
         self.play_steps(self.script.first, progress, &mut |_| Ok(()))
     }
 
-    /// Does all steps that are left, as [`Stage::play_until`]; `told` hears of each launch before it is made.
+    /// Does all steps that are left but those at the end that take memory down alone, as [`Stage::play_until`]; `told`
+    /// hears of each launch before it is made.
     ///
     /// # Errors
     /// As [`Stage::play_until`], and what `told` answers.
@@ -230,7 +232,17 @@ impl<'a> Stage<'a> {
         progress: &Progress,
         told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
     ) -> Result<u64, CudaReplayError> {
-        self.play_steps(self.script.steps.len(), progress, told)
+        self.play_steps(self.script.last, progress, told)
+    }
+
+    /// Takes memory down as the recording did behind everything else.
+    ///
+    /// # Errors
+    /// As [`Stage::play_until`].
+    pub fn take_down(&mut self, progress: &Progress) -> Result<(), CudaReplayError> {
+        self.at = self.script.last;
+        self.play_steps(self.script.steps.len(), progress, &mut |_| Ok(()))?;
+        Ok(())
     }
 
     /// Where it stands is again behind what memory holds at first. Memory stays as it is.
@@ -278,6 +290,11 @@ impl<'a> Stage<'a> {
         self.script.ranges.iter().copied().chain(variables).collect()
     }
 
+    /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.
+    fn tools(&self) -> &Tools {
+        self.tools.get_or_init(|| Tools::load(self.driver))
+    }
+
     /// A copy of all memory as it is now, on the device where there is room.
     ///
     /// # Errors
@@ -291,7 +308,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// When the device or the driver refuses.
     pub fn restore(&self, kept: &Kept) -> Result<Restored, CudaReplayError> {
-        Ok(kept.restore(&self.tools)?)
+        Ok(kept.restore(self.tools())?)
     }
 
     /// First bytes of the pages that differ from a copy, rising.
@@ -299,7 +316,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// When the device or the driver refuses.
     pub fn differing(&self, kept: &Kept) -> Result<Vec<u64>, CudaReplayError> {
-        Ok(kept.differing(&self.tools)?)
+        Ok(kept.differing(self.tools())?)
     }
 
     /// Memory of the device as it is now.
@@ -486,10 +503,24 @@ impl<'a> Stage<'a> {
             (&raw mut size).cast(),
             EXTRA_END as *mut c_void,
         ];
-        let extra = if arguments.is_empty() {
-            std::ptr::null_mut()
+        // By their addresses where the layout is known: nodes of graphs take cooperative launches in no other form.
+        let base = arguments.as_mut_ptr();
+        let mut addresses: Vec<*mut c_void> = Vec::new();
+        let function_told = self.script.facts.functions.get(row.function as usize);
+        for [offset, bytes] in function_told.map_or(&[][..], |f| &f.parameters) {
+            let end = (*offset as usize).checked_add(*bytes as usize);
+            if end.is_none_or(|end| end > size) {
+                addresses.clear();
+                break;
+            }
+            addresses.push(base.wrapping_add(*offset as usize).cast());
+        }
+        let (parameters, extra) = if arguments.is_empty() {
+            (std::ptr::null_mut(), std::ptr::null_mut())
+        } else if addresses.is_empty() {
+            (std::ptr::null_mut(), extra.as_mut_ptr())
         } else {
-            extra.as_mut_ptr()
+            (addresses.as_mut_ptr(), std::ptr::null_mut())
         };
         let mut attributes = [LaunchAttribute {
             id: 0,
@@ -521,7 +552,7 @@ impl<'a> Stage<'a> {
         // SAFETY: forms of this function, which the driver reads before it is back; the arguments are as long as told.
         unsafe {
             self.driver
-                .cuLaunchKernelEx(&raw const config, function, std::ptr::null_mut(), extra)
+                .cuLaunchKernelEx(&raw const config, function, parameters, extra)
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct Request {
     pub repeat: u32,
     /// Make the range one graph.
     pub graph: bool,
+    /// Bring back what the program itself brought back alone, not what memory held behind everything.
+    pub own: bool,
     /// A launch to tune in the place of a replay.
     pub tune: Option<Tune>,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
@@ -236,7 +238,10 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
         why: e.to_string(),
     };
     let progress = Progress::new();
-    let (recording, script) = opened(&request.file, &progress)?;
+    let (recording, mut script) = opened(&request.file, &progress)?;
+    if request.own && script.has_own_outputs() {
+        script.forget_memory_behind();
+    }
     let mut inputs = BTreeMap::new();
     for (name, path) in &request.inputs {
         inputs.insert(name.clone(), std::fs::read(path).map_err(|e| file(path, &e))?);

@@ -50,6 +50,13 @@ pub fn compile(
     };
     progress.set_total(recording.events.len() as u64 + 1);
     let outputs: BTreeSet<u64> = script.outputs.iter().map(|t| t.event).collect();
+    let wants_memory = options.memory || !script.has_own_outputs();
+    let left: BTreeMap<u64, &Transfer> = script
+        .outputs
+        .iter()
+        .filter(|t| t.snapshot && !wants_memory && !options.outputs.contains(&t.name))
+        .map(|t| (t.event, t))
+        .collect();
     let mut rewrites = Vec::new();
     for event in 0..recording.events.len() {
         progress.advance(1)?;
@@ -57,6 +64,9 @@ pub fn compile(
             continue;
         };
         let at = event as u64;
+        if left.contains_key(&at) {
+            continue;
+        }
         let content = match edited.get(&at) {
             Some((t, bytes)) => {
                 rewrites.push(Rewrite {
@@ -71,6 +81,17 @@ pub fn compile(
         };
         making.call(at, call, content)?;
     }
+    if !left.is_empty() {
+        let bytes: u64 = left.values().filter_map(|t| t.row.total()).sum();
+        rewrites.push(Rewrite {
+            kind: RewriteKind::LeftOut,
+            event: None,
+            detail: format!(
+                "what memory held behind the range ({} pieces, {bytes} bytes) is not brought back",
+                left.len()
+            ),
+        });
+    }
     for words in &script.left_out {
         rewrites.push(Rewrite {
             kind: RewriteKind::LeftOut,
@@ -83,7 +104,7 @@ pub fn compile(
         making.module(module)?;
     }
     let mapped: u64 = script.ranges.iter().map(|(_, bytes)| bytes / PAGE_SIZE as u64).sum();
-    let outputs = plan_outputs(&script, options)?;
+    let outputs = plan_outputs(&script, options, &left)?;
     rewrites.extend(outputs.iter().map(|o| Rewrite {
         kind: RewriteKind::Output,
         event: None,
@@ -168,7 +189,11 @@ fn edited<'a>(script: &'a Script, edits: &'a Edits) -> Result<BTreeMap<u64, (&'a
 }
 
 /// The outputs, in the order in which they are brought back: all, or those that are asked for.
-fn plan_outputs(script: &Script, options: &CompileOptions) -> Result<Vec<PlanBuffer>, CompileError> {
+fn plan_outputs(
+    script: &Script,
+    options: &CompileOptions,
+    left: &BTreeMap<u64, &Transfer>,
+) -> Result<Vec<PlanBuffer>, CompileError> {
     if let Some(name) = options
         .outputs
         .iter()
@@ -180,7 +205,9 @@ fn plan_outputs(script: &Script, options: &CompileOptions) -> Result<Vec<PlanBuf
             known: known.join(", "),
         });
     }
-    let asked = |t: &&Transfer| options.outputs.is_empty() || options.outputs.contains(&t.name);
+    let asked = |t: &&Transfer| {
+        !left.contains_key(&t.event) && (options.outputs.is_empty() || options.outputs.contains(&t.name))
+    };
     let buffer = |t: &Transfer| PlanBuffer {
         name: t.name.clone(),
         va: GpuVa(t.row.from),
