@@ -8,8 +8,8 @@ use super::replayed_screen::{self, Screens};
 use super::source::Opened;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
-use crate::document::called::{self, Typed};
 use crate::document::computed::why_not;
+use crate::document::transfers::{self, Typed};
 use crate::document::tuning::near::rule_of;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
@@ -67,7 +67,7 @@ struct Arguments {
     near: Vec<(Option<String>, Alike)>,
     /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than
     /// once
-    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = called::typed)]
+    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::typed)]
     types: Vec<Typed>,
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
@@ -234,6 +234,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         lease
             .accept_no_containment()
             .map_err(|e| Failure::usage(e.to_string()))?;
+    }
+    if compiled.plan.calls.is_some() && arguments.learn.is_some() {
+        return Err(Failure::usage(
+            "--learn is for registers: a recording of CUDA calls holds what came back, and a replay is held against it",
+        ));
     }
     let asked = match &arguments.learn {
         Some(_) => Some(learn::ask(&mut compiled, &arguments.look_at).map_err(|e| not_learned(arguments, e))?),

@@ -3,7 +3,7 @@
 use super::failure::complain;
 use super::out::counted;
 use super::{Failure, waiting};
-use crate::document::{called, source};
+use crate::document::{source, transfers};
 use clap::Args;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl Opened {
     #[must_use]
     pub fn called(&self) -> &[Buffer] {
         self.called.get_or_init(|| match self.calls {
-            Some(_) => called::buffers(&self.recording),
+            Some(_) => transfers::buffers(&self.recording),
             None => Vec::new(),
         })
     }
