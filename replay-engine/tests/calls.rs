@@ -185,6 +185,18 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
     let whole = Compiled::from_bytes(&compiled.to_bytes().unwrap()).unwrap();
     assert_eq!(whole.plan, compiled.plan);
     assert_eq!(whole.pages, compiled.pages);
+    // As whoever plays it reads it.
+    let read = Told::of_whole(compiled.to_bytes().unwrap()).unwrap();
+    assert_eq!(read.events, told.events);
+    let again = read.script().unwrap();
+    assert_eq!(read.recording.copied(&again.inputs[0].row).unwrap(), input(1));
+    assert_eq!(
+        read.recording.module_code(&again.facts.modules[0]).unwrap(),
+        b".version 7.0\n// twice the input"
+    );
+    let cut = compiled.to_bytes().unwrap();
+    assert!(Told::of_whole(cut[..cut.len() - 1].to_vec()).is_err());
+    assert!(Told::of_whole(cut[..20].to_vec()).is_err());
 }
 
 #[test]

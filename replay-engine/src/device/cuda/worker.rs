@@ -7,7 +7,7 @@ use super::player::{Options, Player};
 use super::script::Script;
 use super::stage::StageOptions;
 use super::tuner::TunerError;
-use crate::plan::{Compiled, WHOLE_MAGIC, calls};
+use crate::plan::{WHOLE_MAGIC, calls};
 use crate::tune::{Tune, Tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -318,9 +318,7 @@ fn opened(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failu
         return Ok((recording, script));
     }
     let bytes = std::fs::read(path).map_err(|e| file(&e))?;
-    let whole = Compiled::from_bytes(&bytes).map_err(|e| file(&e))?;
-    drop(bytes);
-    let told = calls::Told::of(&whole.plan, &whole.pages).map_err(|e| file(&e))?;
+    let told = calls::Told::of_whole(bytes).map_err(|e| file(&e))?;
     let script = told.script().map_err(|e| file(&e))?;
     Ok((told.recording, script))
 }

@@ -6,12 +6,15 @@ mod compile;
 pub use body::{CallsError, Carried};
 pub use compile::compile;
 
-use super::{PageSource, Plan};
+use super::{PageSource, Plan, PlanError, WHOLE_MAGIC};
 use crate::device::cuda::{CudaReplayError, Script};
 use crate::tune::Tune;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    CALL_FACTS, CallEvent, CallFacts, Digest, EventsBuilder, MemoryBuilder, PageId, Recording,
+    CALL_FACTS, CallEvent, CallFacts, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore, Recording, SharedBytes,
 };
 
 /// What a plan of calls says beside its body.
@@ -28,12 +31,24 @@ pub struct Calls {
     pub tune: Option<Tune>,
 }
 
+/// A file's bytes, kept as long as images in them are.
+struct Held(Vec<u8>);
+
+impl SharedBytes for Held {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// Why a plan of calls is none.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanCallsError {
     /// It is a plan of something else.
     #[error("it is no plan of calls")]
     NotCalls,
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The body.
     #[error(transparent)]
     Body(#[from] CallsError),
@@ -83,6 +98,35 @@ impl Told {
             recording,
             events: original,
         })
+    }
+
+    /// The calls of a plan's file with all of its page images ([`super::whole_bytes`]). The images stay where they are in
+    /// the bytes, and their digests are not looked at again: whoever wrote the file has just checked them.
+    ///
+    /// # Errors
+    /// As [`Told::of`], and when the bytes are no such file.
+    pub fn of_whole(bytes: Vec<u8>) -> Result<Self, PlanCallsError> {
+        let rest = bytes.strip_prefix(&WHOLE_MAGIC).and_then(|r| r.split_first_chunk::<8>());
+        let (length, rest) = rest.ok_or(PlanCallsError::NotCalls)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok();
+        let (record, _) = length
+            .and_then(|n| rest.split_at_checked(n))
+            .ok_or(PlanCallsError::NotCalls)?;
+        let first = (WHOLE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
+        let plan = Plan::from_bytes(record)?;
+        let mut told = outline(&plan)?;
+        // In the file they lie in the order of their digests.
+        let places: BTreeMap<Digest, u64> = plan.digests().into_iter().zip(0..).collect();
+        let offset = |(n, digest): (usize, &Digest)| {
+            let place = places.get(digest).ok_or(PlanCallsError::Image { number: n + 1 })?;
+            Ok(first + place * PAGE_SIZE as u64)
+        };
+        let offsets: Result<Vec<u64>, PlanCallsError> = plan.images.iter().enumerate().map(offset).collect();
+        let store = PageStore::mapped(Arc::new(Held(bytes)), plan.images.clone(), offsets?);
+        told.recording.memory.pages = store.ok_or(PlanCallsError::Image {
+            number: plan.images.len(),
+        })?;
+        Ok(told)
     }
 
     /// What a replay does, step by step, by the events of the original.
