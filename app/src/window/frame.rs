@@ -101,7 +101,13 @@ impl App {
             Ask::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
             Ask::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
             Ask::Clear(buffer) => contents::clear(self, ctx, &buffer),
-            Ask::Memory { .. } | Ask::Touch { .. } | Ask::Shader { .. } | Ask::Thread { .. } | Ask::Pages(_) => {
+            Ask::Memory { .. }
+            | Ask::Touch { .. }
+            | Ask::Shader { .. }
+            | Ask::Thread { .. }
+            | Ask::Kernel(_)
+            | Ask::BeforeAfter
+            | Ask::Pages(_) => {
                 if let Some(mut desk) = self.desk() {
                     panels::show(&mut desk, &ask);
                 }
